@@ -1,5 +1,5 @@
-//! `advise` beside a real broker: what it reads of the host and the broker, that it needs no rights, and
-//! that it changes nothing.
+//! Tests `advise` with a real broker: what it reads about the host and the broker, that it needs no rights, and that it
+//! changes nothing.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -26,7 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// `nobody`.
 const USER: u32 = 65_534;
 
-/// What advice is about and must leave as it is: settings of the kernel, mounts, the broker's own files, its process and its cgroups.
+/// What advice is about and must not change: kernel settings, mounts, the broker's own files, its process and its
+/// cgroups.
 fn state(broker: &Broker) -> BTreeMap<String, String> {
     let process = Path::new("/proc").join(broker.pid.to_string());
     let of_process = ["limits", "oom_score_adj", "coredump_filter", "cgroup", "cpuset"];
@@ -38,19 +39,20 @@ fn state(broker: &Broker) -> BTreeMap<String, String> {
     let files = files.chain([broker.properties.clone(), Path::new("/proc/mounts").to_owned()]);
     let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
     let mut state: BTreeMap<_, _> = files.map(|path| (path.display().to_string(), read(&path))).collect();
-    // And that there are no others than there were.
+    // Checks also that none were added.
     for path in [Path::new("/sys/fs/cgroup"), Path::new("/sys/kernel/tracing/instances")] {
         state.insert(path.display().to_string(), names(path).join(" "));
     }
     state
 }
 
-/// Where the kernel's settings are.
+/// Directories of the kernel's settings.
 const SYSCTLS: [&str; 4] = ["/proc/sys/vm", "/proc/sys/kernel", "/proc/sys/net/core", "/proc/sys/net/ipv4"];
-/// What may be written and changes by itself: a trigger, the last process, and what the kernel lowers when sampling took long.
+/// Writable files that change by themselves: a trigger, the last process, and a rate that the kernel lowers after slow
+/// sampling.
 const NO_SETTINGS: [&str; 3] = ["stat_refresh", "ns_last_pid", "perf_event_max_sample_rate"];
 
-/// A cgroup's settings, of both versions: other files that may be written count something.
+/// Settings of cgroups of both versions: other writable files are counters.
 const CGROUP_SETTINGS: [&str; 14] = [
     "cpu.max",
     "cpu.weight",
@@ -68,7 +70,7 @@ const CGROUP_SETTINGS: [&str; 14] = [
     "cgroup.subtree_control",
 ];
 
-/// The files of a directory that may be written.
+/// The writable files of a directory.
 fn settings(directory: &Path) -> Vec<PathBuf> {
     let is_setting = |path: &Path| {
         let may_be_written = fs::metadata(path).is_ok_and(|file| file.is_file() && file.mode() & 0o200 != 0);
@@ -97,7 +99,7 @@ fn cgroups(process: &Path) -> Vec<PathBuf> {
     text.lines().filter_map(of_line).collect()
 }
 
-/// The settings that the broker has in force, as Kafka's own tool tells them.
+/// The broker's settings in force, from Kafka's own tool.
 fn in_force(kafka: &Kafka, broker: &Broker) -> String {
     let mut command = kafka.command(&["-Xmx128m".to_owned()], "kafka.admin.ConfigCommand");
     command.args(["--bootstrap-server", &broker.bootstrap(), "--describe", "--all"]);
@@ -109,7 +111,7 @@ fn in_force(kafka: &Kafka, broker: &Broker) -> String {
     text
 }
 
-/// The topic is there before all of its directories are.
+/// Waits for a topic's directories, because the topic exists before all of them.
 fn wait_for_partitions(broker: &Broker) {
     let end = Instant::now() + PATIENCE;
     let is_one = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("many-");
@@ -170,7 +172,7 @@ fn a_broker_is_advised_and_left_as_it_is() {
     assert!(told(&all, "silent", "min-insync").is_some(), "one replica is all there is");
     let missing = all.iter().filter(|object| object["type"] == "missing");
     let inputs: Vec<_> = missing.map(|object| object["input"].as_str().unwrap()).collect();
-    // Nobody watched and no dump was given: everything else is known.
+    // Without a watch and dumps, everything else is known.
     let unwatched = [
         "the causes of slow requests",
         "what clients send",
@@ -180,7 +182,7 @@ fn a_broker_is_advised_and_left_as_it_is() {
     ];
     assert!(inputs.iter().all(|input| unwatched.contains(input)), "{inputs:?}");
 
-    // What is changed while it runs, its file does not say: the broker does.
+    // The broker reports settings that are changed while it runs, which are not in its file.
     let mut command = kafka.command(&["-Xmx128m".to_owned()], "kafka.admin.ConfigCommand");
     command.args(["--bootstrap-server", &broker.bootstrap(), "--alter", "--entity-type", "brokers"]);
     command.args(["--entity-name", "1", "--add-config", "unclean.leader.election.enable=true"]);

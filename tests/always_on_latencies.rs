@@ -1,8 +1,8 @@
-//! What `record --watch always-on` counts of requests beside a full recording of the same run, of one broker: as many requests of each
-//! API, which are those that the clients sent, and the same percentiles as by packets.
+//! Compares `record --watch always-on` with a full recording of the same run of one broker: it counts as many requests
+//! of each API, namely those that the clients sent, with the same percentiles as from packets.
 //!
-//! Percentiles may differ by 1 %, which is what a histogram's buckets allow, and by what the kernel does between a packet and
-//! what the programs hook: before the request is in the receive buffer, and after the answer has left on its way through a loopback device.
+//! Percentiles may differ by 1 %, the resolution of a histogram's buckets, and by the kernel's work between a packet
+//! and the hooks: before the request is in the receive buffer, and after the answer has left through a loopback device.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -30,13 +30,13 @@ const TOPIC: &str = "counted";
 const PRODUCERS: u32 = 4;
 const RUN: Duration = Duration::from_secs(20);
 const SHARES: [f64; 3] = [0.5, 0.99, 0.999];
-/// Of an API, for its percentiles to be compared.
+/// Minimum number of requests of an API for a comparison of percentiles.
 const ENOUGH: usize = 1_000;
 const MAX_DIFFERENCE: f64 = 0.01;
-/// Between packets and hooks, at both ends of a request.
+/// Time between packets and hooks, at both ends of a request.
 const HOOKS_NS: f64 = 30_000.0;
 
-/// Latencies of each API, ascending, nanoseconds; none of a request that has no answer.
+/// Latencies of each API, ascending, in nanoseconds; excludes requests without an answer.
 type Latencies = BTreeMap<i16, Vec<i64>>;
 
 #[test]
@@ -50,7 +50,7 @@ fn percentiles_are_those_of_packets() {
     let [full, always_on] = ["full", "always-on"].map(|name| directory.join(name));
     let mode = ["--watch", "always-on", "--slower-than", "500ms"];
     let recorders = [Recorder::start(&full, broker.pid), Recorder::start_with(&always_on, broker.pid, &mode)];
-    // The broker's own requests may come while only one of them records.
+    // The broker's own requests may come while only one of the recorders is running.
     let sent = send(broker.listener());
     recorders.into_iter().for_each(Recorder::stop);
     let counted = counted(&always_on);
@@ -72,7 +72,7 @@ fn percentiles_are_those_of_packets() {
     }
 }
 
-/// Sends requests of three APIs from several connections; how many of each.
+/// Sends requests of three APIs from several connections; returns how many of each.
 fn send(broker: SocketAddr) -> BTreeMap<i16, usize> {
     let end = Instant::now() + RUN;
     let senders: Vec<_> = (0..PRODUCERS)
@@ -80,7 +80,7 @@ fn send(broker: SocketAddr) -> BTreeMap<i16, usize> {
             spawn(move || {
                 let mut connection = Connection::open(broker, format!("sender-{partition}")).unwrap();
                 let produce = ClientRequest::produce(TOPIC, partition, 1, &[b"value"]);
-                // Refused at once: there is no such offset.
+                // Refused at once, because there is no such offset.
                 let fetch = ClientRequest::fetch(TOPIC, partition, i64::from(u32::MAX), 1, 5);
                 let find = ClientRequest::find_coordinator("nobody");
                 let mut rounds = 0;
@@ -103,7 +103,7 @@ fn send(broker: SocketAddr) -> BTreeMap<i16, usize> {
     BTreeMap::from([(0, rounds), (1, fetches), (10, rounds)])
 }
 
-/// What the always-on programs added up.
+/// The counts of the always-on programs.
 fn counted(recording: &Path) -> Latencies {
     let mut latencies = Latencies::default();
     for event in Recording::open(recording).unwrap().events_of(&[Table::RequestLatencies]) {
@@ -117,7 +117,7 @@ fn counted(recording: &Path) -> Latencies {
     sorted(latencies)
 }
 
-/// What a full recording says of requests, by their packets.
+/// The requests of a full recording, from their packets.
 fn captured(recording: &Path) -> Latencies {
     let mut latencies = Latencies::default();
     for event in Recording::open(recording).unwrap().events_of(&[Table::Requests]) {

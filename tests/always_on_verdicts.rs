@@ -1,5 +1,6 @@
-//! `explain live --watch always-on` on a real broker whose journal is slow now and then: the slow requests of Kafka's own request log
-//! have verdicts, and those name the journal's commit by an exact key: by base offset at first, by CRC once it escalates.
+//! Tests `explain live --watch always-on` on a real broker with a journal that is sometimes slow: the slow requests in
+//! Kafka's own request log have verdicts, which name the journal commit by an exact key: by base offset at first, by
+//! CRC once it escalates.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -19,22 +20,22 @@ use lab::load::{Load, Producer};
 use lab::{Broker, BrokerOptions};
 use serde_json::Value;
 
-/// How long it is watched; the journal is slow in the middle.
+/// Duration of the watch; the journal is slow in the middle.
 const SECONDS: u64 = 30;
-/// As long as a commit of the journal takes, for each of its requests that go to the journal.
+/// Delay of each request to the journal, and so the minimum duration of a commit.
 const COMMIT_MS: u64 = 150;
 const SLOWER_THAN: &str = "65ms";
-/// Slow requests of which more would say no more.
+/// Number of slow requests that is enough.
 const ENOUGH: usize = 5;
 
-/// That `record --slower-than` is always on by default, and what it recorded has the same cause.
+/// Checks that `record --slower-than` is always-on by default, and that its recording has the same cause.
 fn assert_recorded_the_same(recording: &str, said: &str) {
     assert!(said.contains("--watch always-on by default"), "{said}");
     let arguments = ["explain", recording, "--slower-than", SLOWER_THAN, "--format", "json"];
     let (objects, summary) = brokerscope::run(arguments).done().objects();
     let of_journal: Vec<_> = objects.iter().filter(|object| object["cause"] == "journal-commit").collect();
     assert!(of_journal.len() * 10 >= ENOUGH * 9, "{summary:#}");
-    // The first ones came before it escalated.
+    // The first ones came before the escalation.
     assert!(of_journal.iter().any(|object| object["request"]["seen_by"] == "socket-calls"), "{summary:#}");
 }
 
@@ -84,7 +85,7 @@ fn slow_requests_have_their_cause() {
     let said = &explained.stderr;
     assert!(verdicts.len() >= ENOUGH, "{} requests were slow: {summary:#}\n{said}", verdicts.len());
     let of_journal = verdicts.iter().filter(|verdict| verdict["cause"] == "journal-commit").count();
-    // What else is slow here has another reason.
+    // Other slow requests here have other reasons.
     assert!(
         of_journal * 10 >= verdicts.len() * 9,
         "{of_journal} of {}: {verdicts:#?}\n{said}",
@@ -95,7 +96,7 @@ fn slow_requests_have_their_cause() {
         let request = &verdict["request"];
         assert!(request["latency_ns"].as_i64() >= Some(65_000_000), "{verdict:#}");
         assert!(request["partitions"][0]["base_offset"].as_i64() >= Some(0), "{verdict:#}");
-        // It waited for the journal itself, or behind another one on its connection that did.
+        // It waited for the journal itself, or behind a request on its connection that did.
         let waited = ["append", "head_of_line"].map(|stage| verdict["stages"][stage].as_i64().unwrap_or(0));
         assert!(waited.iter().sum::<i64>() >= 50_000_000, "{verdict:#}");
     }

@@ -1,5 +1,6 @@
-//! A watch under attack: forged packets, files that block, silent and slow clients, more connections than there is memory for. Each costs counted data at most: memory
-//! stays below the ceiling, and an honest client's requests have their rows.
+//! A watch under attack: forged packets, blocking files, silent and slow clients, more connections than memory allows.
+//! Each attack costs at most counted data: memory stays below the limit, and an honest client's requests have their
+//! rows.
 //!
 //! Each attack lasts for `BROKERSCOPE_ATTACK_SECONDS`, 20 unless set; `make attack` sets ten minutes. Live tests need root and run
 //! where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
@@ -34,19 +35,19 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 const TOPIC: &str = "attacked";
 const CLIENT: &str = "honest-client";
-/// What the watch may take, and what its group has beyond that.
+/// Memory limit of the watch; its cgroup has some more.
 const CEILING_MIB: i64 = 128;
 const SPARE_MIB: i64 = 32;
-/// Of an honest client's requests so many have their rows.
+/// Minimum share of an honest client's requests that have rows.
 const MIN_SHARE: f64 = 0.999;
-/// 1.4 MB, and rows of 84,000 partitions. Where more come than a recorder can read, packets are lost, and counted.
+/// 1.4 MB, and rows of 84,000 partitions. If there are more than a recorder can read, packets are lost, and counted.
 const FORGED_A_SECOND: u64 = 1_000;
-/// 100,000 in ten minutes, and in a shorter attack as many as are open soon.
+/// 100,000 in ten minutes; in a shorter attack, as many as can be opened.
 const CONNECTIONS_A_SECOND: u64 = 200;
 const MAX_CONNECTIONS: u64 = 100_000;
-/// On all of them.
+/// Requests per second on all of them.
 const ASKED_A_SECOND: u64 = 500;
-/// Beside those for connections.
+/// Besides those for connections.
 const DESCRIPTORS: u64 = 4_000;
 const SILENT_CLIENTS: usize = 2_000;
 const SLOW_CLIENTS: usize = 200;
@@ -84,7 +85,7 @@ fn more_connections_than_there_is_memory_for_are_followed() {
     let connections = raise_open_files(wanted + DESCRIPTORS) - DESCRIPTORS;
     let mut options = BrokerOptions::new(directory.join("broker"));
     options.jvm_arguments.push("-Xmx2g".to_owned());
-    // With 50, as by default, many a client tries again after a second.
+    // With the default of 50, many clients retry after a second.
     options.properties.push(("socket.listen.backlog.size".to_owned(), "4096".to_owned()));
     let broker = Broker::start(&kafka, options).unwrap_or_else(|error| panic!("{error}"));
     let group = Group::make();
@@ -152,7 +153,7 @@ fn broker(kafka: &Kafka, directory: &Path) -> Broker {
     broker
 }
 
-/// Directories as of partitions, with files that nobody writes to, and endless ones.
+/// Creates directories like those of partitions, with pipes that nobody writes to, and endless files.
 fn plant(log_dir: &Path) {
     for (number, file) in ["partition.metadata", "00000000000000000000.log"].into_iter().enumerate() {
         let [blocking, endless] =
@@ -164,7 +165,7 @@ fn plant(log_dir: &Path) {
     }
 }
 
-/// A group with so much memory; its site goes with it.
+/// A cgroup with a memory limit; removed with its site.
 struct Group {
     cgroup: Cgroup,
     _site: Site,
@@ -185,20 +186,21 @@ impl Group {
         command
     }
 
-    /// That nothing in it was killed for want of memory.
+    /// Checks that nothing in it was killed for lack of memory.
     fn assert_served(&self) {
         assert_eq!(self.cgroup.figure("memory.oom_control", "oom_kill").unwrap(), 0);
     }
 }
 
-/// The most memory that a process had at a time.
+/// Peak memory of a process.
 fn peak_mib(pid: u32) -> i64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     peak.trim().trim_end_matches(" kB").parse::<i64>().unwrap() / 1024
 }
 
-/// How many descriptors this process and those that it starts may have now: in a container root may raise no limit.
+/// Raises the limit of file descriptors of this process and its children, and returns it: in a container, root may not
+/// raise it.
 fn raise_open_files(wanted: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: Some(wanted), maximum: limit.maximum.map(|most| most.max(wanted)) };
@@ -208,7 +210,8 @@ fn raise_open_files(wanted: u64) -> u64 {
     }
 }
 
-/// Runs a script of `attacks` against a broker for as long as an attack lasts, with further arguments; the number that it prints.
+/// Runs a script of `attacks` against a broker for the duration of an attack, with further arguments; returns the
+/// number that it prints.
 fn attack_by(script: &str, broker: &Broker, further: &[u64]) -> u64 {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("attacks").join(script);
     let arguments = [&[u64::from(broker.port), attack_time().as_secs()][..], further].concat();
@@ -219,7 +222,7 @@ fn attack_by(script: &str, broker: &Broker, further: &[u64]) -> u64 {
     String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
 }
 
-/// Requests of a client in a recording.
+/// Number of a client's requests in a recording.
 fn rows_of(recording: &Path, client: &str, api_key: i16) -> usize {
     let events = Recording::open(recording).unwrap().events_of(&[Table::Requests]);
     let is_of = |event: &Event| match event {
@@ -229,7 +232,7 @@ fn rows_of(recording: &Path, client: &str, api_key: i16) -> usize {
     events.filter(|event| is_of(event.as_ref().unwrap())).count()
 }
 
-/// Sends one produce request after the other, and counts them.
+/// A client that sends one produce request after the other, and counts them.
 struct HonestClient {
     stopped: Arc<AtomicBool>,
     thread: JoinHandle<usize>,
@@ -273,7 +276,7 @@ impl Exporter {
         Self { child, address: address.unwrap().parse().unwrap() }
     }
 
-    /// How many produce requests it has counted.
+    /// Scrapes the number of produce requests counted.
     fn scrape(&self) -> std::io::Result<f64> {
         let mut stream = TcpStream::connect_timeout(&self.address, SCRAPE_TIMEOUT)?;
         stream.set_read_timeout(Some(SCRAPE_TIMEOUT))?;
@@ -296,13 +299,13 @@ impl Exporter {
 
 impl Drop for Exporter {
     fn drop(&mut self) {
-        // Both fail where it has ended, which is as well.
+        // Both fail if it has already ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Sends requests until the exporter counts them: from then on it counts each.
+/// Sends requests until the exporter counts them; from then on it counts each one.
 fn await_counting(exporter: &Exporter, client: &mut Connection) {
     let end = Instant::now() + Duration::from_secs(60);
     while exporter.scrape().unwrap() == 0.0 {
@@ -310,11 +313,12 @@ fn await_counting(exporter: &Exporter, client: &mut Connection) {
         client.order(&Request::produce(TOPIC, 0, 1, &[b"first"])).unwrap();
         sleep(Duration::from_millis(200));
     }
-    // Until those that were sent are counted.
+    // Waits until the requests are counted.
     sleep(Duration::from_secs(3));
 }
 
-/// Clients of the metrics port that say nothing, and some that ask and read hardly anything. They come again when they are let go.
+/// Clients of the metrics port that send nothing, and some that send requests and hardly read. They reconnect when they
+/// are disconnected.
 struct Attackers {
     stopped: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -356,7 +360,7 @@ fn attack(address: SocketAddr, count: usize, request: &[u8], stop: &AtomicBool) 
     }
 }
 
-/// Whether the other side keeps it; a byte of what is there is read.
+/// Whether the other side keeps the connection open; reads a byte if there is one.
 fn is_open(client: &mut TcpStream) -> bool {
     match client.read(&mut [0]) {
         Ok(count) => count > 0,

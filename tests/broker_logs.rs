@@ -1,5 +1,5 @@
-//! `logs` on what a real broker writes, held against counts as `grep` would make them, against the segments on disk, and
-//! against what it said of the same log while that was written.
+//! Tests `logs` on a real broker's logs, against counts as by `grep`, against the segments on disk, and against its
+//! output for the same log while it was written.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -26,16 +26,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 const TOPIC: &str = "rolled";
-/// As many segments as are rolled at least.
+/// Minimum number of rolled segments.
 const SEGMENTS: usize = 12;
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// What a broker left.
+/// The files of a stopped broker.
 struct Remains {
     server_log: PathBuf,
     request_log: PathBuf,
     partition: PathBuf,
-    /// What `logs --follow` said while it was written.
+    /// Output of `logs --follow` while the log was written.
     followed: Vec<Value>,
 }
 
@@ -53,7 +53,7 @@ impl Following {
         Self { child: command.spawn().unwrap(), output }
     }
 
-    /// What it said, once it has nothing more to say.
+    /// Stops it once its output is complete, and returns the output.
     fn stop(mut self, entries: usize) -> Vec<Value> {
         let end = Instant::now() + PATIENCE;
         while objects(&fs::read_to_string(&self.output).unwrap(), "log-entry").len() < entries {
@@ -68,13 +68,13 @@ impl Following {
 
 impl Drop for Following {
     fn drop(&mut self) {
-        // It may have ended.
+        // It may already have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The whole lines that are objects of this type; the last may still be being written.
+/// The objects of this type; the last line may be incomplete.
 fn objects(text: &str, of: &str) -> Vec<Value> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let objects = whole.lines().map(|line| serde_json::from_str::<Value>(line).expect(line));
@@ -85,7 +85,7 @@ fn logs(arguments: &[&str]) -> String {
     brokerscope::run([&["logs", "--format", "json"], arguments].concat()).done().stdout
 }
 
-/// A broker that rolls small segments under load and is stopped; its collector's log goes where its own does.
+/// Runs a broker that rolls small segments under load, and stops it; its GC log is in the same directory as its own.
 fn left(version: &str) -> Remains {
     let directory = directory(&format!("logs-{version}"));
     let kafka = Kafka::prepare(version).unwrap_or_else(|error| panic!("{error}"));
@@ -124,7 +124,7 @@ fn segments(partition: &Path) -> BTreeSet<i64> {
     names.filter_map(|name| name.strip_suffix(".log")?.parse().ok()).collect()
 }
 
-/// How many lines have a text.
+/// Counts the lines that contain a text.
 fn grep(log: &str, text: &str) -> usize {
     log.lines().filter(|line| line.contains(text)).count()
 }
@@ -156,7 +156,7 @@ fn agree(left: &Remains) {
     assert_eq!(left.followed, entries, "what was followed is what was read");
 }
 
-/// Each segment but the first was rolled to, and of every roll the file is there.
+/// Checks that each segment except the first has a roll, and each roll has its file.
 fn rolls_are_the_segments(entries: &[Value], partition: &Path) {
     let rolls = of_kind(entries, "segment-roll");
     let rolls = rolls.iter().filter(|roll| roll["topic"] == TOPIC);
@@ -166,7 +166,7 @@ fn rolls_are_the_segments(entries: &[Value], partition: &Path) {
     assert_eq!(rolled, expected);
 }
 
-/// From the broker's own first word to its last: its parts stop in between.
+/// Checks the shutdown: from the broker's first line about it to its last, its parts stop in between.
 fn stopped(entries: &[Value]) {
     let stops = of_kind(entries, "shutdown");
     let [began, ended] = stops[..] else { panic!("{stops:#?}") };
@@ -177,7 +177,7 @@ fn stopped(entries: &[Value]) {
     assert!(!of_kind(entries, "controlled-shutdown").is_empty(), "it did not ask to be relieved");
 }
 
-/// Percentiles of the request log against all of its times, read by another reader.
+/// Checks percentiles of the request log against all of its times, read by another reader.
 fn requests_agree(left: &Remains) {
     let log = String::from_utf8_lossy(&fs::read(&left.request_log).unwrap()).into_owned();
     let mut expected: BTreeMap<String, Vec<f64>> = BTreeMap::new();
@@ -198,7 +198,7 @@ fn requests_agree(left: &Remains) {
         assert_eq!(api["count"], times.len(), "{api}");
         let ms = |name: &str| api["total"][name].as_f64().unwrap() / 1e6;
         assert!((ms("max_ns") - times.last().unwrap()).abs() < 1e-6, "{api}");
-        // LogReport apart to one part in 200; the middle of an even number may be either.
+        // The resolution is one part in 200; the median of an even number may be either of two.
         let middle = [times[(times.len() - 1) / 2], times[times.len() / 2]];
         let near =
             |median: f64| middle.iter().any(|middle| (median - middle).abs() <= middle / 150.0 + 0.001);
@@ -207,7 +207,7 @@ fn requests_agree(left: &Remains) {
     of_a_topic(left, &log);
 }
 
-/// Kafka 4.1's producers name a topic by its id only.
+/// Checks the filter by topic: Kafka 4.1's producers name a topic only by its id.
 fn of_a_topic(left: &Remains, log: &str) {
     let metadata = fs::read_to_string(left.partition.join("partition.metadata")).unwrap();
     let id = metadata.lines().find_map(|line| line.strip_prefix("topic_id: ")).unwrap();

@@ -1,5 +1,5 @@
-//! Two brokers on one host are kept apart, a broker that is restarted is recorded on, and a segment's roll is seen
-//! with what it waited for. All on real brokers.
+//! Checks that two brokers on one host are kept apart, that recording continues after a broker restarts, and that a
+//! segment's roll is observed with what it waited for. All on real brokers.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -29,9 +29,9 @@ use lab::load::{Load, Producer};
 use lab::{Broker, BrokerOptions};
 use serde_json::Value;
 
-/// How long a recorder may take to find the process that took a broker's place, and a producer's JVM to begin.
+/// Timeout for a recorder to find the process that replaced a broker, and for a producer's JVM to start.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// As much as a producer of the two brokers sends in a second and a half.
+/// The bytes that a producer of the two brokers sends in a second and a half.
 const APPENDED: u64 = 150_000;
 const UNASKED: &str = "-XX:+DisableAttachMechanism";
 
@@ -82,7 +82,7 @@ fn two_brokers_are_kept_apart_and_a_restart_is_survived() {
     await_appended(&other, "elsewhere", APPENDED);
     drop(loads);
     ours.stop();
-    // Meanwhile there is one broker here, and it is not the one that is recorded.
+    // Meanwhile the only broker here is not the recorded one.
     let elsewhere = produce(&other, "elsewhere");
     let ours = start("ours", Some(port));
     own_ports.extend(ports(&ours));
@@ -113,7 +113,7 @@ fn two_brokers_are_kept_apart_and_a_restart_is_survived() {
     drop(other);
 }
 
-/// Where a broker listens to clients, and as its controller to itself.
+/// Ports of a broker's listeners for clients and, as its controller, for itself.
 fn ports(broker: &Broker) -> BTreeSet<u16> {
     let properties = fs::read_to_string(&broker.properties).unwrap();
     let listeners = properties.lines().find_map(|line| line.strip_prefix("listeners=")).unwrap();
@@ -123,7 +123,7 @@ fn ports(broker: &Broker) -> BTreeSet<u16> {
     ports
 }
 
-/// Waits until a recording says that it watches a process.
+/// Waits until a recording's manifest says that it watches a process.
 fn await_process(recording: &Path, pid: u32) {
     let watches = || {
         let manifest: Value = fs::read(recording.join("manifest.json"))
@@ -140,7 +140,7 @@ fn await_process(recording: &Path, pid: u32) {
     }
 }
 
-/// Waits until a topic's only partition has so many bytes, in all of its segments.
+/// Waits until a topic's only partition has this many bytes in all of its segments.
 fn await_appended(broker: &Broker, topic: &str, bytes: u64) {
     let end = Instant::now() + PATIENCE;
     while appended(&broker.log_dir.join(format!("{topic}-0"))) < bytes {
@@ -155,7 +155,8 @@ fn appended(partition: &Path) -> u64 {
     segments.filter_map(|segment| Some(segment.metadata().ok()?.len())).sum()
 }
 
-/// A JVM that was reported not to answer is left alone, and one line says so and what is not seen for it.
+/// Checks that a JVM that does not answer is left alone, and that one line reports it and what is not observed as a
+/// result.
 fn assert_says_once_that_the_jvm_is_not_asked(recording: &Path) {
     let said = fs::read_to_string(recording.with_extension("txt")).unwrap();
     let lines: Vec<&str> = said.lines().filter(|line| line.contains(UNASKED)).collect();
@@ -172,14 +173,14 @@ fn a_segment_s_roll_is_seen_with_every_file_it_syncs_and_what_that_waited_for() 
         options.log_dir = Some(ground.path().to_owned());
         options.metadata_dir = Some(directory.join("metadata"));
         options.properties = vec![("log.segment.bytes".to_owned(), (1 << 20).to_string())];
-        // Everything else is seen all the same.
+        // Everything else is observed all the same.
         options.jvm_arguments = vec![UNASKED.to_owned()];
     });
     broker.create_topic(&kafka, "rolled", 1).unwrap();
     let recording = directory.join("recording");
     let recorder = Recorder::start(&recording, broker.pid);
     ground.delay(Direction::Write, 40);
-    // A segment a second.
+    // One segment per second.
     let load = load(&kafka, &broker, "rolled", 1000, 1000, &directory.join("load"));
     await_appended(&broker, "rolled", 4 << 20);
     drop(load);
@@ -201,12 +202,12 @@ fn a_segment_s_roll_is_seen_with_every_file_it_syncs_and_what_that_waited_for() 
     for extension in [".log", ".index", ".timeindex"] {
         assert!(syncs.iter().any(|sync| sync.file.ends_with(extension)), "no sync of a {extension}");
     }
-    // For how long a thread waits for a processor is this machine's affair.
+    // How long a thread waits for a CPU depends on this machine.
     let waited = |sync: &Operation| sync.latency_ns - sync.reasons.get("run-queue").copied().unwrap_or(0);
     let slow: Vec<_> = syncs.iter().filter(|sync| waited(sync) > 30_000_000).collect();
     assert!(slow.len() >= 3, "{} syncs were slow", slow.len());
     for sync in slow {
-        // A sync may wait for its pages and for the journal, each for as long as one write takes.
+        // A sync may wait for its pages and for the journal, each for the duration of a write.
         let known = ["device", "slow-device", "writeback-wait", "journal-commit"];
         let explained: i64 = known.iter().filter_map(|reason| sync.reasons.get(*reason)).sum();
         assert!(explained * 2 > waited(sync), "{sync:?}");

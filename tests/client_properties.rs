@@ -1,4 +1,5 @@
-//! `--client-properties` beside a real broker: its settings in force come over TLS and by a password, and what is wrong is one line.
+//! Tests `--client-properties` with a real broker: its settings in force are read over TLS and with a password, and a
+//! mistake is one line.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -20,12 +21,12 @@ use serde_json::Value;
 
 const CERTIFICATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/watch/tests/data");
 const USER: &str = "advisor";
-/// Quoted in Kafka's syntax, and that again in a file of properties.
+/// Quoted in Kafka's syntax, and again in a properties file.
 const PASSWORD: &str = "lab-secret \"quoted\"";
 const KNOWN: &str = "changed while the broker runs (kafka-configs); the changed values are used: ";
 const NOT_KNOWN: &str = "settings changed while the broker runs (kafka-configs) are not known: ";
 
-/// A broker whose clients speak TLS, and authenticate themselves by a password or a certificate.
+/// A broker whose clients use TLS, and authenticate with a password or a certificate.
 struct Site {
     directory: PathBuf,
     kafka: Kafka,
@@ -58,7 +59,7 @@ impl Site {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// A file that only its owner can read.
+    /// Writes a file that only its owner can read.
     fn client(&self, name: &str, lines: &[&str]) -> PathBuf {
         let path = self.directory.join(name);
         fs::write(&path, lines.join("\n")).unwrap();
@@ -66,7 +67,7 @@ impl Site {
         path
     }
 
-    /// What `advise` notes of the settings.
+    /// The notes of `advise` on the settings.
     fn notes(&self, client: &Path) -> String {
         let (pid, client) = (self.broker.pid.to_string(), client.to_string_lossy());
         let arguments = ["advise", "--format", "json", "--pid", &pid, "--client-properties", &client];
@@ -91,7 +92,7 @@ impl Site {
         assert!(notes.contains(NOT_KNOWN) && notes.contains(why), "{notes}");
     }
 
-    /// What `record` says, and its manifest.
+    /// The output of `record`, and its manifest.
     fn record(&self, name: &str, client: &Path) -> (String, Value) {
         let recording = self.directory.join(name);
         let (pid, client, output) =
@@ -110,7 +111,7 @@ fn free_ports() -> [u16; 4] {
     sockets.map(|socket| socket.local_addr().unwrap().port())
 }
 
-/// Its certificate names `kafka-1`, which clients of SASL connect to, and not where clients of SSL do.
+/// The broker's certificate names `kafka-1`, to which SASL clients connect, but not the address to which SSL clients do.
 fn properties(directory: &Path, [port, controller, tls, sasl]: [u16; 4]) -> Vec<(String, String)> {
     let read = |name: &str| fs::read_to_string(Path::new(CERTIFICATES).join(name)).unwrap();
     fs::create_dir_all(directory).unwrap();
@@ -169,7 +170,7 @@ fn settings_in_force_come_over_tls_and_by_a_password() {
     let unknown = "its certificate is not trusted: no certificate in ssl.truststore has signed it";
     site.does_not_know(&by_password("unknown", "PLAIN", PASSWORD, &other), unknown);
 
-    // Clients of this listener connect to an address that its certificate does not name.
+    // Clients of this listener connect to an address that the certificate does not name.
     let no_name = "ssl.endpoint.identification.algorithm=";
     let own = format!(
         "ssl.keystore.type=PEM\nssl.keystore.certificate.chain={}\nssl.keystore.key={}",
@@ -200,7 +201,7 @@ fn settings_in_force_come_over_tls_and_by_a_password() {
     assert!(matches!(line[..], [line] if line.contains("refused the user name or password")), "{said}");
 }
 
-/// PEM as a value that is continued over lines.
+/// PEM as a value with continued lines.
 fn inline(name: &str) -> String {
     let pem = fs::read_to_string(Path::new(CERTIFICATES).join(name)).unwrap();
     pem.trim_end().replace('\n', "\\\n  ")

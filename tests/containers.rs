@@ -1,6 +1,6 @@
-//! A broker in a container: found, and its files named by its log dirs, on an overlay and on a volume; its packets captured
-//! in its network namespace; watched from the host and from within the container. There is no container runtime in
-//! this: `unshare`, an overlay and `pivot_root` do what one would.
+//! A broker in a container: it is found, its files are named by its log dirs, on an overlay and on a volume, and its
+//! packets are captured in its network namespace; watched from the host and from within the container. Uses no
+//! container runtime: `unshare`, an overlay and `pivot_root` do the same.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -31,7 +31,7 @@ const ON_VOLUME: &str = "/var/lib/kafka/data";
 const ON_OVERLAY: &str = "/srv/logs";
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// An overlay and a volume on one journaled ext4; of the host, the directories that tests need.
+/// An overlay and a volume on one journaled ext4; from the host, the directories that tests need.
 fn image(ground: &Ground, shared: &[&Path]) -> Image {
     let this = Path::new(env!("CARGO_MANIFEST_DIR")).to_owned();
     let binary = brokerscope::binary().unwrap().parent().unwrap().to_owned();
@@ -46,7 +46,7 @@ fn image(ground: &Ground, shared: &[&Path]) -> Image {
     }
 }
 
-/// Where a file of the container's root lies on the host.
+/// The path on the host of a file in the container's root.
 fn upper(image: &Image, path: &str) -> PathBuf {
     image.layers.join("upper").join(path.trim_start_matches('/'))
 }
@@ -74,7 +74,7 @@ fn a_container_is_watched_from_outside_and_from_within() {
     append_to_both(&mut workload);
     workload.order("crowd 1 8");
     let least = overflows(workload.pid());
-    // Two samples of the host.
+    // Time for two samples of the host.
     sleep(Duration::from_millis(2200));
     recorder.stop();
     assert_appends(&outside, f64::from(workload.pid()), f64::from(workload.pid()));
@@ -104,7 +104,7 @@ fn append_to_both(workload: &mut Workload) {
     }
 }
 
-/// What a recording says of the two appends, by its tables.
+/// Checks the two appends in a recording's tables.
 fn assert_appends(recording: &Path, pid: f64, tid: f64) {
     let operations = rows(recording, "file_ops");
     for (file, fs, topic, partition, bytes) in [
@@ -120,7 +120,7 @@ fn assert_appends(recording: &Path, pid: f64, tid: f64) {
     }
 }
 
-/// What the kernel counted in the network namespace of a process.
+/// The kernel's counter in the network namespace of a process.
 fn overflows(pid: u32) -> f64 {
     let netstat = fs::read_to_string(format!("/proc/{pid}/net/netstat")).unwrap();
     let mut lines = netstat.lines().filter(|line| line.starts_with("TcpExt:"));
@@ -136,11 +136,11 @@ fn pid_inside(pid: u32) -> String {
     ids.split_whitespace().last().unwrap().to_owned()
 }
 
-/// A recorder in the container's namespaces, once it records, for a few seconds.
+/// Starts a recorder in the container's namespaces for a few seconds, and waits until it records.
 fn record_inside(image: &Image, pid: u32) -> Child {
     let child = enter(pid, &["--pid", "--mount", "--net"])
         .arg(brokerscope::binary().unwrap())
-        // What stands in for the broker is no JVM, so it has to be named.
+        // The stand-in for the broker is not a JVM, so it has to be named.
         .args(["record", "--quiet", "--for", "4s", "-o", "/srv/inside", "--pid", &pid_inside(pid)])
         .spawn()
         .unwrap();
@@ -171,7 +171,7 @@ fn a_real_broker_in_a_container_is_recorded_with_its_requests() {
     for log_dir in [&on_volume, &on_overlay] {
         fs::create_dir_all(log_dir).unwrap();
     }
-    // Formatted from outside, under the names that the host has for the same directories.
+    // Formatted from outside, with the host's names for the same directories.
     let seen_here = format!("{},{}", on_volume.display(), on_overlay.display());
     let here = properties(&directory.join("outside.properties"), &seen_here);
     let mut format = kafka.command(&[], "kafka.tools.StorageTool");
@@ -213,7 +213,7 @@ fn a_real_broker_in_a_container_is_recorded_with_its_requests() {
     let read = Recording::read(&recording);
     let produced: Vec<&Value> =
         read.requests.iter().filter(|row| row["api"] == "PRODUCE" && row["client_id"] == "inside").collect();
-    // What it could not send while the broker started, it sends at once.
+    // It sends at once what it could not send while the broker started.
     assert!(produced.len() >= 5, "{} requests of the producer", produced.len());
     let written = read.appends();
     let unmatched: Vec<_> =
@@ -221,7 +221,7 @@ fn a_real_broker_in_a_container_is_recorded_with_its_requests() {
     assert!(unmatched.is_empty(), "answered, and not seen written: {unmatched:?}");
 }
 
-/// A broker of one node, which is its own controller; topics get four partitions, two in each log dir.
+/// Properties of a single-node broker, its own controller; topics get four partitions, two in each log dir.
 fn properties(path: &Path, log_dirs: &str) -> PathBuf {
     let text = format!(
         "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@127.0.0.1:9093\n\
@@ -233,7 +233,7 @@ fn properties(path: &Path, log_dirs: &str) -> PathBuf {
     path.to_owned()
 }
 
-/// A broker in a container; gone with it when dropped.
+/// A broker in a container; removed with it when dropped.
 struct ContainerProcess {
     child: Child,
     pid: u32,

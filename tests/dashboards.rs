@@ -1,8 +1,8 @@
-//! What is in `deploy/` for Prometheus and Grafana, against a real Prometheus that scrapes real exports: every panel's query and
-//! every recorded series has an answer, alerts fire when they should and not when they should not.
+//! Tests the files in `deploy/` for Prometheus and Grafana with a real Prometheus that scrapes real exports: every
+//! panel's query and every recorded series has a result, and alerts fire exactly when they should.
 //!
-//! Three exports are scraped: the sample's recording, a made-up one of what that lacks, and a live one of a process that only
-//! works with files. Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
+//! Scrapes three exports: the sample's recording, an invented one with what that lacks, and a live one of a process
+//! that only works with files. Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -30,7 +30,7 @@ use serde_json::Value;
 const PATIENCE: Duration = Duration::from_secs(90);
 const JOB: &str = "brokerscope";
 const SAMPLE: &str = "samples/journal-stall";
-/// Stands for Grafana's, which is at least four scrapes.
+/// Replaces Grafana's variable, which is at least four scrapes.
 const RATE_INTERVAL: &str = "10s";
 
 fn root() -> PathBuf {
@@ -58,7 +58,7 @@ fn target(export: &Export, configuration: &'static str) -> Target {
     Target { job: JOB, address: export.address(), configuration }
 }
 
-/// Of a recording, at so many times its own speed.
+/// Starts an export of a recording at a multiple of its speed.
 fn replay(said: &Path, recording: &Path, speed: &str) -> Export {
     Export::start(said, &["--speed", speed, "--from", recording.to_str().unwrap()])
 }
@@ -103,7 +103,7 @@ fn rules_say_what_they_say_of_known_series() {
     promtool(&["check", "rules", "--lint=all", "--lint-fatal"], &rule_files());
     let said = promtool(&["test", "rules"], &files("deploy/prometheus/tests", ".yml"));
     assert!(said.contains("SUCCESS") && !said.contains("FAILED"), "{said}");
-    // An alert that no test names would pass, no matter what it says.
+    // An alert that no test names would always pass.
     let tests = fs::read_to_string(root().join("deploy/prometheus/tests/rules.yml")).unwrap();
     let alerts = fs::read_to_string(root().join("deploy/prometheus/brokerscope.alerts.yml")).unwrap();
     for alert in alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
@@ -121,7 +121,7 @@ fn every_panel_of_every_dashboard_has_an_answer() {
     fs::create_dir_all(data.join("topicA-0")).unwrap();
     let mut workload = Workload::start(&data);
     let pid = workload.pid().to_string();
-    // It takes some seconds to attach, and recordings end.
+    // Started first, because attaching takes some seconds, and recordings end.
     let live =
         Export::start(&directory.join("live.txt"), &["--pid", &pid, "--watch", "full", "--measure-probes"]);
     let made = replay(&directory.join("made.txt"), &made, "1");
@@ -142,7 +142,7 @@ fn every_panel_of_every_dashboard_has_an_answer() {
     assert_rules(&prometheus);
 }
 
-/// Something that has to have an answer, in one of these forms.
+/// Something that must have a result for one of these queries.
 #[derive(Debug)]
 struct Question {
     #[allow(dead_code, reason = "printed where there is none")]
@@ -150,7 +150,8 @@ struct Question {
     forms: Vec<String>,
 }
 
-/// Every query of every dashboard, for some broker where it is of one; and every series that a rule records or an alert uses.
+/// Every query of every dashboard, for one broker where it needs one; and every series that a rule records or an alert
+/// uses.
 fn asked(targets: &[Target]) -> Vec<Question> {
     let mut questions = Vec::new();
     for dashboard in dashboards() {
@@ -180,7 +181,7 @@ fn filled(query: &str, target: &Target) -> String {
     with(query, &variables)
 }
 
-/// The names of series in rules: what is recorded, and what expressions use.
+/// The names of series in rules: those recorded, and those in expressions.
 fn series_in(rules: &str) -> BTreeSet<String> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let is_code = |line: &str| !["#", "summary:", "description:"].iter().any(|start| line.starts_with(start));
@@ -199,7 +200,7 @@ fn assert_variables(prometheus: &Prometheus, targets: &[Target]) {
     }
 }
 
-/// Every rule was evaluated, and none of them failed.
+/// Checks that every rule was evaluated, and none failed.
 fn assert_rules(prometheus: &Prometheus) {
     let data = prometheus.ask("rules", &[]);
     let groups = data["groups"].as_array().unwrap();

@@ -1,5 +1,5 @@
-//! `brokerscope-lab demo` as README.md promises it: a real broker, an injected stall, and verdicts that name the
-//! write, the lock, the commit and the device. And the same without permission for BPF.
+//! Runs `brokerscope-lab demo` as README.md describes it: a real broker, an injected stall, and verdicts that name the
+//! write, the lock, the commit and the device. Also without permission for BPF.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -48,19 +48,19 @@ fn overlap(one: &Value, other: &Value) -> bool {
     start < other_end && other_start < end
 }
 
-/// No commit of the demo takes as long.
+/// No commit of the demo takes this long.
 const MAX_COMMIT_NS: i64 = 1_000_000_000;
 
-/// Whether the commit that it blames went on when the recording ended: such a commit is not in it.
+/// Whether the commit that it blames had not ended when the recording did: such a commit is not in it.
 fn is_of_last_commit(verdict: &Value, ended_ns: i64) -> bool {
     let is_unseen = verdict["root"].as_str().unwrap().contains(":unseen:");
     is_unseen && verdict["request"]["end_ns"].as_i64().unwrap() + MAX_COMMIT_NS > ended_ns
 }
 
-/// What every verdict that blames a commit must show.
+/// Checks a verdict that blames a commit.
 fn assert_blames_a_commit(verdict: &Value) {
     let commits = evidence(verdict, "kernel");
-    // What took a part of the write beside it is reported after it.
+    // Other waits during the write are reported after it.
     let mut waits = evidence(verdict, "off-cpu");
     waits.retain(|wait| !wait["text"].as_str().unwrap().starts_with("besides, "));
     assert_eq!(commits.len(), 1, "one commit: {verdict}");
@@ -131,7 +131,7 @@ fn the_demo_names_the_write_the_lock_the_commit_and_the_device() {
     fs::remove_dir_all(&site).unwrap();
 }
 
-/// What the broker ran, by the recording's samples: some of it in the kernel, most of it not.
+/// Checks the recording's CPU samples of the broker: some in the kernel, most of them not.
 fn assert_samples_are_recorded(recording: &Path) {
     let recording = recording.to_str().unwrap();
     let stacks = brokerscope::run(["stacks", "--from", recording, "--on-cpu", "--folded", "-"]).done();
@@ -141,7 +141,7 @@ fn assert_samples_are_recorded(recording: &Path) {
         "{}",
         stacks.stdout
     );
-    // Where the JVM's own symbols are stripped, its frames are the library's name.
+    // If the JVM's symbols are stripped, its frames have the library's name.
     let jvm = ["JavaThread::", "[libjvm.so]"].iter().any(|frame| stacks.stdout.contains(frame));
     assert!(stacks.stdout.contains("_[k] ") && jvm, "{}", stacks.stdout);
 }
@@ -150,7 +150,7 @@ fn assert_samples_are_recorded(recording: &Path) {
 fn without_permission_for_bpf_the_demo_explains_from_packets_and_says_what_is_missing() {
     let Some(_live) = gate::live("brokerscope-lab demo without BPF") else { return };
     let site = directory("demo-without-bpf");
-    // The lab itself needs to mount; only what watches loses its rights.
+    // The lab itself needs to mount; only the watching process loses its rights.
     let binary = brokerscope::binary().unwrap();
     let wrapper = site.join("brokerscope-without-bpf");
     let script = format!(

@@ -1,5 +1,6 @@
-//! What is in `deploy/` for systemd, Debian and Kubernetes: the package installs, upgrades and goes without a trace but what it
-//! should leave; unit and `DaemonSet` give the rights that watching takes, and the unit's filter lets its system calls through.
+//! Tests the files in `deploy/` for systemd, Debian and Kubernetes: the package installs, upgrades and is removed
+//! without a trace except what it should leave; unit and `DaemonSet` grant the rights that watching needs, and the
+//! unit's filter allows its system calls.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -23,7 +24,7 @@ use e2e::recorder::Recorder;
 use e2e::workload::Workload;
 use e2e::{brokerscope, gate, table, traffic};
 
-/// The last that Rust 1.85 builds.
+/// The last version that Rust 1.85 builds.
 const CARGO_DEB: &str = "3.8.0";
 /// `nobody`.
 const USER: &str = "65534";
@@ -45,13 +46,13 @@ fn daemon_set() -> String {
     deployed("kubernetes/daemonset.yaml")
 }
 
-/// The words of every line of a unit that sets this.
+/// The words of every line of a unit that sets this name.
 fn setting(unit: &str, name: &str) -> Vec<String> {
     let lines = unit.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     lines.flat_map(str::split_whitespace).map(str::to_owned).collect()
 }
 
-/// The fields of a pod, of its container and of what that may do.
+/// The fields of a pod, of its container and of its security context.
 fn fields_of_pod(manifest: &str) -> Vec<&str> {
     let (_, pod) = manifest.split_once("\n    spec:\n").unwrap();
     let mut of_container = "";
@@ -120,7 +121,7 @@ fn cargo_deb() -> PathBuf {
     let tools = root().join("target/tools").join(format!("cargo-deb-{CARGO_DEB}"));
     let binary = tools.join("bin/cargo-deb");
     if !binary.exists() {
-        // Without its own xz, which takes a library's headers: xz itself is there where dpkg-dev is.
+        // Without built-in xz, which needs a library's headers; the xz program exists wherever dpkg-dev does.
         let arguments =
             ["install", "cargo-deb", "--version", CARGO_DEB, "--locked", "--no-default-features", "--quiet"];
         run(Command::new(env!("CARGO"))
@@ -132,7 +133,7 @@ fn cargo_deb() -> PathBuf {
     binary
 }
 
-/// The package as `cargo deb` makes it, of the binary that is tested instead of a release's.
+/// Builds the package with `cargo deb`, from the tested binary instead of a release build.
 fn package(directory: &Path, version: &str) -> PathBuf {
     let target = directory.join("target");
     fs::create_dir_all(target.join("release")).unwrap();
@@ -189,7 +190,7 @@ fn installs(image: &Image, package: &Path) {
     inside(image, &format!("dpkg --install {}", package.display()));
     let version = inside(image, "/usr/bin/brokerscope --version");
     assert!(version.starts_with("brokerscope "), "{version}");
-    // Nobody's broker is watched because a package was installed.
+    // Installing a package must not start to watch a broker.
     let enabled = inside(image, "systemctl is-enabled brokerscope.service || true");
     assert_eq!(enabled.trim(), "disabled");
     let verified = inside(image, "systemd-analyze verify brokerscope.service");
@@ -205,7 +206,7 @@ fn installs(image: &Image, package: &Path) {
     ] {
         inside(image, &format!("test -s /usr/share/brokerscope/{file}"));
     }
-    // A host may be set up to leave out manuals: what is in the package counts.
+    // A host may be configured to leave out manuals: the package's contents count.
     let contents = run(Command::new("dpkg-deb").arg("--contents").arg(package));
     for file in [
         "man/man1/brokerscope-explain.1",
@@ -249,7 +250,7 @@ fn goes(image: &Image) {
     assert_eq!(links, "", "what enabled it is left");
 }
 
-/// What an export of this workload, by a command that ends with the binary, sees by its own account.
+/// The purposes that an export of this workload, by a command that ends with the binary, reports as served.
 fn seen(command: Command, workload: &Workload, mode: &str, said: &Path) -> BTreeSet<String> {
     let export = Export::start_by(command, said, &["--pid", &workload.pid().to_string(), "--watch", mode]);
     let metrics = export.metrics();
@@ -265,7 +266,7 @@ fn workload(directory: &Path) -> Workload {
     Workload::start(&log_dir)
 }
 
-/// Words that run the rest as this user with these capabilities and no others, tracefs mounted as hosts have it.
+/// A command prefix that runs the rest as this user with exactly these capabilities, with tracefs mounted as on hosts.
 fn confined(user: &str, capabilities: &[String], ambient: bool) -> Command {
     let named =
         capabilities.iter().map(|name| format!(",+{}", name.trim_start_matches("CAP_").to_lowercase()));
@@ -299,7 +300,7 @@ fn unit_and_daemon_set_give_what_watching_takes() {
     let workload = workload(&directory);
     let of_unit = setting(&unit(), "AmbientCapabilities");
     assert_eq!(of_unit, setting(&unit(), "CapabilityBoundingSet"));
-    // A container's root has what is added, and no ambient set.
+    // A container's root has the added capabilities, and no ambient set.
     let confinements = [("unit", USER, of_unit, true), ("daemon-set", "0", of_daemon_set(), false)];
     for mode in ["auto", "full"] {
         let by_root = seen(brokerscope::command(), &workload, mode, &directory.join("root.txt"));
@@ -334,12 +335,12 @@ fn the_units_filter_lets_its_system_calls_through() {
     let mut workload = workload(&directory);
     let counts = directory.join("calls.txt");
     let mut command = confined(USER, &setting(&unit(), "AmbientCapabilities"), true);
-    // Its own file, which strace writes, has to be that user's.
+    // The file that strace writes must belong to that user.
     let writable = File::create(&counts).unwrap();
     std::os::unix::fs::fchown(&writable, Some(65534), Some(65534)).unwrap();
     command.args(["strace", "--follow-forks", "--summary-only", "--output"]).arg(&counts);
     command.arg(brokerscope::binary().unwrap());
-    // It makes more calls than the default.
+    // The full mode makes more calls than the default.
     let arguments = ["--watch", "full", "--pid", &workload.pid().to_string()];
     let export = Export::start_by(command, &directory.join("said.txt"), &arguments);
     workload.order("open s topicA-0/00000000000000000000.log create");
@@ -352,7 +353,7 @@ fn the_units_filter_lets_its_system_calls_through() {
     assert!(refused.is_empty(), "{refused:?} are made and not allowed");
 }
 
-/// The system calls of a name in a filter: itself, or those of a set.
+/// The system calls of a name in a filter: itself, or the calls of a set.
 fn calls_of(name: &str) -> Vec<String> {
     if !name.starts_with('@') {
         return vec![name.to_owned()];
@@ -370,12 +371,12 @@ fn calls_in(table: &str) -> BTreeSet<String> {
     names.filter(|name| *name != "total").map(str::to_owned).collect()
 }
 
-/// A group of the controller that says what memory a group has; removed when dropped.
+/// A memory cgroup; removed when dropped.
 struct Group(PathBuf);
 
 impl Group {
     fn make(name: &str) -> Self {
-        // Version 1 has its own hierarchy for each controller.
+        // Version 1 has a separate hierarchy for each controller.
         let places = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
         let place = places.into_iter().find(|place| Path::new(place).join("cgroup.procs").exists());
         let directory =
@@ -387,7 +388,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // What takes the hooks off outlives its recorder for some seconds.
+        // The process that detaches the hooks outlives its recorder by some seconds.
         let end = Instant::now() + PATIENCE;
         while fs::remove_dir(&self.0).is_err() && Instant::now() < end {
             sleep(Duration::from_millis(100));

@@ -1,5 +1,5 @@
-//! The whole of brokerscope against a real broker, as a user meets it: the binary on one side, Kafka's own
-//! request log and tcpdump on the other.
+//! Tests all of brokerscope with a real broker, as a user meets it: the binary on one side, Kafka's own request log and
+//! tcpdump on the other.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -39,7 +39,7 @@ use e2e::views;
 use fastrand::Rng;
 use lab::kafka::DEFAULT_VERSION;
 
-/// Seeds of all damage; printed where a test fails, by its message.
+/// Seeds of all damage; a failing test prints its seed.
 const SEEDS: [u64; 4] = [1, 20, 300, 4711];
 
 #[test]
@@ -101,7 +101,7 @@ fn every_message_id_is_found() {
     agreement::on_records(traffic());
 }
 
-/// The exact bounds depend on how busy the machine is, and `make latency` measures them; the middle hardly does.
+/// The exact bounds depend on the machine's load, and `make latency` measures them; the median hardly depends on it.
 #[test]
 fn latency_is_kafkas_total_and_the_way_there() {
     let Some(_alone) = gate::live("latency against Kafka's total time") else { return };
@@ -122,7 +122,7 @@ fn latency_is_kafkas_total_and_the_way_there() {
     );
     let within = excess.iter().filter(|ms| (-0.2..=5.0).contains(*ms)).count();
     println!("{:.2} % within [-0.2, 5] ms", within as f64 * 100.0 / excess.len() as f64);
-    // What is not the broker's is a wait for the processor, twice, on a machine that may be busy.
+    // The difference to the broker's time is two waits for a CPU, on a machine that may be busy.
     assert!((-0.2..=50.0).contains(&at(0.5)), "median {} ms", at(0.5));
 }
 
@@ -149,7 +149,7 @@ fn requests_join_the_calls_that_read_and_answered_them() {
     assert!(joins.written * 100 >= joins.responses * 99, "{joins:?}");
 }
 
-/// Runs `requests` on a damaged capture: it must end well and say nothing that the whole one does not.
+/// Runs `requests` on a damaged capture: it must succeed and report nothing that differs from the intact one.
 fn read_damaged(name: &str, damaged: &CaptureFile) -> Output {
     let path = directory("damaged").join(format!("{name}.pcap"));
     fs::write(&path, damaged.bytes()).unwrap();
@@ -178,13 +178,13 @@ fn a_capture_that_begins_mid_stream_gives_what_follows() {
         let output = read_damaged(&format!("late-{share}"), &damage::begun_late(&capture, share));
         let first = capture.packets[(capture.packets.len() as f64 * share) as usize].time_ns();
         let after = traffic().output.rows.iter().filter(|row| row["arrival_ns"].as_i64() > Some(first));
-        // Those whose connection's first frames were cut may be passed over while looking for a frame.
+        // Requests of connections without their first frames may be skipped during resynchronization.
         let (rows, after) = (output.rows.len(), after.count());
         assert!(rows <= all && rows * 100 >= after * 95, "{rows} rows of {after}");
     }
 }
 
-/// Of the requests of which every packet is left, so many in a hundred must come out as of the whole capture.
+/// Minimum percentage of requests with all packets that must come out as in the intact capture.
 const INTACT_PERCENT: f64 = 97.0;
 
 #[test]
@@ -192,7 +192,7 @@ fn missing_packets_cost_their_requests_only() {
     let Some(_alone) = gate::live("captures with missing packets") else { return };
     let (capture, _) = whole();
     let broker = format!("127.0.0.1:{}", traffic().port);
-    // As captured, with packets of up to 64 KiB, and as a network with an MTU of 1500 carries it.
+    // As captured, with packets of up to 64 KiB, and as on a network with an MTU of 1500.
     for most in [usize::MAX, 1_448] {
         let whole = Whole::new(damage::segmented(&capture, most), &broker, &traffic().output);
         for seed in SEEDS {
@@ -242,7 +242,7 @@ fn packets_out_of_order_and_repeated_cost_nothing() {
         let path = directory("damaged").join("shuffled.pcap");
         fs::write(&path, damage::shuffled(&capture, &mut Rng::with_seed(seed)).bytes()).unwrap();
         let output = brokerscope::requests(&path, traffic().port);
-        // Where the machine stalls, places close together are further apart in time than a segment is waited for.
+        // If the machine stalls, neighbouring packets may be further apart in time than a segment is waited for.
         assert!(output.rows.len() <= all, "seed {seed}: {}", output.summary);
         let differences = with_sizes(&output, &traffic().sizes);
         println!("seed {seed}: {} rows of {all}, differences: {differences:?}", output.rows.len());
@@ -255,9 +255,9 @@ fn packets_out_of_order_and_repeated_cost_nothing() {
 fn truncated_packets_give_rows_that_say_so() {
     let Some(_alone) = gate::live("truncated packets") else { return };
     let (capture, all) = whole();
-    // The lower layers' headers are 66 bytes here: 60 leave nothing, 80 a request's API, version and number,
-    // 96 its header where the client's name is short, 256 every header. What is missing even then are requests
-    // that began inside another's packet: more where the machine is busy, for clients send on meanwhile.
+    // The lower layers' headers are 66 bytes here: 60 leave nothing, 80 a request's API, version and number, 96 its
+    // header if the client's name is short, 256 every header. Even then, requests that start within another's packet
+    // are missing: more on a busy machine, because clients keep sending.
     for (snaplen, least_percent) in [(60, 0), (80, 60), (96, 60), (256, 60)] {
         let output = read_damaged(&format!("snaplen-{snaplen}"), &damage::cut(&capture, snaplen));
         assert!(output.count("truncated_packets") > 0, "{}", output.summary);
@@ -298,7 +298,7 @@ fn strangers_on_the_port_are_counted_and_cost_nothing() {
             damage::bytes(3, &mut rng),
             vec![0; 5_000],
             vec![0xff; 5_000],
-            // The frame of the greatest length, of no API.
+            // A frame of the maximum length, of no API.
             [&[0x06, 0x40, 0, 0][..], &damage::bytes(10_000, &mut rng)].concat(),
         ];
         let damaged = damage::with_strangers(&capture, traffic().port, &strangers);
@@ -324,7 +324,7 @@ fn bits_flipped_anywhere_end_nothing() {
         fs::write(&path, &flipped).unwrap();
         let CommandOutput { status, stderr, stdout } =
             brokerscope::run(["requests", "--format", "json", "--message-id", "mid", path.to_str().unwrap()]);
-        // A flipped length may make the rest of the file unreadable as a capture; never a panic.
+        // A flipped length may make the rest of the file unreadable as a capture, but must not cause a panic.
         assert!(matches!(status, Some(0 | 1)) && !stderr.contains("panicked"), "seed {seed}: {stderr}");
         assert!(status == Some(1) || stdout.contains(r#""type":"summary""#), "seed {seed}");
     }
@@ -370,7 +370,7 @@ fn a_killed_recorder_leaves_all_but_its_last_second() {
         sleep(Duration::from_millis(1_000 + Rng::with_seed(*seed).u64(..4_000)));
         killed.push((recording, begun_ns, recorder.kill()));
     }
-    // The load serves the live views too: a broker takes long to start.
+    // The load also serves the live views, because a broker takes long to start.
     let live = ["--pid", &bench.pid().to_string(), "--for", "5s"].map(str::to_owned);
     show_what_the_broker_does(&live.each_ref().map(String::as_str));
     drop(load);
@@ -382,7 +382,7 @@ fn a_killed_recorder_leaves_all_but_its_last_second() {
     }
 }
 
-/// `io`, `files` and `kernel`, all at once and live.
+/// Runs `io`, `files` and `kernel` live, all at once.
 fn show_what_the_broker_does(live: &[&str]) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -399,7 +399,7 @@ fn show_what_the_broker_does(live: &[&str]) {
     });
 }
 
-/// Waits until a load is at work, which is some tens of requests: a JVM may take long to begin.
+/// Waits until a load has sent some tens of requests: a JVM may take long to start.
 fn come_to_work(capture: &Path) {
     let length = || fs::metadata(capture).unwrap().len();
     let (before, end) = (length(), Instant::now() + Duration::from_secs(120));

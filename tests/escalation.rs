@@ -1,6 +1,6 @@
-//! `record --watch always-on` on a real broker that waits for a lock of Java twice: an always-on watch sees no such wait, so the first
-//! has no cause. It makes the watch escalate: the second has its cause, and packets show its requests. No request is recorded
-//! twice, and none is missing while all are recorded.
+//! Tests `record --watch always-on` on a real broker that waits for a Java lock twice: an always-on watch does not
+//! observe such a wait, so the first one has no cause. It makes the watch escalate: the second one has its cause, and
+//! packets show its requests. No request is recorded twice, and none is missing while all are recorded.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -27,13 +27,13 @@ use serde_json::Value;
 
 /// An escalation ends 60 s after the last slow request, unless others are slow.
 const SECONDS: &str = "125s";
-/// Until everything is attached, and between the stalls.
+/// Time until everything is attached, and between the stalls.
 const APART: Duration = Duration::from_secs(15);
-/// How often a stall holds the lock: one request at a time waits for it.
+/// Number of times that a stall holds the lock: one request at a time waits for it.
 const TIMES: usize = 5;
 const HELD: Duration = Duration::from_millis(400);
 const SLOWER_THAN: &str = "250ms";
-/// When an escalation begins and ends, a request that is on its way may be seen by neither kind of source.
+/// When an escalation starts or ends, a request in flight may be observed by neither kind of source.
 const EDGE_NS: i64 = 1_000_000_000;
 
 #[test]
@@ -106,7 +106,7 @@ fn the_second_of_two_like_stalls_has_its_cause() {
     fs::remove_dir_all(&directory).unwrap();
 }
 
-/// A request on its connection, as a client numbers it.
+/// A request's connection and its number on it.
 fn number(row: &Row) -> (String, i64) {
     (row.text("client").to_owned(), row.number("correlation_id").unwrap() as i64)
 }
@@ -120,7 +120,7 @@ fn assert_no_request_twice(requests: &[Row]) {
     assert!(twice.is_empty() && seen.len() > 1_000, "of {}: {twice:#?}", seen.len());
 }
 
-/// Clients number the requests of a connection one after the other.
+/// Checks that none is missing: clients number the requests of a connection consecutively.
 fn assert_none_is_missing(requests: &[Row], from_ns: i64, to_ns: i64) {
     let mut connections: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for row in requests {

@@ -1,5 +1,5 @@
-//! `export` beside a real broker: what it tells is what the clients did, in every format, and a restart breaks nothing. By
-//! default it is always on, and each request of a client that counts them is counted once.
+//! Tests `export` with a real broker: its metrics match what the clients did, in every format, and a restart breaks
+//! nothing. By default it is always-on, and each request of a client that counts them is counted once.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -32,13 +32,13 @@ use lab::{Broker, BrokerOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// What takes longer hangs.
+/// Timeout: what takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 const TOPIC: &str = "exported";
 const RECORD_BYTES: u32 = 500;
-/// As long as a commit of the journal takes, for each of its requests that go to the journal.
+/// Delay of each request to the journal, and so the minimum duration of a commit.
 const COMMIT_MS: u64 = 150;
-/// Requests, or writes, of which more would say no more: how many records each has is the producer's affair.
+/// Number of requests, or writes, that is enough: the producer decides how many records each has.
 const ENOUGH: f64 = 15.0;
 const REQUESTS: &str = "brokerscope_requests_total";
 const STAGES: &str = "brokerscope_request_stage_duration_seconds_count";
@@ -55,7 +55,7 @@ impl Exporting {
         let mut command = brokerscope::command();
         command.args(["export", "--listen", "127.0.0.1:0", "--pid", &pid.to_string()]).args(mode);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(fs::File::create(said).unwrap());
-        // What it must show is not what becomes of it where others have the processors.
+        // The test must not depend on how much CPU time other processes leave to it.
         let mut child = ahead(|| command.spawn()).unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -86,7 +86,7 @@ impl Exporting {
         series.map(split).collect()
     }
 
-    /// What it tells once that is so.
+    /// Scrapes until a condition holds, and returns that scrape.
     fn await_scrape(
         &self,
         what: &str,
@@ -123,7 +123,7 @@ impl Exporting {
 
 impl Drop for Exporting {
     fn drop(&mut self) {
-        // Both fail where it has ended, which is as well.
+        // Both fail if it has already ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -166,7 +166,7 @@ impl Client {
         Self { connection, sent: 0.0, answered: 0.0 }
     }
 
-    /// Sends one to each partition; how long they took together.
+    /// Sends one to each partition; returns how long they took together.
     fn produce(&mut self) -> Duration {
         let begun = Instant::now();
         for partition in 0..2 {
@@ -183,7 +183,7 @@ impl Client {
         self.sent += 1.0;
     }
 
-    /// Sends requests of another API until they are counted: from then on every one is.
+    /// Sends requests of another API until they are counted; from then on every one is.
     fn await_counting(&mut self, exporting: &Exporting) {
         let of_api = "api=\"FIND_COORDINATOR\"";
         let before = sum(&exporting.scrape(), REQUESTS, of_api);
@@ -194,7 +194,8 @@ impl Client {
     }
 }
 
-/// Has an always-on exporter count a client's requests through a restart of the broker, and name why one was slow.
+/// Checks that an always-on exporter counts a client's requests through a restart of the broker, and names why one was
+/// slow.
 fn count_each_request_once(exporting: Exporting, before: &Client, broker: &Broker, ground: &mut Ground) {
     let mut client = Client::connect(broker);
     client.await_counting(&exporting);
@@ -224,14 +225,14 @@ fn count_each_request_once(exporting: Exporting, before: &Client, broker: &Broke
         let source = format!("purpose=\"{purpose}\"");
         assert_eq!(sum(&counted, "brokerscope_source_up", &source), is_up, "{purpose}");
     }
-    // Only a connection that was there before may have been missed.
+    // Only a connection from before the start may have been missed.
     let of_connections = sum(&counted, "brokerscope_losses_total", "kind=\"requests-uncounted\"");
     assert_eq!(sum(&counted, "brokerscope_losses_total", ""), of_connections, "{}", exporting.says());
     assert!(!counted.keys().any(|series| series.starts_with("brokerscope_topic_")), "{counted:#?}");
     exporting.stop();
 }
 
-/// That `doctor` reports watches that run, their modes and what they cost.
+/// Checks that `doctor` reports running watches, their modes and their cost.
 fn assert_examined(watches: [(&Exporting, &str); 2]) {
     let output = brokerscope::command().args(["doctor", "--format", "json"]).output().unwrap();
     let examination: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -247,7 +248,7 @@ fn assert_examined(watches: [(&Exporting, &str); 2]) {
     }
 }
 
-/// That one that may cost hardly anything gives up a source within a minute or so, and says so everywhere.
+/// Checks that an exporter with a tiny cost limit sheds a source within about a minute, and reports that everywhere.
 fn assert_sheds(exporting: Exporting) {
     let scraped = exporting.await_scrape("a source is given up", |scraped| {
         sum(scraped, "brokerscope_losses_total", "kind=\"source-shed\"") >= 1.0
@@ -294,7 +295,7 @@ fn a_real_broker_is_told_of_and_followed_through_a_restart() {
     let log_dir = format!("log_dir=\"{}\"", broker.log_dir.display());
     assert!(sum(&slow, "brokerscope_write_duration_seconds_count", &log_dir) >= ENOUGH, "{slow:#?}");
     assert!(sum(&slow, "brokerscope_write_duration_max_seconds", &log_dir) >= 0.05, "{slow:#?}");
-    // Of all of them everything was seen.
+    // Everything was observed of all of them.
     for stage in ["receive", "handler", "append", "respond"] {
         let label = format!("api=\"PRODUCE\",stage=\"{stage}\"");
         let count = sum(&slow, STAGES, &label);
@@ -326,7 +327,7 @@ fn a_real_broker_is_told_of_and_followed_through_a_restart() {
     }
     assert_examined([(&exporting, "full"), (&always_on, "always-on")]);
     client.produce();
-    // At once: what is not delivered yet must be all the same.
+    // Right away: events that are not delivered yet must still be delivered.
     kill_process(Pid::from_raw(broker.pid as i32).unwrap(), Signal::KILL).unwrap();
     broker.stop();
     exporting.await_scrape("the broker is gone", |scraped| scraped["brokerscope_broker_up"] == 0.0);

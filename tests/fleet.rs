@@ -1,4 +1,4 @@
-//! `brokerscope-lab fleet`: the case of mysterious disk reads with real brokers.
+//! Tests `brokerscope-lab fleet`: the case of mysterious disk reads with real brokers.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -15,10 +15,10 @@ use e2e::brokerscope;
 use e2e::gate;
 use e2e::traffic::directory;
 
-/// Brokers and seconds of each: enough for one to be odd.
+/// Brokers, and seconds of each: enough for one to be odd.
 const REPLAYED: [&str; 6] = ["--brokers", "4", "--seconds", "3", "--state", "16"];
 
-/// The lab itself fails where a command does not name what was injected; here, what a user reads of it, and what is kept.
+/// The lab itself fails if a command does not name what was injected; this checks the output for users, and the files.
 #[test]
 fn the_mysterious_reads_are_replayed_and_named() {
     let Some(_alone) = gate::live("brokerscope-lab fleet") else { return };
@@ -27,7 +27,7 @@ fn the_mysterious_reads_are_replayed_and_named() {
     let replay = [&["fleet", "--seed", "3", "--keep", kept.to_str().unwrap()][..], &REPLAYED].concat();
     let replay = brokerscope::run_lab(replay);
     println!("{}{}", replay.stderr, replay.stdout);
-    // Lines of text are broken anywhere.
+    // Lines are wrapped anywhere.
     let shown = replay.done().stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     for (command, words) in [
         ("fleet", "4 brokers compared, "),
@@ -44,7 +44,7 @@ fn the_mysterious_reads_are_replayed_and_named() {
     fs::remove_dir_all(&site).unwrap();
 }
 
-/// The broker's own lines, by their own reader: each file is smaller by an entry for every segment removed.
+/// Checks the broker's own log lines, with a separate reader: each file is smaller by one entry per removed segment.
 fn assert_reduction(kept: &Path) {
     let log = fs::read_to_string(kept.join("server.log")).unwrap();
     let cleanups =
@@ -67,7 +67,7 @@ fn assert_reduction(kept: &Path) {
     assert_eq!(summary["tier_cleanup"]["partitions"], 6, "{summary}");
 }
 
-/// Two replays are not mixed.
+/// Checks that a second replay into the same directory is refused.
 fn assert_is_refused_again(kept: &Path) {
     let again = brokerscope::run_lab(["fleet", "--keep", kept.to_str().unwrap()]);
     assert_eq!(again.status, Some(1), "{}", again.stderr);

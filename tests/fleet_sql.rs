@@ -1,4 +1,4 @@
-//! The SQL of `deploy/sql` in two engines, which must say what `brokerscope fleet` says of the same recordings.
+//! Tests the SQL of `deploy/sql` in two engines, which must agree with `brokerscope fleet` on the same recordings.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -27,7 +27,7 @@ use made::Size;
 const ENGINES: [&str; 2] = ["duckdb", "spark"];
 /// The broker whose recorder was killed.
 const UNFINISHED: usize = 3;
-/// What floating-point sums in another order may differ by.
+/// Relative difference allowed for floating-point sums in another order.
 const RELATIVE: f64 = 1e-9;
 
 fn sql() -> PathBuf {
@@ -108,7 +108,7 @@ fn sql_says_in_both_engines_what_fleet_says() {
     fs::remove_dir_all(&site).unwrap();
 }
 
-/// As a recorder leaves it that was killed.
+/// Makes a recording look like one whose recorder was killed.
 fn unfinish(recording: &Path) {
     let path = recording.join("manifest.json");
     let mut manifest: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
@@ -116,7 +116,7 @@ fn unfinish(recording: &Path) {
     fs::write(&path, serde_json::to_vec_pretty(&manifest).unwrap()).unwrap();
 }
 
-/// What `fleet --figures` says; verdicts have their own view.
+/// The output of `fleet --figures`; verdicts have a separate view.
 fn own_figures(brokers: &[Value]) -> Numbers {
     let mut figures = Numbers::new();
     for broker in brokers {
@@ -136,7 +136,7 @@ fn told_of(differences: &[Value], field: &str) -> Numbers {
     numbers(&of_figures.cloned().collect::<Vec<_>>(), &["cluster", "broker", "figure"], field)
 }
 
-/// The kind of file and the files of which the odd broker reads more.
+/// Checks the kind of file and the files of which the odd broker reads more.
 fn assert_reasons(engine: &str, views: &BTreeMap<String, Vec<Value>>, differences: &[Value]) {
     let odd = made::READS_STATE.to_string();
     let read = differences

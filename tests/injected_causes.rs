@@ -1,5 +1,5 @@
-//! Causes injected in the kernel, each alone: the operations that it slowed name it as what most of their time
-//! was spent on. On a process that follows orders, and for what a segment's roll does on a real broker.
+//! Injects causes in the kernel, one at a time: the operations that a cause slowed must name it as the reason for most
+//! of their time. On a workload process, and, for a segment's roll, on a real broker.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -23,11 +23,11 @@ use lab::device::Direction;
 const SEGMENT: &str = "topicA-0/00000000000000000000.log";
 /// Kafka's request handlers write some KB; a chunk of this size is written in well under a millisecond.
 const CHUNK: usize = 1 << 20;
-/// Rounds of ten chunks, at most: they fit the ground's device.
+/// Maximum number of rounds of ten chunks: they fit on the test device.
 const MAX_ROUNDS: usize = 40;
 
-/// Records a workload that follows the orders of `play`, and returns what was recorded of the segment. A wait for a processor
-/// is injected in one test only: the others' go ahead of what else runs here.
+/// Records a workload that follows the orders of `play`, and returns the recorded operations on the segment. Only one
+/// test injects waits for a CPU; in the others the workload has priority over everything else here.
 fn recorded(
     ground: &mut Ground,
     starter: &[&str],
@@ -46,8 +46,9 @@ fn recorded(
     told.into_iter().filter(|operation| operation.file == SEGMENT).collect()
 }
 
-/// Those that took at least so long must blame one of the causes for more of their time than anything else, all but
-/// one in ten: a machine has other troubles too. Every operation must add up.
+/// Checks that operations that took at least this long blame one of the causes for more of their time than anything
+/// else, with one exception in ten, because a machine has other troubles too. The reasons of each operation must add
+/// up.
 fn assert_slow_because(told: &[Operation], slower_than_ms: i64, at_least: usize, causes: &[&str]) {
     for operation in told {
         let total: i64 = operation.reasons.values().sum();
@@ -82,7 +83,7 @@ fn dirty_throttling_is_blamed_for_writes() {
     let _limit = ground.limit_dirty_bytes(1 << 20);
     let told = recorded(&mut ground, &FIRST, |ground, workload| {
         workload.order(&format!("open s {SEGMENT} create"));
-        // A pause is as long as the device is expected to take, by what it took before: also of earlier tests.
+        // The length of a pause depends on the device's earlier speed, also in earlier tests.
         ground.delay_all_but_the_journal(Direction::Write, 40);
         workload.order(&format!("repeat 40 0 write s {CHUNK}"));
     });
@@ -98,7 +99,7 @@ fn direct_reclaim_is_blamed_for_writes() {
         workload.order(&format!("open s {SEGMENT} create"));
         limit.put(workload.pid());
         ground.delay_all_but_the_journal(Direction::Write, 40);
-        // How often a write has to free memory first depends on what write-back has cleaned until then.
+        // How often a write must reclaim memory first depends on how much write-back has cleaned by then.
         let is_slow = |_: &usize| {
             let begun = Instant::now();
             workload.order(&format!("repeat 10 0 write s {CHUNK}"));
@@ -119,7 +120,7 @@ fn a_slow_device_is_blamed_for_direct_writes_reads_and_for_fsyncs() {
         workload.order("fsync s");
         ground.delay_all_but_the_journal(Direction::Write, 100);
         ground.delay(Direction::Read, 100);
-        // Over what is there already: neither size nor blocks change, so the journal has no part in it.
+        // Overwrites existing blocks: neither size nor blocks change, so the journal is not involved.
         workload.order("repeat 4 20 pwrite s 8192 4096");
         workload.order(&format!("open b {SEGMENT} create"));
         workload.order("forget b");
@@ -146,7 +147,7 @@ fn a_processor_that_is_taken_is_blamed_for_what_needs_nothing_else() {
     let mut ground = Ground::prepare("run-queue", "");
     let told = recorded(&mut ground, &["taskset", "--cpu-list", "1", "nice", "-n", "10"], |_, workload| {
         workload.order(&format!("open s {SEGMENT} create"));
-        // A hole, so that nothing but a processor is needed to read it, and for longer than one turn of a thread.
+        // A hole, so that reading needs only a CPU, for longer than one time slice.
         workload.order(&format!("truncate s {}", 32 * CHUNK));
         let _hog = Hog::on_processor("1");
         workload.order(&format!("repeat 3 0 pread s 0 {}", 32 * CHUNK));
@@ -154,7 +155,7 @@ fn a_processor_that_is_taken_is_blamed_for_what_needs_nothing_else() {
     assert_slow_because(&told, 20, 3, &["run-queue"]);
 }
 
-/// A process that does nothing, as hard as it can; killed when dropped.
+/// A process that spins on a CPU; killed when dropped.
 struct Hog(Child);
 
 impl Hog {

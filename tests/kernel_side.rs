@@ -1,6 +1,5 @@
-//! What the kernel's side of brokerscope says of operations that are known: of a process that does what it is
-//! told, on a journaled ext4 on a device with injected latency. Its oracles are the orders, strace, the device
-//! itself and the kernel's own counts.
+//! Checks brokerscope's kernel side on known operations: of a workload process on a journaled ext4, on a device with
+//! injected latency. Its oracles are the orders, strace, the device itself and the kernel's own counts.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -25,21 +24,21 @@ use lab::device::Direction;
 const LOG_DIR: &str = "var/lib/kafka/data";
 const SEGMENT: &str = "topicA-0/00000000000000000000.log";
 const ROLLED: &str = "topicA-0/00000000000000004096.log";
-/// As Kafka renames a partition's directory before it deletes it.
+/// The name that Kafka gives a partition's directory before it deletes it.
 const DELETED: &str = "topicA-0.0123456789abcdef0123456789abcdef-delete";
 const DEEP: &str = "topicB-1/remote/cache/tier/00000000000000000007.index";
-/// Slack of clocks that are read one after the other, and of strace's microseconds.
+/// Slack for clocks that are read one after the other, and for strace's microseconds.
 const SLACK_SECONDS: f64 = 0.000_100;
 
-/// An order and what brokerscope must say of it.
+/// An order, and the expected operation.
 struct Step {
     order: String,
-    /// As strace calls it.
+    /// Its name in strace.
     call: &'static str,
     expected: Option<Expectation>,
 }
 
-/// What must be said of one operation.
+/// The expected fields of an operation.
 #[derive(Clone, Debug, PartialEq)]
 struct Expectation {
     op: &'static str,
@@ -58,7 +57,7 @@ fn seen(op: &'static str, file: &str, bytes: i64, offset: u64) -> Expectation {
     Expectation { op, file: file.to_owned(), bytes: Some(bytes), offset, renamed_to: None, failed: false }
 }
 
-/// Every kind of operation there is, in an order in which each leaves its own trace.
+/// Every kind of operation, in an order in which each leaves a distinct trace.
 fn script() -> Vec<Step> {
     let mut steps = vec![
         step(format!("open s {SEGMENT} create"), "openat", seen("open", SEGMENT, 0, 0)),
@@ -67,7 +66,7 @@ fn script() -> Vec<Step> {
         step("writev s 100 200 300", "writev", seen("write", SEGMENT, 600, 3009)),
         step("pwrite s 10000 77", "pwrite64", seen("write", SEGMENT, 77, 10_000)),
         step("pwritev s 20000 11 22", "pwritev", seen("write", SEGMENT, 33, 20_000)),
-        // Past its end: 20,033 bytes are there, and the call ends where they do.
+        // Past its end: the file has 20,033 bytes, and the call ends there.
         step("pread s 20000 500", "pread64", seen("read", SEGMENT, 33, 20_000)),
         step("preadv s 100 5 6", "preadv", seen("read", SEGMENT, 11, 100)),
         step("seek s 1000", "lseek", None),
@@ -98,7 +97,7 @@ fn script() -> Vec<Step> {
         step(format!("rename {SEGMENT} {deleted_file}"), "rename", moved),
         step("pwrite s 0 5", "pwrite64", seen("write", &deleted_file, 5, 0)),
     ]);
-    // The directory moves, and with it every file in it that is open.
+    // The directory moves, with every open file in it.
     let (old, new) = ("topicA-0", DELETED);
     let (gone, kept) = (deleted_file.replace(old, new), ROLLED.replace(old, new));
     let moved = Expectation { renamed_to: Some(new.to_owned()), ..seen("rename", old, 0, 0) };
@@ -107,7 +106,7 @@ fn script() -> Vec<Step> {
         step("pwrite s 7 6", "pwrite64", seen("write", &gone, 6, 7)),
         step("pread r 1 9", "pread64", seen("read", &kept, 9, 1)),
         step(format!("unlink {gone}"), "unlink", seen("unlink", &gone, 0, 0)),
-        // It has no name any more and keeps its last.
+        // It no longer has a name, and keeps its last one.
         step("pwrite s 9 3", "pwrite64", seen("write", &gone, 3, 9)),
     ]);
     steps
@@ -130,8 +129,8 @@ fn every_operation_is_told_once_with_its_file_and_agrees_with_strace() {
     let recording = ground.directory().join("recording");
     let recorder = Recorder::start(&recording, workload.pid());
     let strace = Strace::start(workload.pid(), &ground.directory().join("strace.txt"));
-    // A device that is slow to write: an fsync then takes so long that strace's own time is nothing beside it, nor is what it
-    // waits for a processor.
+    // A device with slow writes: an fsync then takes so long that strace's own time and its waits for a CPU are
+    // negligible.
     ground.delay(Direction::Write, 200);
     let steps = script();
     for step in &steps {
@@ -173,8 +172,8 @@ fn expected_of(told: &Operation) -> Expectation {
     }
 }
 
-/// strace stops the thread before and after what the probes see: its time is never less, and where the device
-/// made the call long both say the same.
+/// strace stops the thread before and after the probes' measurement: its time is never shorter, and both agree when the
+/// device made the call long.
 fn compare_durations(steps: &[Step], told: &[Operation], calls: &[Call]) {
     let mut rest = calls.iter();
     let mut long = 0;

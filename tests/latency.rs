@@ -1,9 +1,9 @@
-//! Measures on this machine what a test could not hold: of how many requests brokerscope's latency without
-//! head-of-line wait lies within [-0.2, 5] ms of the time that Kafka itself logs. Prints the share for every client
-//! and ends with status 1 where it is below 99 % of all. Run it where nothing else runs: `make latency`.
+//! Measures on this machine what a test could not require: for how many requests brokerscope's latency without
+//! head-of-line wait is within [-0.2, 5] ms of the time that Kafka itself logs. Prints the share for every client and
+//! ends with status 1 if it is below 99 % overall. Run it on an otherwise idle machine: `make latency`.
 //!
-//! No request is left out. The run is shaped so that what is measured is brokerscope, and neither the scheduler nor
-//! the request log itself: see `quiet` and `measure`.
+//! No request is left out. The run is set up to measure brokerscope, and neither the scheduler nor the request log
+//! itself: see `quiet` and `measure`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -25,7 +25,7 @@ use e2e::tcpdump::Tcpdump;
 use e2e::traffic::{come_to_rest, directory};
 use lab::BrokerOptions;
 
-/// Of all requests, so many must lie within the bounds.
+/// Minimum percentage of requests within the bounds.
 const ENOUGH_PERCENT: f64 = 99.0;
 const BOUNDS_MS: std::ops::RangeInclusive<f64> = -0.2..=5.0;
 
@@ -49,17 +49,17 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A broker whose own clock is disturbed as little as it can be.
+/// Configures a broker so that its own measurement is disturbed as little as possible.
 fn quiet(broker: &mut BrokerOptions) {
-    // A network thread writes the log's lines, and while it does, it neither reads requests nor notes that responses
-    // are sent: with many threads, few connections share one.
+    // A network thread writes the log's lines, and meanwhile neither reads requests nor notes that responses are sent:
+    // with many threads, few connections share one.
     broker.properties.push(("num.network.threads".to_owned(), "16".to_owned()));
-    // Code is compiled after few calls and by little work: compiling takes processors from the network threads.
+    // Code is compiled after few calls and cheaply, because compiling takes CPU time from the network threads.
     broker.jvm_arguments.push("-XX:TieredStopAtLevel=1".to_owned());
 }
 
-/// Clients work one after another, and give way to the broker as if they ran on their own machine. The broker has
-/// been through all of it once before.
+/// Clients run one after another, with lower priority than the broker, as if on a separate machine. The broker has gone
+/// through the whole run once before.
 fn measure(version: &str) -> Vec<Excess> {
     let directory = directory("latency");
     let bench = Bench::start_as(version, &directory, quiet);
@@ -81,8 +81,8 @@ fn measure(version: &str) -> Vec<Excess> {
     latency_excess(&output, &captured(log, &output))
 }
 
-/// Leaves out what was logged before the capture began: of those with the same client's end and number (a port may be
-/// used again), the last are those that have rows.
+/// Leaves out requests logged before the capture started: of those with the same client address and number (a port may be
+/// reused), the last ones have rows.
 fn captured(log: Vec<LoggedRequest>, output: &Output) -> Vec<LoggedRequest> {
     let mut rows: HashMap<(String, i64), usize> = HashMap::new();
     for row in &output.rows {
@@ -97,7 +97,7 @@ fn captured(log: Vec<LoggedRequest>, output: &Output) -> Vec<LoggedRequest> {
     log
 }
 
-/// A line of the table; returns the share within the bounds, in percent.
+/// Prints a line of the table; returns the share within the bounds, in percent.
 fn print<'e>(name: &str, excess: impl Iterator<Item = &'e Excess>) -> f64 {
     let mut ms: Vec<f64> = excess.map(|excess| excess.ms).collect();
     ms.sort_by(f64::total_cmp);
@@ -109,7 +109,7 @@ fn print<'e>(name: &str, excess: impl Iterator<Item = &'e Excess>) -> f64 {
     percent
 }
 
-/// Where the time went of those beyond the bounds.
+/// Prints a breakdown of the time of requests beyond the bounds.
 fn print_outliers(excess: &[Excess]) {
     let beyond: Vec<&Excess> = excess.iter().filter(|excess| !BOUNDS_MS.contains(&excess.ms)).collect();
     let below = beyond.iter().filter(|excess| excess.ms < *BOUNDS_MS.start()).count();

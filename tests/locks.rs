@@ -1,6 +1,6 @@
-//! Waits for locks in a real broker whose flight recorder reports them, as in many a slow produce
-//! request: one write waits for a journal's commit, and who appends to the same partition waits for its thread.
-//! With the default JDK, and with a newer one where there is one: that one reports the calls of request handlers too.
+//! Tests waits for locks in a real broker whose flight recorder reports them, as in many slow produce requests: one
+//! write waits for a journal commit, and threads that append to the same partition wait for its thread. With the
+//! default JDK, and with a newer one if there is one, which also reports the calls of request handlers.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,9 +24,9 @@ use serde_json::Value;
 /// Long enough for three commits, of which the first may come before everything is attached: ext4 commits every five seconds.
 const SECONDS: &str = "20";
 const HANDLER: &str = "data-plane-kafka-request-handler-";
-/// Where `locks` writes what it sees live.
+/// File with the live output of `locks`.
 const LIVE: &str = "live.json";
-/// The recorder is asked for by `record -o DIR --for TIME --pid PID`.
+/// A wrapper that is called as `record -o DIR --for TIME --pid PID`.
 const WRAPPER: &str = r#"#!/bin/sh
 [ "$1" = record ] || exec BINARY "$@"
 shift
@@ -36,14 +36,14 @@ status=$?
 wait
 exit $status
 "#;
-/// Where a log's lock is taken by who appends: for the append, and after it for the high watermark.
+/// Methods in which an appending thread takes a log's lock: for the append, and after it for the high watermark.
 const IN_LOG: [&str; 2] = ["Log.append", "Log.maybeIncrementHighWatermark"];
-/// How far the start of an append may be from the moment at which its thread had the lock: it may wait for a processor then.
-/// The waits that are looked at are twice as long.
+/// Maximum time between a thread's getting the lock and the start of its append: it may wait for a CPU then. The waits
+/// checked are twice as long.
 const NEAR_NS: i64 = 50_000_000;
-/// The JVM hands its events over a second late; what ends later than so long before the recording does may be missing.
+/// The JVM delivers its events a second late; what ends within this time before the recording's end may be missing.
 const LATE_NS: f64 = 1.5e9;
-/// A stall by the journal, and how far the clocks of the JVM and the kernel are apart at most.
+/// Minimum length of a stall by the journal, and maximum difference between the clocks of the JVM and the kernel.
 const STALL_NS: f64 = 100e6;
 const CLOCK_NS: f64 = 1e6;
 
@@ -72,7 +72,8 @@ fn holds_with(name: &str, java: Option<&Path>) {
     fs::remove_dir_all(&site).unwrap();
 }
 
-/// `brokerscope-lab demo`, whose recorder has the JVM record, no matter what that costs; beside it `locks` watches and asks the JVM nothing.
+/// Runs `brokerscope-lab demo`, whose recorder always uses Flight Recorder; at the same time `locks` watches without
+/// the JVM.
 fn demo(site: &Path, recording: &Path, java: Option<&Path>) {
     let wrapper = site.join("brokerscope-with-flight-recorder");
     let binary = brokerscope::binary().unwrap();
@@ -95,7 +96,7 @@ fn demo(site: &Path, recording: &Path, java: Option<&Path>) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The rows of `locks`: those that the JVM reported, for a partition's log.
+/// Checks the rows of `locks` that the JVM reported for a partition's log.
 fn assert_rows(recording: &Path) {
     let from = recording.to_str().unwrap();
     let locks = brokerscope::run(["locks", "--from", from, "--slower-than", "20ms", "--format", "json"]);
@@ -108,7 +109,7 @@ fn assert_rows(recording: &Path) {
     assert!(of_logs.len() >= 3, "the JVM reported waits for logs: {rows:#?}");
     for row in &of_logs {
         assert!(row["thread"].as_str().unwrap().starts_with(HANDLER), "{row}");
-        // Now and then Kafka's scheduler has it, which removes old segments.
+        // Sometimes Kafka's scheduler holds it, to remove old segments.
         assert!(row["holder"].as_str().is_some_and(|holder| !holder.is_empty()), "{row}");
         assert_ne!(row["tid"], row["holder_tid"], "nobody waits for itself: {row}");
         let stack = row["stack"].as_str().unwrap();
@@ -125,9 +126,9 @@ fn assert_rows(recording: &Path) {
     assert!(stalled.count() >= 2, "holders' writes waited for the journal: {of_logs:#?}");
 }
 
-/// What `locks` inferred while the broker ran, without the JVM: the waits that the JVM reported in the recording. Only the long
-/// ones: where threads wait for a processor too, appends follow each other as if one had waited for the other. And only those
-/// while the recorder watched with all that it has: either of the two may have begun later, and ended later.
+/// Checks the waits that `locks` inferred live, without the JVM, against those that the JVM reported in the recording.
+/// Only long ones: when threads also wait for a CPU, appends follow each other as if one had waited for the other. And
+/// only while all of the recorder's sources were attached: either process may have started or ended later.
 fn assert_inferred(recording: &Path, site: &Path) {
     let lines = fs::read_to_string(site.join(LIVE)).unwrap();
     let live: Vec<Value> =
@@ -154,7 +155,7 @@ fn assert_inferred(recording: &Path, site: &Path) {
     assert!(live.iter().all(|row| !row["topic"].is_null() && row["tid"] != row["holder_tid"]), "{live:#?}");
     let manifest = fs::read_to_string(recording.join("manifest.json")).unwrap();
     let manifest: Value = serde_json::from_str(&manifest).unwrap();
-    // The JVM reports no wait that began before its flight recorder did; where threads wait for a processor that takes seconds.
+    // The JVM reports no wait from before its flight recorder started, which takes seconds if threads wait for a CPU.
     let from = manifest["broker"]["processes"][0]["watched_ns"].as_i64().unwrap();
     let watched = |row: &&Value| {
         row["start_ns"].as_i64() >= Some(from) && row["end_ns"].as_i64() <= manifest["ended_ns"].as_i64()
@@ -164,8 +165,8 @@ fn assert_inferred(recording: &Path, site: &Path) {
     assert!(right >= 3 && right * 10 >= both.len() * 9, "{right} of {} were waits: {both:#?}", both.len());
 }
 
-/// Calls of request handlers, where the JVM can trace methods: a handler whose write was stalled was in one of them all the time.
-/// Where it cannot, the recording says so.
+/// Checks the calls of request handlers if the JVM can trace methods: a handler with a stalled write was in one all the
+/// time. If it cannot, the recording says so.
 fn assert_calls(recording: &Path, can_trace: bool) {
     let calls = rows(recording, "handler_calls");
     if !can_trace {
@@ -198,7 +199,7 @@ fn assert_calls(recording: &Path, can_trace: bool) {
     assert!(right >= 2 && right == stalled.len(), "{right} of {} within a call: {calls:#?}", stalled.len());
 }
 
-/// What `explain` says of requests that waited for somebody else's write.
+/// Checks verdicts on requests that waited for another request's write.
 fn assert_verdicts(recording: &Path) {
     let explained = brokerscope::run(["explain", recording.to_str().unwrap(), "--format", "json"]);
     let (verdicts, summary) = explained.done().objects();

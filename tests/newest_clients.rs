@@ -1,5 +1,5 @@
-//! The newest releases of nine client libraries. Two are ahead of the broker: the first request of each of their connections
-//! is in a version that neither the broker nor brokerscope knows. See README.md.
+//! Tests the newest releases of nine client libraries. Two are newer than the broker: the first request of each of their
+//! connections has a version that neither the broker nor brokerscope knows. See README.md.
 
 use std::sync::MutexGuard;
 
@@ -9,7 +9,7 @@ use e2e::gate;
 use e2e::spoken::VersionTable;
 use e2e::traffic::newest_traffic;
 
-/// Set to 1 where a Go is that builds them.
+/// Set to 1 if a Go that builds them must be there.
 const MUST: &str = "BROKERSCOPE_NEWER_GO";
 
 /// `setup/debian` installs Debian's Go, which may be too old for them.

@@ -1,5 +1,5 @@
-//! The last broker that speaks every old version, and clients made to speak them: Produce from version 0, message
-//! sets of magic 0 and 1, fetches that the broker converts down. See README.md.
+//! Tests the last broker that supports every old version, with clients that use them: Produce from version 0, message
+//! sets of magic 0 and 1, fetches that the broker down-converts. See README.md.
 
 use e2e::agreement;
 use e2e::clients::{CLIENTS, EVERY, PINNED};
@@ -7,7 +7,7 @@ use e2e::gate;
 use e2e::spoken::VersionTable;
 use e2e::traffic::old_traffic;
 
-/// The first and the last version of those that must have been spoken, of the other APIs.
+/// For the other APIs, the first and the last version that must have been used.
 const OTHERS: [(&str, i64, i64); 16] = [
     ("LIST_OFFSETS", 0, 8),
     ("METADATA", 0, 12),

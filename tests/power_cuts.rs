@@ -1,5 +1,6 @@
-//! Recordings after power cuts: a device keeps each write, and any first blocks of these are what a cut may leave, a part of a write too.
-//! From each of a thousand such states, with old parts being removed, the recording opens, and lacks no more than was written lately.
+//! Tests recordings after power cuts: a device logs each write, and a cut may leave any prefix of its blocks, including
+//! a part of a write. In each of a thousand such states, with old parts being removed, the recording opens, and lacks
+//! only what was written recently.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -30,13 +31,14 @@ const SIZE_BYTES: u64 = 512 << 20;
 const RECORDED: Duration = Duration::from_secs(40);
 const ROWS_A_SECOND: usize = 5_000;
 const CUTS: usize = 1_000;
-/// What a device writes whole or not at all.
+/// Size of an atomic write of a device.
 const BLOCK_BYTES: usize = 4_096;
-/// When the kernel writes back what nobody syncs, in place of its 30 s and 5 s.
+/// Settings for write-back of unsynced data, in place of the defaults of 30 s and 5 s.
 const SETTINGS: [(&str, &str); 2] = [("dirty_expire_centisecs", "100"), ("dirty_writeback_centisecs", "50")];
-/// Older rows are on the device: half a second until they are in the file, both settings, and what a busy machine adds.
+/// Older rows must be on the device: half a second until they are in the file, both settings, and slack for a busy
+/// machine.
 const PROMISED: Duration = Duration::from_secs(5);
-/// Rows that the bound on bytes leaves room for, at least.
+/// Minimum number of rows that fit within the size limit.
 const MIN_ROWS: i32 = 10_000;
 
 #[test]
@@ -74,7 +76,7 @@ fn every_power_cut_leaves_a_recording_without_its_last_seconds() {
     assert!(opened > 10 * unopened && opened > CUTS / 2);
 }
 
-/// The rows have no gap, and go as far as was promised.
+/// Checks that the rows have no gap, and reach as far as promised.
 fn assert_promise(rows: &BTreeSet<i32>, promised: Option<i32>, writes: usize) {
     let Some(promised) = promised else { return };
     let (Some(&first), Some(&last)) = (rows.first(), rows.last()) else {
@@ -92,7 +94,7 @@ fn assert_promise(rows: &BTreeSet<i32>, promised: Option<i32>, writes: usize) {
     );
 }
 
-/// Numbered rows, and when each had been written.
+/// Numbered rows, with the time at which each had been written.
 struct WrittenRows(Vec<(u64, i32)>);
 
 impl WrittenRows {
@@ -103,11 +105,11 @@ impl WrittenRows {
     }
 }
 
-/// Records on a device that keeps its writes; how it was before them is in `base`.
+/// Records on a device that logs its writes; `base` is its state before them.
 fn record(log: &Path, base: &Path) -> WrittenRows {
     let site = Site::claim().unwrap();
     let device = DeviceOptions { size_bytes: SIZE_BYTES, seed: 1 };
-    // Names and sizes of files are committed by themselves, each second in place of each five.
+    // Commits the names and sizes of files every second instead of every five.
     let mount_options = "commit=1".to_owned();
     let options = VolumeOptions { device, file_system: FileSystem::Ext4, mount_options };
     let mut volume = Volume::prepare(&site, &options).unwrap();
@@ -167,10 +169,10 @@ struct DeviceWrite {
     bytes: Vec<u8>,
 }
 
-/// All of them, in their order, block by block: some hundred writes are many more states than that.
+/// All writes in their order, block by block: some hundred writes give many more states than that.
 struct Writes {
     log: BufReader<File>,
-    /// What is left of the last write.
+    /// The rest of the last write.
     rest: Option<DeviceWrite>,
 }
 
@@ -204,7 +206,7 @@ impl Iterator for Writes {
     }
 }
 
-/// The device as it was after some writes.
+/// The device's state after some writes.
 struct State {
     image: File,
     path: PathBuf,
@@ -225,7 +227,7 @@ impl State {
         write.at_ns
     }
 
-    /// The numbers of the rows that are left.
+    /// The numbers of the remaining rows.
     fn rows(&self) -> anyhow::Result<BTreeSet<i32>> {
         copy(&self.path, &self.cut);
         let _mount = ImageMount::mount(&self.cut, &self.mount);
@@ -243,7 +245,7 @@ impl State {
 struct ImageMount<'p>(&'p Path);
 
 impl<'p> ImageMount<'p> {
-    /// The file system puts its journal in order, as after a power cut.
+    /// Mounts the image; the file system replays its journal, as after a power cut.
     fn mount(image: &Path, place: &'p Path) -> Self {
         let mounted = Command::new("mount").args(["-o", "loop"]).args([image, place]).status().unwrap();
         assert!(mounted.success());
@@ -257,7 +259,7 @@ impl Drop for ImageMount<'_> {
     }
 }
 
-/// A changed setting below `/proc/sys/vm`; put back when dropped.
+/// A changed setting below `/proc/sys/vm`; restored when dropped.
 struct Setting {
     path: PathBuf,
     before: String,

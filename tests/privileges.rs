@@ -1,5 +1,5 @@
-//! What a running `brokerscope record` may do: nothing but watch, and no more of a disk than it was given. And that it needs no
-//! root to begin.
+//! Checks the rights of a running `brokerscope record`: it can only watch, uses no more disk space than allowed, and
+//! needs no root to start.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -26,7 +26,7 @@ use e2e::{brokerscope, gate, table, traffic};
 
 /// `nobody`.
 const USER: u32 = 65534;
-/// What `doctor` names, by number (include/uapi/linux/capability.h).
+/// Capabilities that `doctor` names, by number (include/uapi/linux/capability.h).
 const DAC_READ_SEARCH: u64 = 1 << 2;
 const NET_RAW: u64 = 1 << 13;
 const SYS_PTRACE: u64 = 1 << 19;
@@ -34,13 +34,13 @@ const SYSLOG: u64 = 1 << 34;
 const PERFMON: u64 = 1 << 38;
 const BPF: u64 = 1 << 39;
 const KEPT: u64 = DAC_READ_SEARCH | NET_RAW | SYS_PTRACE | SYSLOG | PERFMON | BPF;
-/// To become the broker's user, of the thread that asks its JVM, while there is none that answers.
+/// Needed to become the broker's user by the thread that attaches to its JVM, as long as none answers.
 const BECOME_ANOTHER: u64 = 1 << 6 | 1 << 7;
 const JVM_THREAD: &str = "brokerscope-jvm";
-/// The thread that measures BPF programs, which the kernel lets only this capability do.
+/// The thread that measures BPF programs, for which the kernel requires this capability.
 const COST_THREAD: &str = "brokerscope-cos";
 const SYS_ADMIN: u64 = 1 << 21;
-/// The thread that waits for signals, which takes nothing.
+/// The thread that waits for signals, which needs no rights.
 const SIGNAL_THREAD: &str = "signals";
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -49,7 +49,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Rights(BTreeMap<String, u64>);
 
 impl Rights {
-    /// Of every thread of a process, by its name.
+    /// The rights of every thread of a process, with its name.
     fn of_threads(pid: u32) -> Vec<(String, Self)> {
         let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
         let read = |path: PathBuf| {
@@ -68,13 +68,13 @@ impl Rights {
         self.0[name]
     }
 
-    /// Whether nothing is left but what watching takes, and nothing can be gained.
+    /// Whether only the rights for watching are left, and none can be gained.
     fn are_dropped(&self, thread: &str) -> bool {
         let within = |name: &str| self.set(name) & !kept_by(thread) == 0;
         let none = |name: &str| self.set(name) == 0;
         within("CapEff")
             && within("CapPrm")
-            // Who is not root cannot make it smaller; nothing can be gained by it.
+            // Without root it cannot be reduced; nothing can be gained by it.
             && self.set("CapBnd") & !(kept_by(thread) | KEPT) == 0
             && none("CapInh")
             && none("CapAmb")
@@ -91,7 +91,7 @@ fn kept_by(thread: &str) -> u64 {
     }
 }
 
-/// The threads' rights once all have given away what they do not need.
+/// The threads' rights once all have dropped what they do not need.
 fn dropped(recorder: &Recorder) -> Vec<(String, Rights)> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -110,10 +110,10 @@ fn workload(directory: &Path) -> Workload {
     Workload::start(&log_dir)
 }
 
-/// `brokerscope` as another user with nothing but these capabilities, which are named as `setpriv` does.
+/// `brokerscope` as another user with only these capabilities, named as for `setpriv`.
 fn unprivileged(capabilities: &str) -> Command {
     let only = |option: &str| [option.to_owned(), format!("-all,{capabilities}")];
-    // The remedy that `doctor` names where tracefs is not mounted, for this command alone.
+    // The remedy that `doctor` names if tracefs is not mounted, for this command only.
     let mounted = "mount -t tracefs tracefs /sys/kernel/tracing; exec \"$@\"";
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", mounted, "sh", "setpriv"]);
@@ -123,7 +123,7 @@ fn unprivileged(capabilities: &str) -> Command {
     command
 }
 
-/// A directory for a recording of that user's.
+/// A directory for that user's recording.
 fn open_directory(name: &str) -> PathBuf {
     let directory = traffic::directory(name);
     chown(&directory, Some(USER), Some(USER)).unwrap();
@@ -152,7 +152,7 @@ fn what_root_does_not_need_to_watch_is_given_away() {
         // SECCOMP_MODE_FILTER (include/uapi/linux/seccomp.h)
         assert_eq!((rights.set("NoNewPrivs"), rights.set("Seccomp")), (1, 2), "{name}: {rights:#x?}");
     }
-    // It still sees what is done from now on.
+    // It still observes later operations.
     workload.order("open s topicA-0/00000000000000000000.log create");
     workload.order("write s 1000");
     recorder.stop();
@@ -176,8 +176,8 @@ fn a_user_with_the_named_capabilities_records_everything() {
     workload.order("write s 1000");
     recorder.stop();
     assert!(wrote_a_thousand(&recording));
-    // Lockdown keeps root from hooking functions as well, a kernel without CONFIG_KALLSYMS_ALL from reading CPUs' times, and the
-    // workload is no broker: it runs no JVM and has no metadata log.
+    // Lockdown forbids even root to hook functions, a kernel without CONFIG_KALLSYMS_ALL does not allow reading CPU
+    // times, and the workload is not a broker: it runs no JVM and has no metadata log.
     let of_others = |what: &String| {
         what.ends_with("-functions")
             || ["thread-names", "lock-waits", "monitor-waits", "replicas", "cpu-gaps"]
@@ -187,7 +187,7 @@ fn a_user_with_the_named_capabilities_records_everything() {
     assert!(missing.iter().all(of_others), "{missing:#?}");
 }
 
-/// What a recording's plan says could not be seen.
+/// The purposes that a recording's plan reports as missing.
 fn not_seen(recording: &Path) -> Vec<String> {
     let manifest = fs::read(recording.join("manifest.json")).unwrap();
     let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();

@@ -1,6 +1,6 @@
-//! A device whose speed is known: what brokerscope says of its requests, of how busy it was and of the operations
-//! that waited for it is right within ten per cent. The oracles are the delays that were injected, what the device
-//! counted itself, and the orders' own times.
+//! Tests a device with a known speed: what brokerscope reports about its requests, its utilization and the operations
+//! that waited for it is correct within ten per cent. The oracles are the injected delays, the device's own counts, and
+//! the orders' own times.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -20,18 +20,18 @@ use e2e::workload::Workload;
 use lab::device::Direction;
 
 const SEGMENT: &str = "topicA-0/00000000000000000000.log";
-/// A tenth of it is more than a thread waits for a processor.
+/// A tenth of it is longer than a thread waits for a CPU.
 const DELAY_MS: u64 = 100;
-/// As many as take some seconds, of which samples have at least two whole ones.
+/// Enough writes for some seconds, with at least two whole samples.
 const WRITES: usize = 40;
-/// What the limited device may be given, and what it is given.
+/// The limit of the limited device, and the rate of writes to it.
 const LIMITED_BYTES_PER_SECOND: u64 = 8 << 20;
 const LIMITED_BYTES: u64 = 1 << 20;
 const LIMITED_WRITES: usize = 16;
 const NS_PER_MS: f64 = 1e6;
 const ROOM: f64 = 0.1;
 
-/// What a recording has of one device.
+/// A recording's data about one device.
 struct DeviceReport {
     operations: Vec<Operation>,
     requests: Vec<Row>,
@@ -42,7 +42,7 @@ fn recorded(ground: &mut Ground, play: impl FnOnce(&mut Ground, &mut Workload)) 
     let log_dir = ground.path().join("kafka");
     std::fs::create_dir_all(log_dir.join("topicA-0")).unwrap();
     let mut workload = Workload::start_by(&log_dir, &FIRST);
-    // Blocks and size are there before: what is written over them needs no journal.
+    // Blocks and size exist before: overwriting them needs no journal.
     workload.order(&format!("open s {SEGMENT} direct"));
     workload.order("write s 4194304");
     workload.order("fsync s");
@@ -75,19 +75,19 @@ fn assert_near(what: &str, found: f64, wanted: f64) {
     assert!((found - wanted).abs() <= ROOM * wanted, "{what}: {found} is not within 10 % of {wanted}");
 }
 
-/// What is at least as injected, and at most what the orders took: on a machine that does nothing else these are the same.
+/// Checks a value: at least the injected one, and at most what the orders took; on an idle machine they are the same.
 fn assert_between(what: &str, found: f64, least: f64, most: f64) {
     println!("{what}: {found:.3}, known: {least:.3} to {most:.3}");
     let is_near = found >= least * (1.0 - ROOM) && found <= most * (1.0 + ROOM);
     assert!(is_near, "{what}: {found} is not within 10 % of {least} to {most}");
 }
 
-/// What `repeat` says that its orders took, in the median.
+/// The median time of its orders that `repeat` reports.
 fn own_ms(answer: &str) -> f64 {
     answer.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// The mean of a figure over the samples that lie within `start..end`, nanoseconds.
+/// The mean of a figure over the samples within `start..end`, in nanoseconds.
 fn mean_of_samples(samples: &[Row], metric: &str, (start, end): (f64, f64)) -> f64 {
     let within = |row: &&Row| {
         row.text("metric") == metric
@@ -99,7 +99,7 @@ fn mean_of_samples(samples: &[Row], metric: &str, (start, end): (f64, f64)) -> f
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// From the first's start to the last's end.
+/// The time from the first start to the last end.
 fn span(operations: &[&Operation]) -> (f64, f64) {
     (operations[0].start_ns as f64, operations[operations.len() - 1].end_ns as f64)
 }
@@ -111,7 +111,7 @@ fn service_times_utilisation_and_the_split_of_writes_are_the_device_s() {
     let mut own = Vec::new();
     let told = recorded(&mut ground, |ground, workload| {
         ground.delay_all_but_the_journal(Direction::Write, DELAY_MS);
-        // Busy all of the time, then half of it.
+        // Busy all the time, then half of it.
         own.push(own_ms(&workload.order(&format!("repeat {WRITES} 0 pwrite s 8192 4096"))));
         own.push(own_ms(&workload.order(&format!("repeat {WRITES} {DELAY_MS} pwrite s 16384 8192"))));
     });
@@ -121,7 +121,7 @@ fn service_times_utilisation_and_the_split_of_writes_are_the_device_s() {
     for (bytes, own) in [4096, 8192].into_iter().zip(own) {
         let writes = of_bytes(bytes);
         assert_eq!(writes.len(), WRITES);
-        // The workers that write back metadata write such sizes too; a direct write is handed over by its thread.
+        // Kernel workers that write back metadata write such sizes too; a direct write is submitted by its own thread.
         let tid = f64::from(u32::try_from(writes[0].tid).unwrap());
         let ours = |row: &&Row| row.number("bytes") == Some(bytes as f64) && row.number("tid") == Some(tid);
         let latencies = told.requests.iter().filter(ours);
@@ -138,13 +138,13 @@ fn service_times_utilisation_and_the_split_of_writes_are_the_device_s() {
         let in_device = |op: &&Operation| *op.reasons.get("device").unwrap_or(&0) as f64 / NS_PER_MS;
         let within = median(writes.iter().map(in_device).collect());
         assert_between("of a write in the device, ms", within, DELAY_MS as f64, own);
-        // The device was busy for as long as it held requests, and no longer.
+        // The device was busy exactly as long as it had requests.
         let (start, end) = span(&writes);
         let busy = service.iter().sum::<f64>() * NS_PER_MS / (end - start);
         let utilisation = mean_of_samples(&told.samples, "util_ratio", (start, end));
         assert_near("utilisation", utilisation, busy);
         let rate = mean_of_samples(&told.samples, "writes_per_second", (start, end));
-        // What the file system its own wrote accord meanwhile is counted too.
+        // Includes what the file system itself wrote meanwhile.
         let is_within = |row: &&Row| {
             row.text("direction") == "write"
                 && row.number("end_ns").is_some_and(|at| at >= start && at <= end)
@@ -167,7 +167,7 @@ fn a_limited_rate_is_time_that_writes_wait_and_not_the_device_s() {
     let writes: Vec<&Operation> = told.operations.iter().filter(|told| told.op == "write").collect();
     assert_eq!(writes.len(), LIMITED_WRITES);
     let known = LIMITED_BYTES as f64 / LIMITED_BYTES_PER_SECOND as f64 * 1e3;
-    // The first may use what had been saved up.
+    // The first ones may use saved credit.
     let ms = |of: &dyn Fn(&Operation) -> i64| {
         median(writes[1..].iter().map(|write| of(write) as f64 / NS_PER_MS).collect())
     };

@@ -1,5 +1,5 @@
-//! `brokerscope stacks` on a thread whose appends meet a slow journal: most of the time within its writes is
-//! off the CPU, in ext4's dirtying of the inode, waiting for jbd2.
+//! Tests `brokerscope stacks` on a thread whose appends meet a slow journal: most of the time in its writes is off the
+//! CPU, in ext4's dirtying of the inode, waiting for jbd2.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -77,7 +77,7 @@ fn check_svg(svg: &str) {
     }
 }
 
-/// A thread that appends, and one that has the journal commit several times a second.
+/// A thread that appends, and one that makes the journal commit several times per second.
 struct Acting {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -89,7 +89,7 @@ impl Acting {
         let mut segment = File::create(directory.join("segment")).unwrap();
         let append = move || {
             segment.write_all(&[7; 500]).unwrap();
-            // Longer than a tick of the file system's clock: each append has its own time to note.
+            // Longer than a tick of the file system's clock, so that each append changes the modification time.
             std::thread::sleep(Duration::from_millis(12));
         };
         let root = File::open(directory).unwrap();
@@ -103,7 +103,7 @@ impl Acting {
 }
 
 impl Drop for Acting {
-    /// Where the test fails they must not hold the volume either.
+    /// Ends the threads, so that they do not hold the volume when the test fails.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {

@@ -1,11 +1,12 @@
-//! Measures on this machine what a test could not hold: how far the stages of produce requests under load agree with
-//! Kafka's own request log. Of `queue`, `handler`, `lock` and `append` against its queue and local time, and of `remote` and
-//! `respond` against its remote, response-queue and send time, 98 % must be within 1 ms and the median within 0.1 ms, over
-//! 50,000 requests. Ends with status 1 where they are not. Needs root; run it where nothing else runs: `make stages`.
+//! Measures on this machine what a test could not require: how well the stages of produce requests under load agree
+//! with Kafka's own request log. `queue`, `handler`, `lock` and `append` are compared with its queue and local time,
+//! `remote` and `respond` with its remote, response-queue and send time: 98 % must be within 1 ms and the median within
+//! 0.1 ms, over 50,000 requests. Ends with status 1 if they are not. Needs root; run it on an otherwise idle machine:
+//! `make stages`.
 //!
-//! No request of the recording is left out, and what was not seen of one counts as the difference that it makes. As in
-//! `latency`, the broker is shaped so that writing the request log disturbs its own clock little: many network threads, so
-//! that few connections wait while one writes a line; and code that is compiled after few calls.
+//! No request of the recording is left out, and unobserved time counts as a difference. As in `latency`, the broker is
+//! set up so that writing the request log hardly disturbs its own measurement: many network threads, so that few
+//! connections wait while one writes a line; and code that is compiled after few calls.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -27,14 +28,14 @@ use lab::load::{Load, Producer};
 use lab::{Broker, BrokerOptions};
 use serde_json::Value;
 
-/// Requests that are compared, at least.
+/// Minimum number of compared requests.
 const ENOUGH: u64 = 50_000;
 const WITHIN_PERCENT: f64 = 98.0;
 const MEDIAN_MS: f64 = 0.1;
 
-/// Before what is measured, so that the code is compiled.
+/// Time before the measurement, so that the code is compiled.
 const WARM_UP: Duration = Duration::from_secs(15);
-/// Each a request or two, since they do not linger.
+/// Each is a request or two, because they do not linger.
 const RECORDS_PER_SECOND: u32 = 500;
 
 fn main() -> ExitCode {
@@ -72,7 +73,7 @@ fn missed_by(part: &str, differences: &Value) -> Vec<String> {
     missed
 }
 
-/// A broker under load, recorded for so long: the recording, and the broker's request log.
+/// Records a broker under load for this long; returns the recording and the broker's request log.
 fn record(directory: &Path, length: Duration) -> (std::path::PathBuf, std::path::PathBuf) {
     let kafka = Kafka::prepare(lab::kafka::DEFAULT_VERSION).unwrap();
     let mut options = BrokerOptions::new(directory.join("broker"));
@@ -102,7 +103,7 @@ fn record(directory: &Path, length: Duration) -> (std::path::PathBuf, std::path:
     load.check().unwrap();
     load.stop();
     let log = broker.request_log.clone().expect("a request log was asked for");
-    // It is complete when the broker has stopped, and not before: it is written through a buffer.
+    // The log is complete only when the broker has stopped, because it is buffered.
     broker.stop();
     (recording, log)
 }

@@ -1,5 +1,5 @@
-//! Recordings in a bucket of a server of S3's protocol that others wrote (moto), which checks signatures and rights: `fleet` and
-//! the commands that read one recording say of them what they say of the same recordings in a directory.
+//! Tests recordings in a bucket of a third-party S3 server (moto), which checks signatures and rights: `fleet` and the
+//! commands that read one recording give the same output as for the same recordings in a directory.
 //!
 //! Live tests need Python and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -28,20 +28,20 @@ use serde_json::Value;
 
 use made::Size;
 
-/// For its end.
+/// Timeout for its end.
 const PATIENCE: Duration = Duration::from_secs(20);
 const SITE: &str = "s3://recordings/site";
 
-/// A server; it ends with its standard input, and so with the test, however that ends.
+/// A server; it ends when its standard input closes, and so with the test, however that ends.
 struct Bucket {
     child: Child,
-    /// Where it is, and whose keys are which.
+    /// Its address, and the keys.
     told: Value,
     copies: PathBuf,
 }
 
 impl Bucket {
-    /// One that has the files of a folder.
+    /// Starts one with the files of a folder.
     fn start(folder: &Path, beside: &Path) -> Self {
         let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("store");
         let python = clients::python(&programs.join("requirements.txt"));
@@ -64,7 +64,7 @@ impl Bucket {
         self.told[user][part].as_str().unwrap()
     }
 
-    /// Tells a command where it is and who asks.
+    /// Sets a command's environment for the bucket and the credentials.
     fn settings(&self, command: &mut Command, id: &str, secret: &str) {
         without_settings(command);
         command
@@ -73,7 +73,7 @@ impl Bucket {
         command.env("AWS_ACCESS_KEY_ID", id).env("AWS_SECRET_ACCESS_KEY", secret);
     }
 
-    /// Runs it with a key and a secret. It leaves nothing behind.
+    /// Runs a command with a key and a secret. Checks that it leaves nothing behind.
     fn run_as(&self, id: &str, secret: &str, arguments: &[&str]) -> CommandOutput {
         let mut command = brokerscope::command();
         self.settings(&mut command, id, secret);
@@ -96,7 +96,7 @@ impl Drop for Bucket {
         while Instant::now() < end && self.child.try_wait().is_ok_and(|status| status.is_none()) {
             sleep(Duration::from_millis(20));
         }
-        // Both fail where it has ended, which is as well.
+        // Both fail if it has already ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -108,7 +108,7 @@ fn finished(command: &mut Command) -> CommandOutput {
     CommandOutput { status: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// Who runs the tests may have their own settings.
+/// Removes the settings of the user who runs the tests.
 fn without_settings(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let is_one = |name: &str| {
@@ -121,7 +121,7 @@ fn without_settings(command: &mut Command) {
     }
 }
 
-/// Recordings of five brokers with their verdicts, and one with parts of some MiB.
+/// Creates recordings of five brokers with their verdicts, and one with parts of some MiB.
 fn plant(folder: &Path) {
     let site = folder.join("site");
     made::write(&site, Size { brokers: 5, seconds: 60, requests: 20 }).unwrap();
@@ -164,7 +164,7 @@ fn a_bucket_says_what_a_directory_says() {
     assert_large_parts_come_in_part(&bucket, &local("large"));
 }
 
-/// The views of `deploy/sql` in `DuckDB`, of the bucket and of the directory.
+/// Compares the views of `deploy/sql` in `DuckDB` for the bucket and for the directory.
 fn assert_views_say_the_same(bucket: &Bucket, site: &str) {
     let programs = Path::new(env!("CARGO_MANIFEST_DIR"));
     let rows = |recordings: &str| {
@@ -190,7 +190,7 @@ fn assert_views_say_the_same(bucket: &Bucket, site: &str) {
     }
 }
 
-/// Sums of floating-point numbers in another order apart.
+/// Compares values, with a tolerance for floating-point sums in another order.
 fn assert_alike(there: &Value, here: &Value) {
     for (name, here) in here.as_object().unwrap() {
         let there = &there[name];
@@ -202,7 +202,7 @@ fn assert_alike(there: &Value, here: &Value) {
     }
 }
 
-/// By a certificate of an authority that the settings name, and not without.
+/// Checks that a certificate is accepted only with its authority in the settings.
 fn assert_same_over_tls(bucket: &Bucket, site: &str) {
     let fleet = |authority: bool| {
         let mut command = brokerscope::command();
@@ -225,7 +225,7 @@ fn assert_same_over_tls(bucket: &Bucket, site: &str) {
     );
 }
 
-/// Of parts larger than a request is worth, only the columns that figures are made of.
+/// Checks that only the columns for figures are read of parts too large for one request.
 fn assert_large_parts_come_in_part(bucket: &Bucket, local: &str) {
     let here = brokerscope::run(["fleet", local, "--figures", "--format", "json"]).done();
     let there = bucket.run(&["fleet", "s3://recordings/large", "--figures", "--format", "json"]).done();

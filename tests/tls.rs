@@ -1,4 +1,5 @@
-//! `record --see-tls` on a broker whose clients speak TLS: Kafka's own request log on one side, the recording on the other.
+//! Tests `record --see-tls` on a broker whose clients use TLS: Kafka's own request log on one side, the recording on
+//! the other.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -35,7 +36,7 @@ fn an_agent_whose_recorder_was_killed_stops_and_another_sees_everything() {
     survives_kills("tls-killed", &[700]);
 }
 
-/// What a JVM that takes no agent says, in one line, and that the rest is recorded all the same.
+/// Checks the one line about a JVM that accepts no agent, and that the rest is recorded all the same.
 #[test]
 fn a_broker_that_takes_no_agent_says_so() {
     let Some(_alone) = gate::live("a broker that takes no agent") else { return };

@@ -1,5 +1,5 @@
-//! `record --see-tls` as in tests/tls.rs, with an old broker, a newer JDK and passwords; and `record --request-log`, whose rows and
-//! verdicts are held to Kafka's log and to the agent's.
+//! Tests `record --see-tls` as in tests/tls.rs, with an old broker, a newer JDK and passwords; and
+//! `record --request-log`, with rows and verdicts compared with Kafka's log and with the agent's.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(

@@ -1,5 +1,5 @@
-//! `brokerscope-lab tune --follow-advice` as README.md promises it, cut short: one piece of advice on a real broker, measured before and
-//! after; and asked again it runs nothing again.
+//! Tests a shortened `brokerscope-lab tune --follow-advice` as README.md describes it: one piece of advice on a real
+//! broker, measured before and after; run again, it repeats nothing.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -14,7 +14,7 @@ use e2e::gate;
 use e2e::traffic::directory;
 use serde_json::Value;
 
-/// The producers tell their rate every five seconds, and the window that measuring begins in does not count.
+/// The producers report their rate every five seconds, and the window in which measuring starts does not count.
 const SECONDS: &str = "11";
 
 fn follow(keep: &Path) -> CommandOutput {
@@ -28,7 +28,7 @@ fn lines(file: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A run's configuration, without what it is called.
+/// A run's configuration without its name.
 fn settings(run: &Value) -> Value {
     let mut setup = run["asked"]["setup"].clone();
     for name in ["id", "name"] {
@@ -52,7 +52,7 @@ fn a_piece_of_advice_is_followed_and_measured() {
         assert!(run["measured"]["records_per_s"].as_f64().unwrap() > 1_000.0, "{run}");
     }
 
-    // What was followed is the advice on the first run's recording, with its evidence.
+    // The advice that was followed is for the first run's recording, with its evidence.
     let start = kept.join(runs[0]["asked"]["setup"]["id"].as_str().unwrap());
     let advice = lines(&start.join("advice.jsonl"));
     let is_told = |line: &&Value| {

@@ -1,8 +1,8 @@
-"""A process that carries out orders on files, one order a line, and answers each with one line.
+"""A process that carries out orders on files, one order per line, and answers each with one line.
 
-Started under the name of a broker (`java workload.py kafka.Kafka PROPERTIES`), so that brokerscope takes it for
-one. Every order is one system call, but `repeat` and those that prepare something; what the call returned is the
-answer, or `error ERRNO`. It opens no other file once it has said `ready`.
+Started with the command line of a broker (`java workload.py kafka.Kafka PROPERTIES`), so that brokerscope treats it
+as one. Every order is one system call, except `repeat` and orders that prepare something. The answer is the return value
+of the call, or `error ERRNO`. It opens no other file after it has printed `ready`.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ FLAGS = {
     "read": os.O_RDONLY,
     "direct": os.O_RDWR | os.O_CREAT | os.O_DIRECT,
 }
-# O_DIRECT wants aligned memory; anonymous mappings begin at a page.
+# O_DIRECT needs aligned memory; anonymous mappings are page-aligned.
 MEMORY = mmap.mmap(-1, 8 << 20)
 MEMORY.write(b"\x5a" * (8 << 20))
 BUFFER = memoryview(MEMORY)
@@ -39,7 +39,7 @@ def piece(size, at=0):
 
 
 def repeat(count, pause_ms, *order):
-    """Answers what the last one returned, and how many milliseconds the one took that half of them were quicker than."""
+    """Returns the result of the last repetition and the median duration in milliseconds."""
     took = []
     for _ in range(int(count)):
         begun = time.monotonic()
@@ -51,7 +51,7 @@ def repeat(count, pause_ms, *order):
 
 def map_file(handle, size):
     maps[handle] = mmap.mmap(files[handle], int(size))
-    # MADV_RANDOM: a fault brings its own page and no others.
+    # MADV_RANDOM: a fault reads only its own page.
     maps[handle].madvise(mmap.MADV_RANDOM)
     return 0
 
@@ -71,7 +71,7 @@ def open_file(handle, path, how):
 
 
 def crowd(backlog, count):
-    """Connects more often than anybody accepts, and says how many times that was tried."""
+    """Connects `count` times to a listener that accepts nothing. Returns `count`."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=int(backlog))
     for _ in range(int(count)):
         client = socket.socket()
@@ -83,7 +83,7 @@ def crowd(backlog, count):
 
 
 def ring():
-    """io_uring_setup(2), which no library of Python's has: 425 on every architecture."""
+    """io_uring_setup(2), which the standard library lacks: 425 on every architecture."""
     parameters = (ctypes.c_char * 120)()
     made = ctypes.CDLL(None, use_errno=True).syscall(425, 1, parameters)
     return f"error {ctypes.get_errno()}" if made < 0 else made
@@ -115,7 +115,7 @@ ORDERS = {
     "msync": lambda h: maps[h].flush(),
     "unmap": lambda h: maps.pop(h).close(),
     "forget": lambda h: os.posix_fadvise(files[h], 0, 0, os.POSIX_FADV_DONTNEED),
-    # To something that is no file: none of brokerscope's business as one.
+    # To a socket, so brokerscope must not report it as a file operation.
     "say": lambda n: out_socket.send(piece(int(n))),
     "seek": lambda h, at: os.lseek(files[h], int(at), os.SEEK_SET),
     "crowd": crowd,
@@ -138,7 +138,7 @@ def main():
     print(f"ready {threading.get_native_id()}", flush=True)
     for line in sys.stdin:
         print(carry_out(line.split()), flush=True)
-    # Threads that drain need not be waited for.
+    # Does not wait for the draining threads.
     os._exit(0)
 
 

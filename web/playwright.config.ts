@@ -4,7 +4,7 @@ import { defineConfig } from "@playwright/test";
 
 export default defineConfig({
   testDir: "tests",
-  // A ceiling, not a target: CI tests in a virtual machine beside it.
+  // An upper bound, not a target: CI runs a virtual machine at the same time.
   timeout: 120_000,
   expect: { timeout: 30_000 },
   workers: 1,
@@ -15,7 +15,7 @@ export default defineConfig({
     viewport: { width: 1400, height: 900 },
     launchOptions: {
       executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium",
-      // Root, as which `make test` may run, has no sandbox; /dev/shm is small in containers.
+      // Chromium's sandbox does not work as root, and `make test` may run as root; /dev/shm is small in containers.
       args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
     },
   },

@@ -1,4 +1,4 @@
-// Builds one HTML file without any address in it: script and style are inside it, named in its policy by their hashes.
+// Builds one self-contained HTML file: script and style are inline, and its policy allows them by their hashes.
 
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -19,7 +19,7 @@ function onePage(): Plugin {
         else if (name.endsWith(".css")) style += String(piece.source);
         delete bundle[name];
       }
-      // What would end the element or begin a comment in it.
+      // Escapes text that would end the element or start a comment in it.
       script = script.trim().replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--");
       style = style.trim();
       const policy =

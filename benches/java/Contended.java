@@ -1,9 +1,9 @@
-// Two threads that hand one monitor to each other: each releases it once the other waits for it, and comes back once the
-// other has it, so that every entry into it is contended. On one processor, which the caller sees to, nothing of it happens
-// at the same time, and how long a wait takes is what it takes of the processor.
+// Two threads that pass one monitor back and forth: each releases it once the other waits for it, and tries again once the
+// other owns it, so that every entry is contended. The caller pins the process to one processor, so nothing runs in parallel, and
+// the duration of a wait equals its CPU time.
 //
-// A line of the input says for how many milliseconds, and how many KiB a thread goes through each time it has the monitor:
-// caches then hold that. Answers with how many waits the JVM itself counted; ends with the input.
+// Each input line gives the duration in milliseconds, and the KiB that a thread writes (and so has in its caches) each time
+// that it owns the monitor. Prints the number of waits that the JVM itself counted; exits at the end of the input.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -34,7 +34,7 @@ public class Contended {
 						go(data, Math.min(data.length, through << 7));
 						while (running && other.getState() != Thread.State.BLOCKED)
 							Thread.yield();
-						// It is about to sleep; were it let in before, nobody would have to wake it.
+						// The other thread is about to sleep; if it entered before that, it would not need a wake-up.
 						for (int i = 0; i < YIELDS; i++)
 							Thread.yield();
 					}
@@ -48,7 +48,7 @@ public class Contended {
 		}
 	}
 
-	// Every line of a cache once.
+	// Touches every cache line once.
 	static void go(long[] data, int until) {
 		for (int i = 0; i < until; i += 8)
 			data[i]++;

@@ -1,5 +1,5 @@
-//! `brokerscope advise` beside a real broker of 2,000 partitions: its time and memory, and what it takes beside the time that it was reported
-//! to watch. The broker has nothing else to do: what watching costs under load is another part's.
+//! Measures `brokerscope advise` on a real broker of 2,000 partitions: its memory, and its time beyond the requested
+//! watch time. The broker is otherwise idle: the cost of watching under load is measured elsewhere.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,17 +17,17 @@ use crate::target::{Bound, Target};
 
 const PARTITIONS: usize = 2_000;
 const TOPIC: &str = "many";
-/// Odd, so that a median is a run.
+/// Odd, so that the median is a run.
 const ROUNDS: usize = 11;
 const WATCHED_ROUNDS: usize = 5;
 const WINDOW_SECONDS: u32 = 3;
 const MOST_SECONDS: f64 = 5.0;
 const MOST_MIB: f64 = 256.0;
-/// How long the partitions may take to be there, and then to be led.
+/// Timeout for creating the partitions, and for electing their leaders.
 const PATIENCE: Duration = Duration::from_secs(120);
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// Starts the broker, has it advised, and says what was reached.
+/// Starts the broker, runs `advise`, and returns the results.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let site = claim(&directory.join("advise"))?;
     let kafka = Kafka::prepare(DEFAULT_VERSION)?;
@@ -42,7 +42,7 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
     measured
 }
 
-/// The controller answers for a new topic before the broker has made its directories.
+/// Waits for the partitions: the controller answers for a new topic before the broker has created its directories.
 fn await_partitions(broker: &Broker) -> anyhow::Result<()> {
     let (begun, last) = (Instant::now(), PARTITIONS - 1);
     while !(0..=last).all(|number| broker.log_dir.join(format!("{TOPIC}-{number}")).is_dir()) {
@@ -71,7 +71,7 @@ fn measure(brokerscope: &str, pid: u32) -> anyhow::Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// A fast answer must be about this broker as well.
+/// Checks the answer: a fast answer must also be about this broker.
 fn check(brokerscope: &str, pid: u32) -> anyhow::Result<()> {
     stop::check()?;
     let output = Command::new(brokerscope)

@@ -1,5 +1,5 @@
-//! `brokerscope compare` of ten million requests: its time and memory, and that what is the same differs in nothing. The recording
-//! is made up as those of `explain` are, and compared with itself.
+//! Measures `brokerscope compare` of ten million requests: time and memory. Also checks that equal data differs in
+//! nothing: the recording is invented like those of `explain`, and compared with itself.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,17 +13,17 @@ use crate::stop;
 use crate::target::Target;
 
 const MILLION: u64 = 1_000_000;
-/// Of each of both sides.
+/// Requests of each side.
 const REQUESTS: u64 = 5 * MILLION;
 const ROUNDS: usize = 3;
 const MOST_SECONDS: f64 = 40.0;
 const MOST_MIB: f64 = 1_024.0;
 
-/// Makes the recording, compares it with itself, and says what was reached.
+/// Writes the recording, compares it with itself, and returns the results.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let made = SyntheticData::seldom_slow(directory, REQUESTS)?;
     let path = made.directory.to_string_lossy().into_owned();
-    // The whole of it, written in two ways.
+    // The whole recording, specified in two ways.
     let sides = [format!("first={path}@0s-"), format!("second={path}@-100000s")];
     check(brokerscope, &sides)?;
     let arguments = ["compare", &sides[0], &sides[1], "--quiet", "--format", "json"];
@@ -35,7 +35,7 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
     Ok(Target::of_costs(&what, &costs, MOST_SECONDS, MOST_MIB).into())
 }
 
-/// Every request of both is counted, and they do not differ.
+/// Checks that every request of both is counted, and that they do not differ.
 fn check(brokerscope: &Path, sides: &[String; 2]) -> anyhow::Result<()> {
     stop::check()?;
     let output = Command::new(brokerscope)

@@ -1,6 +1,6 @@
-//! What a recorder takes for a request where a broker has 100,000 connections, 10,000 topics and 20,000 partitions, over what it
-//! takes with ten connections and ten topics at the same rate: from packets to rows in a recording, by the recorder's own
-//! crates. All loads take turns, so that what else the machine does happens to all of them.
+//! Measures a recorder's cost per request for a broker with 100,000 connections, 10,000 topics and 20,000 partitions,
+//! relative to its cost with ten connections and ten topics at the same rate: from packets to rows in a recording, with
+//! the recorder's own crates. The loads take turns, so that other activity of the machine affects all of them.
 
 use std::fs;
 use std::hint::black_box;
@@ -22,20 +22,20 @@ use crate::target::{Bound, Target};
 use crate::traffic::PORT;
 use crate::{stop, table};
 
-/// Connections and topics; each topic has two partitions. Ratios are to the first.
+/// Connections and topics; each topic has two partitions. Ratios are relative to the first.
 const LOADS: [(u32, u64); 4] = [(10, 10), (100_000, 10), (10, 10_000), (100_000, 10_000)];
 const MAX_RATIO: f64 = 1.10;
-/// Odd, so that a median is a round.
+/// Odd, so that the median is a round.
 const ROUNDS: usize = 7;
 const REQUESTS: u64 = 50_000;
-/// Between two requests: 5,000 a second.
+/// Time between two requests: 5,000 per second.
 const INTERVAL_NS: u64 = 200_000;
-/// As a recorder with the ceiling that it has by default (`watch::Memory`): for connections, and for rows that wait.
+/// The default limits of a recorder (`watch::Memory`): for connections, and for rows that wait.
 const CONNECTION_BYTES: usize = 40 << 20;
 const WAITING_BYTES: usize = 16 << 20;
-/// Rows that are handed over at a time (`watch::queue`).
+/// Rows passed at a time (`watch::queue`).
 const BATCH: usize = 6;
-/// How often a recorder looks whether anything is to be written, and counts what was lost.
+/// Interval at which a recorder checks for rows to write, and counts losses.
 const TICK: Duration = Duration::from_millis(50);
 const COUNT: Duration = Duration::from_secs(1);
 
@@ -56,11 +56,11 @@ pub(crate) fn hold(directory: &Path) -> anyhow::Result<Vec<Target>> {
     let mut targets: Vec<Target> = loads.iter().map(|load| load.target(first)).collect();
     let rows = loads.iter().zip(&targets).map(|(load, target)| load.row(target));
     table::print(&["load", "CPU of a request, µs", "x the first"], rows);
-    // The others say what it is that costs.
+    // The other loads show which of the two costs more.
     Ok(targets.pop().into_iter().collect())
 }
 
-/// A broker's clients, and who listens.
+/// A broker's clients, and the analyzer of their packets.
 struct Load {
     name: String,
     connections: Vec<[End; 2]>,
@@ -70,12 +70,12 @@ struct Load {
     rng: Rng,
     asked: i32,
     analyzer: Analyzer,
-    /// CPU time of a request, in each round.
+    /// CPU time per request, in each round.
     costs_us: Vec<f64>,
 }
 
 impl Load {
-    /// All connections are open, and each was asked once.
+    /// Opens all connections, with one request on each.
     fn begin(connections: u32, topics: u64) -> io::Result<Self> {
         let limits = Limits::within(CONNECTION_BYTES);
         let config = Config { ports: vec![PORT], limits, both_directions: true, ..Config::default() };
@@ -90,7 +90,7 @@ impl Load {
             analyzer: Analyzer::new(config),
             costs_us: Vec::new(),
         };
-        // A file's head.
+        // The file header.
         load.packets.take();
         for [client, broker] in &mut load.connections {
             load.packets.send(client, broker, SYN, &[])?;
@@ -104,7 +104,7 @@ impl Load {
         Ok(load)
     }
 
-    /// The packets of so many requests, of any connections.
+    /// The packets of `requests` requests on random connections.
     fn ask(&mut self, requests: u64) -> io::Result<Vec<u8>> {
         for _ in 0..requests {
             let connection = self.rng.usize(..self.connections.len());
@@ -113,7 +113,7 @@ impl Load {
         Ok(self.packets.take())
     }
 
-    /// A Produce or a Fetch request of one partition, its answer, and that the client has that.
+    /// A Produce or Fetch request for one partition, its answer, and the client's acknowledgement.
     fn exchange(&mut self, connection: usize) -> io::Result<()> {
         let (topic, partition) = (format!("topic-{:05}", self.rng.u64(..self.topics)), self.rng.i32(0..2));
         let of = OfPartition { correlation_id: self.asked, topic: &topic, partition, batch: &self.batch };
@@ -158,7 +158,7 @@ impl Load {
         writer.finish(&manifest)?;
         let cost = cpu_time()?.saturating_sub(before);
         fs::remove_dir_all(directory)?;
-        // Some come a little later, in the next round.
+        // Some come slightly later, in the next round.
         ensure!(
             rows.abs_diff(REQUESTS) <= REQUESTS / 1_000,
             "{}: {rows} rows of {REQUESTS} requests",
@@ -189,7 +189,7 @@ fn cpu_time() -> nix::Result<Duration> {
     ClockId::CLOCK_PROCESS_CPUTIME_ID.now().map(Duration::from)
 }
 
-/// The packets of a pcap file without its head: seconds, nanoseconds and two lengths, and bytes.
+/// The packets of a pcap file without its header: seconds, nanoseconds and two lengths, and bytes.
 fn packets_of(mut bytes: &[u8]) -> impl Iterator<Item = Packet<'_>> {
     std::iter::from_fn(move || {
         let (head, rest) = bytes.split_first_chunk::<16>()?;
@@ -228,7 +228,7 @@ impl OfPartition<'_> {
 
     /// Version 0 (FetchRequest.json, FetchResponse.json).
     fn fetch(&self) -> (Vec<u8>, Vec<u8>) {
-        // A consumer, 500 ms, 1 byte.
+        // A consumer (replica id -1), 500 ms, 1 byte.
         let mut request = self.head([0, 1, 0, 0], b"\xff\xff\xff\xff\0\0\x01\xf4\0\0\0\x01");
         self.add_partition(&mut request);
         request.extend(i64::from(self.correlation_id).to_be_bytes());
@@ -241,7 +241,7 @@ impl OfPartition<'_> {
         (framed(&request), framed(&answer))
     }
 
-    /// A header of version 1, and what is before the topics.
+    /// A header of version 1, and the fields before the topics.
     fn head(&self, api: [u8; 4], before_topics: &[u8]) -> Vec<u8> {
         [&api[..], &self.correlation_id.to_be_bytes(), b"\0\x06client", before_topics].concat()
     }

@@ -1,5 +1,5 @@
-//! The same capture read by brokerscope, tcpdump and tshark, in turns, so that what else the machine
-//! does happens to all of them.
+//! Reads the same capture with brokerscope, tcpdump and tshark, in turns, so that other activity of the machine affects
+//! all of them.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::target::{Bound, Target};
 use crate::{Capture, table};
 
 const ROUNDS: usize = 9;
-/// tshark takes long, and its ratio is far from its bound.
+/// Few rounds, because tshark takes long, and its ratio is far from its bound.
 const TSHARK_ROUNDS: usize = 3;
 
 /// A program that reads the capture.
@@ -26,7 +26,7 @@ struct Reader<'a> {
     costs: Vec<Cost>,
 }
 
-/// Lets all read the capture in turns, prints what they took, and says how brokerscope compares.
+/// Runs all readers in turns, prints their costs, and returns how brokerscope compares.
 pub(crate) fn hold(brokerscope: &Path, capture: &Capture) -> anyhow::Result<Vec<Target>> {
     let brokerscope = brokerscope.to_str().unwrap_or_default();
     check(brokerscope, capture)?;
@@ -69,7 +69,7 @@ fn readers<'a>(brokerscope: &'a str, capture: &'a str) -> Vec<Reader<'a>> {
     ]
 }
 
-/// A fast answer must be the right one as well.
+/// Checks the answer: a fast answer must also be right.
 fn check(brokerscope: &str, capture: &Capture) -> anyhow::Result<()> {
     let arguments = ["requests", "--format", "json", "--message-id", MESSAGE_ID_HEADER, capture.name()];
     let output = Command::new(brokerscope).args(arguments).output()?;
@@ -120,7 +120,7 @@ fn targets(readers: &[Reader<'_>]) -> Vec<Target> {
     .collect()
 }
 
-/// Time over time of the runs that were beside each other.
+/// Ratios of the times of adjacent runs.
 pub(crate) fn ratios(one: &[Cost], other: &[Cost]) -> Vec<f64> {
     one.iter().zip(other).map(|(one, other)| one.wall.as_secs_f64() / other.wall.as_secs_f64()).collect()
 }
@@ -136,7 +136,7 @@ pub(crate) fn middle(costs: &[Cost], of: impl Fn(&Cost) -> Duration) -> Duration
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-/// Milliseconds, as a table shows them.
+/// Formats milliseconds for a table.
 pub(crate) fn millis(time: Duration) -> String {
     format!("{:.0} ms", time.as_secs_f64() * 1_000.0)
 }

@@ -1,5 +1,5 @@
-//! `brokerscope explain` of long recordings: its time, which must grow as the recording does, its memory, which must
-//! not, and how soon a recording of a minute shows its first verdict. The recordings are made up: see load.rs.
+//! Measures `brokerscope explain` on long recordings: its time, which must grow linearly, its memory, which must not
+//! grow, and the time to the first verdict of a one-minute recording. The recordings are invented: see load.rs.
 
 mod beside;
 mod load;
@@ -22,24 +22,24 @@ use simulation::Incidents;
 pub(crate) use simulation::RATE;
 
 const MILLION: u64 = 1_000_000;
-/// Requests in the recordings that are compared, up to ten times as many.
+/// Requests in the compared recordings, up to ten times as many as in the smallest.
 const SIZES: [u64; 3] = [MILLION, 3 * MILLION, 10 * MILLION];
-/// Runs of each.
+/// Runs of each recording.
 const ROUNDS: usize = 3;
 const MOST_SECONDS: f64 = 20.0;
 const MOST_MIB: f64 = 1_024.0;
-/// Time per request of a larger recording over that of the smallest.
+/// Maximum ratio of the time per request of a larger recording to that of the smallest.
 const LINEAR: f64 = 1.25;
-/// Seconds that the recording lasts whose first verdict is waited for, and how long it may take.
+/// Length in seconds of the recording for the first verdict, and the time limit for it.
 const SHORT_SECONDS: u64 = 60;
 const FIRST_SECONDS: f64 = 1.0;
 const FIRST_ROUNDS: usize = 7;
 
-/// Makes the recordings, has them explained, prints a table, and says what was reached.
+/// Writes the recordings, explains them, prints a table, and returns the results.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let mut targets =
         first_verdicts(brokerscope, &SyntheticData::new(directory, SHORT_SECONDS * RATE, Incidents::Often)?)?;
-    // What grows is looked at where something is slow.
+    // Growth is measured on recordings with slow requests.
     for (incidents, sizes) in [(Incidents::Seldom, &SIZES[..]), (Incidents::None, &[10 * MILLION])] {
         let mut measured = Vec::new();
         for &requests in sizes {
@@ -56,7 +56,7 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
     Ok(targets)
 }
 
-/// A recording that was made up; it goes when this does.
+/// An invented recording; removed when dropped.
 pub(crate) struct SyntheticData {
     pub(crate) directory: PathBuf,
     contents: Contents,
@@ -67,17 +67,17 @@ impl SyntheticData {
         Self::of(directory, requests, incidents, false)
     }
 
-    /// With what a recorder sees of the host and of threads on the CPU.
+    /// One with host figures and CPU samples.
     pub(crate) fn with_host(directory: &Path, requests: u64) -> anyhow::Result<Self> {
         Self::of(directory, requests, Incidents::Often, true)
     }
 
-    /// One in which little is slow.
+    /// One with few slow requests.
     pub(crate) fn seldom_slow(directory: &Path, requests: u64) -> anyhow::Result<Self> {
         Self::of(directory, requests, Incidents::Seldom, false)
     }
 
-    /// How many events it holds beside requests.
+    /// Number of events besides requests.
     pub(crate) fn events(&self) -> u64 {
         self.contents.events
     }
@@ -107,18 +107,18 @@ impl Drop for SyntheticData {
 }
 
 fn remove(directory: &Path) {
-    // Nothing is lost but disk space where it cannot be removed.
+    // If it cannot be removed, only disk space is lost.
     let _ = std::fs::remove_dir_all(directory);
 }
 
-/// How long it took to explain a recording; that the answer is the right one is checked first.
+/// Costs of explaining a recording, after checking the answer.
 fn explained(brokerscope: &Path, made: &SyntheticData) -> anyhow::Result<Vec<Cost>> {
     check(brokerscope, made)?;
     let (brokerscope, directory) = (brokerscope.to_string_lossy(), made.directory.to_string_lossy());
     (0..ROUNDS).map(|_| run(&brokerscope, &["explain", &directory, "--format", "json"])).collect()
 }
 
-/// A fast answer must be the right one as well: every request, every write of it, every slow one and why.
+/// Checks the answer: every request, every write of it, every slow request and its cause.
 fn check(brokerscope: &Path, made: &SyntheticData) -> anyhow::Result<()> {
     let mut explain = explain(brokerscope, made)?;
     let output = BufReader::new(explain.stdout.take().context("no pipe")?);
@@ -154,7 +154,7 @@ fn explain(brokerscope: &Path, made: &SyntheticData) -> anyhow::Result<std::proc
         .spawn()?)
 }
 
-/// How soon the first verdict is there, and how soon all of them are.
+/// Time until the first verdict, and until all of them.
 fn first_verdicts(brokerscope: &Path, made: &SyntheticData) -> anyhow::Result<Vec<Target>> {
     check(brokerscope, made)?;
     let (mut first, mut all) = (Vec::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! What `export` takes: of a processor beside a broker that serves a steady load, over what `record` takes there; its memory, and how
-//! long a scrape takes then; and the same while it is reported a day of a thousand partitions, as fast as that can be read.
+//! Measures `export`: its CPU time for a broker under a steady load, relative to that of `record`; its memory and the
+//! time of a scrape meanwhile; and the same while it replays a day of a thousand partitions as fast as possible.
 
 mod scraping;
 mod soak;
@@ -20,27 +20,27 @@ use scraping::Scraping;
 
 const WARM_UP: Load = Load { records: 1, rate: 5_000, seconds: 3 };
 const LOAD: Load = Load { records: 1, rate: 5_000, seconds: 12 };
-/// Pairs of one with the recorder and one with the exporter. Odd, so that a median is a pair.
+/// Pairs of one run with the recorder and one with the exporter. Odd, so that the median is a pair.
 const PAIRS: usize = 3;
-/// Somewhat more often than anybody scrapes.
+/// Scrape interval, somewhat shorter than usual.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
 const MORE_PERCENT: f64 = 3.0;
 const SCRAPE_MS: f64 = 50.0;
 const MEMORY_MIB: f64 = 128.0;
 
-/// Measures, prints tables, and says what was reached.
+/// Measures, prints tables, and returns the results.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let mut targets = live(brokerscope, directory)?;
     targets.extend(soak::hold(brokerscope, directory)?);
     Ok(targets)
 }
 
-/// What one run showed.
+/// Results of a run.
 struct Run {
     who: &'static str,
     per_second: f64,
     p99: Duration,
-    /// Of a core, in per cent.
+    /// CPU time in per cent of a core.
     percent: f64,
     peak_mib: f64,
     scrapes_ms: Vec<f64>,
@@ -112,7 +112,7 @@ fn exported(brokerscope: &Path, stage: &Stage) -> anyhow::Result<Run> {
     Ok(Run { scrapes_ms: scraped.times_ms, lost: scraped.lost, ..run })
 }
 
-/// Runs the load once more before it counts: what is read once is read.
+/// Runs the load once before the measurement, so that one-time reads are done.
 fn loaded(who: &'static str, stage: &Stage, pid: u32) -> anyhow::Result<Run> {
     measure(stage, Kind::Brokerscope, WARM_UP, &[])?;
     let (cpu, begun) = (processor_time(pid)?, Instant::now());

@@ -1,5 +1,5 @@
-//! `brokerscope fleet` over nine brokers' recordings of an hour: its time and memory, and that the broker that was injected is the
-//! first, with its files as the reason. The recordings are made up.
+//! Measures `brokerscope fleet` on nine brokers' recordings of an hour: time and memory. Also checks that the injected
+//! broker is first, with its files as the reason. The recordings are invented.
 
 mod made;
 
@@ -15,13 +15,13 @@ use crate::stop;
 use crate::target::Target;
 use made::Size;
 
-/// An hour, as a recorder that keeps everything writes it.
+/// An hour, as written by a recorder of everything.
 const SIZE: Size = Size { brokers: 9, seconds: 3_600, requests: 100 };
 const ROUNDS: usize = 5;
 const MOST_SECONDS: f64 = 5.0;
 const MOST_MIB: f64 = 512.0;
 
-/// Makes the recordings, has them compared, and says what was reached.
+/// Writes the recordings, compares them, and returns the results.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let directory = directory.join("fleet");
     let _ = std::fs::remove_dir_all(&directory);
@@ -30,7 +30,7 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
     let (brokers, took) = (SIZE.brokers, begun.elapsed().as_secs_f64());
     println!("{}: {brokers} brokers, {events} events, made in {took:.0} s", directory.display());
     let measured = measure(brokerscope, &directory, events);
-    // Nothing is lost but disk space where it cannot be removed.
+    // If it cannot be removed, only disk space is lost.
     let _ = std::fs::remove_dir_all(&directory);
     measured
 }
@@ -46,7 +46,7 @@ fn measure(brokerscope: &Path, directory: &Path, events: u64) -> anyhow::Result<
     Ok(Target::of_costs(&what, &costs, MOST_SECONDS, MOST_MIB).into())
 }
 
-/// A fast answer must be the right one as well.
+/// Checks the answer: a fast answer must also be right.
 fn check(brokerscope: &Path, directory: &Path) -> anyhow::Result<()> {
     stop::check()?;
     let output = Command::new(brokerscope)

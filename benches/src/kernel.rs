@@ -1,10 +1,10 @@
-//! What watching costs a broker that takes as much as broker and load can do on this machine, where every processor is taken and
-//! all that anybody else does is taken of the throughput: throughput and latency with `brokerscope record` beside nobody,
-//! beside the same hooks with programs that do nothing, and beside tcpdump with a bpftrace script; whether anything is
-//! lost at ten times the events; and what other processes pay. The load that a broker must bear is [`crate::overhead`]'s.
+//! Measures the cost of watching a broker at saturation, where every CPU is busy and any other work reduces throughput:
+//! throughput and latency with `brokerscope record`, compared with no watcher, with the same hooks with empty programs,
+//! and with tcpdump plus a bpftrace script; whether anything is lost at ten times the events; and the cost for other
+//! processes. The load that a broker must sustain is [`crate::overhead`]'s.
 //!
-//! Everything runs on one machine, so the load takes of the broker's processors as the watchers do. All runs
-//! are in turns, and ratios are of runs beside each other.
+//! Everything runs on one machine, so the load takes CPU time from the broker like the watchers do. All runs take
+//! turns, and ratios are of adjacent runs.
 
 pub(crate) mod accounts;
 mod bystander;
@@ -43,28 +43,28 @@ pub(crate) const IDLE: &str = "--idle";
 
 /// The topic that is written to.
 const TOPIC: &str = "load";
-/// Records of 100 bytes in a request: the least, where watching costs the most beside the broker's own work; and
-/// as many as fill a batch of the default `batch.size`.
+/// Records of 100 bytes in a request: one, where watching costs the most compared with the broker's own work; and as
+/// many as fill a batch of the default `batch.size`.
 const SHAPES: [(&str, u64); 2] = [("one record", 1), ("16 KiB", 144)];
-/// How long a run measures.
+/// Length of a measurement.
 const MEASURED_SECONDS: u64 = 6;
-/// Odd, so that a median is a run.
+/// Odd, so that the median is a run.
 const ROUNDS: usize = 3;
-/// Runs until the JVM has compiled what it runs.
+/// Warm-up runs for the JVM's compiler.
 const WARM_UPS: usize = 3;
 
 /// What the producer sends.
 #[derive(Clone, Copy)]
 pub(crate) struct Load {
-    /// In each request.
+    /// Records in each request.
     pub(crate) records: u64,
-    /// Requests a second; as fast as the broker answers if 0.
+    /// Requests per second; as fast as the broker answers if 0.
     pub(crate) rate: u64,
-    /// How long it is measured.
+    /// Length of the measurement.
     pub(crate) seconds: u64,
 }
 
-/// Measures what is asked for, prints tables, and says what was reached.
+/// Measures the requested part, prints tables, and returns the results.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let stage = Stage::set(&directory.join("kernel"), &Setting::default())?;
     let mut targets = Vec::new();
@@ -83,7 +83,7 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
     Ok(targets)
 }
 
-/// As fast as the broker answers, with nobody, hooks alone, the recorder and the tools side by side.
+/// Runs at saturation without a watcher, with hooks alone, with the recorder and with the tools, in turns.
 fn saturated(shape: &str, records: u64, stage: &Stage, brokerscope: &Path) -> anyhow::Result<Vec<Target>> {
     let load = Load { records, rate: 0, seconds: MEASURED_SECONDS };
     let mut kinds = [Kind::Nobody, Kind::Hooks, Kind::Brokerscope, Kind::Tools];

@@ -1,8 +1,8 @@
-//! `requests live:` beside `tcpdump -i` on an interface that carries 100,000 packets a second: how much of a
-//! processor each takes, and whether it sees every packet.
+//! Compares `requests live:` with `tcpdump -i` on an interface with 100,000 packets per second: the CPU time of each,
+//! and whether it receives every packet.
 //!
-//! The packets are those of a generated capture, sent through a veth pair in a network namespace. What the
-//! kernel does to copy them into the reader's ring it does in the sender's time, for all readers alike.
+//! The packets are those of a generated capture, sent through a veth pair in a network namespace. The kernel copies
+//! them into the reader's ring in the sender's time, for all readers alike.
 
 mod inject;
 mod namespace;
@@ -29,23 +29,23 @@ const ROUNDS: usize = 3;
 /// Some nine seconds at this rate.
 const CAPTURE_TIMES: u64 = 3;
 const PROCESSOR_PERCENT: f64 = 25.0;
-/// A rate as good as the one wanted.
+/// Minimum rate that counts as the intended one.
 const LEAST_RATE: f64 = 0.99 * inject::RATE as f64;
-/// Until the last block of a ring was handed over and read.
+/// Time until the last block of a ring is delivered and read.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// What one reader saw of what was sent.
+/// What one reader received.
 struct Watch {
     sent: u64,
     per_second: f64,
     seen: u64,
     drops: u64,
-    /// None for a reader that does not know of requests.
+    /// `None` for a reader that does not parse requests.
     requests: Option<u64>,
     processor_percent: f64,
 }
 
-/// Lets both watch in turns, prints what they saw, and says how brokerscope did.
+/// Runs both readers in turns, prints what they received, and returns how brokerscope compares.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let capture = Capture::make(directory, CAPTURE_TIMES)?;
     let namespace = Namespace::make()?;
@@ -70,7 +70,7 @@ struct Stage<'a> {
     kept: CaptureOutput,
 }
 
-/// What a watcher prints; goes when dropped.
+/// A watcher's output file; removed when dropped.
 struct CaptureOutput(PathBuf);
 
 impl Drop for CaptureOutput {
@@ -104,7 +104,7 @@ impl Stage<'_> {
         Ok(Watch { seen, drops, ..watch })
     }
 
-    /// Has one program watch while everything is sent once.
+    /// Runs one program while everything is sent once.
     fn watch(&self, command: &[&str]) -> anyhow::Result<Watch> {
         stop::check()?;
         let bench = std::env::current_exe()?;
@@ -148,7 +148,7 @@ impl Watch {
 
 fn targets(watches: &[Watch], requests: u64) -> Vec<Target> {
     let runs = |of: &dyn Fn(&Watch) -> f64| watches.iter().map(of).collect::<Vec<_>>();
-    // One lost packet in one run is one too many.
+    // Even one lost packet in one run is a failure.
     let worst = |what: &str, runs: &[f64]| Target {
         measured: runs.iter().copied().fold(0.0, f64::max),
         ..Target::of_runs(what.to_owned(), runs, Bound::AtMost(0.0), "")

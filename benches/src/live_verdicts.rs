@@ -1,8 +1,8 @@
-//! `explain live` on a real broker: how far behind its verdicts are, and what it takes of a processor, while the broker
-//! serves a steady load and its journal is slow now and then.
+//! Measures `explain live` on a real broker: the lag of its verdicts, and its CPU time, under a steady load with a
+//! journal that is sometimes slow.
 //!
-//! A verdict's lag is from the end of its request, as seen, to the moment its line can be read. What its BPF programs run
-//! in the broker's time is the part `kernel`'s affair.
+//! A verdict's lag is from the captured end of its request to the moment when its line can be read. The part `kernel`
+//! measures the run time of its BPF programs in the broker's threads.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -31,22 +31,22 @@ use crate::{stop, table};
 const VOLUME_BYTES: u64 = 2 << 30;
 const WARM_UP: Load = Load { records: 1, rate: 5_000, seconds: 3 };
 const LOAD: Load = Load { records: 1, rate: 5_000, seconds: 20 };
-/// How long the journal is slow, and how long it is not, in turns.
+/// Alternating lengths of slow and normal journal operation.
 const SLOW: Duration = Duration::from_millis(1_500);
 const QUICK: Duration = Duration::from_millis(2_500);
-/// How often it is looked whether it is over.
+/// Interval at which to check for the end.
 const GLANCE: Duration = Duration::from_millis(20);
 const INJECTED_MS: (u64, u64) = (80, 160);
 const SLOWER_THAN: &str = "50ms";
-/// How long it may take to attach, and to end.
+/// Timeout for attaching, and for ending.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What it says once everything is attached.
+/// Its message once everything is attached.
 const BEGUN: &str = "explaining requests of broker";
 const LEAST_VERDICTS: usize = 100;
 const LAG_MS: f64 = 2_000.0;
 const CORE_PERCENT: f64 = 20.0;
 
-/// Measures, prints a table, and says what was reached.
+/// Measures, prints a table, and returns the results.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let device = DeviceOptions { size_bytes: VOLUME_BYTES, seed: 7 };
     let mount_options = "commit=1".to_owned();
@@ -55,7 +55,7 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
     let mut stage = Stage::set_slow(&sites, &Setting::default(), &volume)?;
     measure(&stage, Kind::Nobody, WARM_UP, &[])?;
     let mut explaining = Explaining::start(brokerscope, &stage)?;
-    // What it has to read once is read.
+    // After this run, one-time reads are done.
     measure(&stage, Kind::Brokerscope, WARM_UP, &[])?;
     let (per_second, percent) = load(&mut stage, explaining.child.id())?;
     let VerdictLags { mut lags_ms, requests, lost, lag } = explaining.stop()?;
@@ -86,8 +86,8 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
     ])
 }
 
-/// The load, beside which the journal is slow in turns: the rate at which it was answered, and what `explaining` took of a
-/// processor meanwhile, in per cent.
+/// Runs the load with a journal that is slow at intervals: returns the rate of answers, and the CPU time of
+/// `explaining` meanwhile, in per cent.
 fn load(stage: &mut Stage, explaining: u32) -> anyhow::Result<(f64, f64)> {
     let mut volume = stage.take_volume().context("a stage without a device")?;
     let over = &AtomicBool::new(false);
@@ -104,7 +104,7 @@ fn load(stage: &mut Stage, explaining: u32) -> anyhow::Result<(f64, f64)> {
     })
 }
 
-/// Until it is over, after which nothing is slow.
+/// Makes the journal slow at intervals until the end; then restores it.
 fn slow_in_turns(volume: &mut Volume, over: &AtomicBool) -> anyhow::Result<()> {
     let goes_on = |time: Duration| {
         let end = Instant::now() + time;
@@ -128,24 +128,24 @@ fn loaded(stage: &Stage, explaining: u32) -> anyhow::Result<(f64, f64)> {
     Ok((run.seen.per_second(), took.as_secs_f64() * 100.0 / wall.elapsed().as_secs_f64()))
 }
 
-/// `explain live`, whose verdicts are read as they come; killed when dropped.
+/// A running `explain live`, whose verdicts are read as they come; killed when dropped.
 struct Explaining {
     child: Child,
     reader: Option<JoinHandle<anyhow::Result<VerdictLags>>>,
 }
 
-/// What it said.
+/// Its results.
 #[derive(Default)]
 struct VerdictLags {
-    /// From a request's end to its verdict's line, in milliseconds.
+    /// Times from a request's end to its verdict's line, in milliseconds.
     lags_ms: Vec<f64>,
     requests: u64,
-    /// As it says it: what was lost, and how far behind it was by its own account.
+    /// Its own report of losses and of its lag.
     lost: String,
     lag: String,
 }
 
-/// What is read of a line: no more, because the reader has a processor of the two that everybody shares.
+/// The parts of a line that are parsed: only few, because the reader uses one of the two CPUs that all share.
 #[derive(Deserialize)]
 struct Line<'a> {
     #[serde(rename = "type")]
@@ -174,7 +174,7 @@ impl Explaining {
         let output = child.stdout.take().context("no pipe")?;
         let errors = BufReader::new(child.stderr.take().context("no pipe")?);
         let (told, heard) = std::sync::mpsc::channel();
-        // To its end, so that it never waits for a reader.
+        // Reads to the end, so that the process never waits for a reader.
         spawn(move || {
             for line in errors.lines().map_while(Result::ok) {
                 let _ = told.send(line);
@@ -211,7 +211,7 @@ impl Explaining {
 
 impl Drop for Explaining {
     fn drop(&mut self) {
-        // Both fail where it has ended, which is as well.
+        // Both fail if it has already ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

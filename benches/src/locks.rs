@@ -1,8 +1,9 @@
-//! What it costs a broker that waits for locks are seen, and whether all of them are: throughput with Flight Recorder
-//! against without it, and with the calls of request handlers against without them, how long each question to the JVM stops its
-//! threads, what its own probes cost a wait, and async-profiler's account of the same waits beside ours.
+//! Measures the cost for a broker of observing lock waits, and whether all of them are observed: throughput with and
+//! without Flight Recorder, and with and without tracing of request handler calls, the JVM pause for each request to
+//! the JVM, the cost of its probes per wait, and a comparison of waits with async-profiler.
 //!
-//! All of it with the JDK that `java` is, and the broker's throughput and stops with a newer one too, where there is one.
+//! Everything is measured with the default JDK; the broker's throughput and pauses also with a newer one, if there is
+//! one.
 
 mod flight;
 mod jdk;
@@ -17,10 +18,10 @@ use std::path::Path;
 use crate::target::Target;
 use jdk::{CHEAP_SINCE, Jdk};
 
-/// The parts of it, each of which can be asked for by itself.
+/// The parts, each of which can be requested separately.
 pub(crate) const PARTS: [&str; 4] = ["locks-flight", "locks-handlers", "locks-probes", "locks-witness"];
 
-/// Measures what is asked for, prints tables, and says what was reached.
+/// Measures the requested part, prints tables, and returns the results.
 pub(crate) fn hold(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let sites = directory.join("locks");
     let [by_flight_recorder, by_calls, by_probes, by_witness] =

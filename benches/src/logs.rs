@@ -1,5 +1,5 @@
-//! `logs` beside `grep -c` and `zgrep -c` on the same log of a broker, in turns: one text, and all those that `logs`
-//! looks for. How many bytes one core reads through in a second counts.
+//! Compares `logs` with `grep -c` and `zgrep -c` on the same log of a broker, in turns: one text, and all those that
+//! `logs` searches for. Measures the bytes per second that one core reads.
 
 mod write;
 
@@ -19,11 +19,11 @@ const REQUEST_LOG_BYTES: u64 = 250_000_000;
 const ROUNDS: usize = 9;
 const MEGABYTES_A_SECOND: f64 = 500.0;
 
-/// A generated log; its files go with it.
+/// A generated log; its files are removed when dropped.
 struct Log {
     path: PathBuf,
     bytes: u64,
-    /// What its lines tell.
+    /// Number of events in its lines.
     entries: u64,
 }
 
@@ -32,12 +32,12 @@ struct Reader {
     name: String,
     program: String,
     arguments: Vec<String>,
-    /// Bytes of text that it reads through.
+    /// Bytes of text that it reads.
     bytes: u64,
     costs: Vec<Cost>,
 }
 
-/// Lets all read their logs in turns, prints what they took, and says how much a core reads.
+/// Runs all readers in turns, prints their costs, and returns the throughput per core.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let log = Log::make(directory.join("server.log"), LOG_BYTES, write::server_log)?;
     let requests = Log::make(directory.join("kafka-request.log"), REQUEST_LOG_BYTES, write::request_log)?;
@@ -89,13 +89,13 @@ impl Log {
 impl Drop for Log {
     fn drop(&mut self) {
         for path in [self.name(), self.packed()] {
-            // Nothing is lost but disk space where it cannot be removed.
+            // If it cannot be removed, only disk space is lost.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// A fast answer must be the right one as well.
+/// Checks the answer: a fast answer must also be right.
 fn check(brokerscope: &Path, log: &Log, of: &str, count: impl Fn(&[Value]) -> u64) -> anyhow::Result<()> {
     let output = Command::new(brokerscope).args(["logs", "--format", "json"]).arg(&log.path).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -119,7 +119,7 @@ fn readers(brokerscope: &Path, log: &Log, requests: &Log, texts: &Path) -> Vec<R
     let (path, packed) = (log.name(), log.packed());
     let of_requests = (requests.name(), requests.bytes);
     let one = "Rolled new log segment";
-    // By bytes, and into a pipe: a grep whose output is /dev/null ends at the first match.
+    // Bytewise, and into a pipe: a grep whose output is /dev/null ends at the first match.
     let grep = r#"LC_ALL=C grep -c "$@" | cat"#;
     let zgrep = r#"LC_ALL=C zgrep -c "$@" | cat"#;
     vec![

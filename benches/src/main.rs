@@ -1,11 +1,11 @@
-//! `make bench`: how fast `brokerscope requests` reads a capture beside `tcpdump` and `tshark`, and in how
-//! much memory; what `requests live:` takes of a processor; what a recorder takes for a request of a broker with many connections; how fast `segment` is beside Kafka's own
-//! `DumpLogSegments`; how long `explain` takes for ten million requests, and how far behind
-//! a live broker it is; what `export` takes; what a page of ten minutes takes to make and to open, and what a comparison of ten million requests; which of
-//! nine brokers is the odd one; how long `advise` takes beside a broker of 2,000 partitions; what watching costs a broker; what seeing its
-//! locks does, and whether all of them are seen; how fast `logs` reads a log beside `grep`. Ratios within one run count; absolute figures are the machine's.
-//!
-//! It knows the product as a user does, by its command line; only the recordings that it makes up it writes itself.
+//! `make bench`: how fast `brokerscope requests` reads a capture, compared with `tcpdump` and `tshark`, and its memory;
+//! the CPU time of `requests live:`; a recorder's cost per request for a broker with many connections; the speed of
+//! `segment` compared with Kafka's own `DumpLogSegments`; the time of `explain` for ten million requests, and its lag
+//! behind a live broker; the cost of `export`; the time to create and to open a page of ten minutes, and to compare ten
+//! million requests; which of nine brokers is the odd one; the time of `advise` for a broker of 2,000 partitions; the
+//! cost of watching for a broker, and of observing its locks, and whether all waits are observed; how fast `logs` reads
+//! a log, compared with `grep`. Only ratios within one run count; absolute figures depend on the machine. It uses the
+//! product like a user, by its command line; only the recordings that it invents it writes itself.
 
 mod advise;
 mod compare;
@@ -44,9 +44,9 @@ use lab::client::Endpoint;
 
 use crate::target::Target;
 
-/// How many bytes the smallest capture has at least: 350 MB, some 290,000 packets of at most 1,514 bytes.
+/// Minimum size of the smallest capture: 350 MB, some 290,000 packets of at most 1,514 bytes.
 const CAPTURE_BYTES: u64 = 350_000_000;
-/// What is measured, in this order, unless only some of it is asked for.
+/// The parts, measured in this order, unless only some are requested.
 const PARTS: [&str; 20] = [
     "files",
     "memory",
@@ -73,12 +73,12 @@ const PARTS: [&str; 20] = [
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        // Started by itself, once for every run: see run.rs and live.rs.
+        // This binary starts itself once for every run: see run.rs and live.rs.
         [run::MEASURE, program, ref rest @ ..] => run::measure(program, rest)?,
         [run::MEASURE_UNTIL_TOLD, kept, program, ref rest @ ..] => {
             run::measure_until_told(kept, program, rest)?;
         }
-        // Each is its own process, as it would be without the bench.
+        // Each is a separate process, as it would be without the bench.
         [kernel::PRODUCE, port, partitions, records, rate, seconds] => {
             let (partitions, records) = (partitions.parse()?, records.parse()?);
             kernel::produce(port.parse()?, partitions, records, rate.parse()?, seconds.parse()?)?;
@@ -118,7 +118,7 @@ fn bench(brokerscope: &Path, directory: &Path, parts: &[&str]) -> anyhow::Result
     for part in parts {
         let measured = measure(part, brokerscope, &directory);
         stop::check()?;
-        // The others are worth knowing all the same.
+        // The other parts are still measured.
         measured.map_or_else(|error| failures.push((part, error)), |measured| targets.extend(measured));
         println!();
     }
@@ -154,7 +154,7 @@ fn measure(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<V
     }
 }
 
-/// A generated capture; its file goes with it.
+/// A generated capture; its file is removed when dropped.
 struct Capture {
     path: PathBuf,
     contents: traffic::Contents,
@@ -166,7 +166,7 @@ impl Capture {
         stop::check()?;
         let contents = traffic::write(&path, times * CAPTURE_BYTES)
             .with_context(|| format!("cannot write {}", path.display()))?;
-        // Else its way to the disk takes of the first readers' time.
+        // Otherwise writing it to the disk slows the first readers.
         std::fs::File::open(&path)?.sync_all()?;
         println!(
             "{}: {} MB, {} packets, {} requests, {} records",
@@ -186,7 +186,7 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        // Nothing is lost but disk space where it cannot be removed.
+        // If it cannot be removed, only disk space is lost.
         let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! Captures of one, three and ten times the size: time must grow as the file does, and memory must not.
+//! Reads captures of one, three and ten times the size: time must grow linearly with the file, and memory must not grow.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::{Capture, table};
 const SIZES: [u64; 3] = [1, 3, 10];
 const ROUNDS: usize = 3;
 const PEAK_MIB: f64 = 64.0;
-/// Time per byte of the largest capture over that of the smallest.
+/// Maximum ratio of the time per byte of the largest capture to that of the smallest.
 const LINEAR: f64 = 1.25;
 
 struct MemoryUse {
@@ -21,7 +21,7 @@ struct MemoryUse {
     with_ids: Vec<Cost>,
 }
 
-/// Reads captures of all sizes; each is removed when it was read.
+/// Reads captures of all sizes; removes each afterwards.
 pub(crate) fn compare(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let brokerscope = brokerscope.to_str().unwrap_or_default();
     let mut measured = Vec::new();

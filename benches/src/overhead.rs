@@ -1,16 +1,17 @@
-//! What watching costs a broker under a load that it must bear, measured in pairs: one load runs all the time, and who watches
-//! changes from window to window. Between two windows with a treatment there is one without, so each is compared with its
-//! neighbours: what drifts, other guests of the host and the JVM, drifts for both. A control is treated like the others, with
-//! nothing, and shows how much of a difference is noise. Intervals are of 95 %, by a bootstrap over pairs.
+//! Measures the cost of watching for a broker under a load that it must sustain, in pairs: one load runs all the time,
+//! and the watcher changes from window to window. Between two windows with a treatment there is one without, so each is
+//! compared with its neighbours: drift, by other guests of the host or the JVM, affects both. A control is treated like
+//! the others, with no watcher, and shows how much of a difference is noise. Intervals are 95 %, by a bootstrap over
+//! pairs.
 //!
-//! Four parts. `overhead`: `brokerscope record` in the session of the broker, in a cgroup as a service has it, and in one that
-//! only gets idle time; and what one would use instead. `always-on`: an always-on watch under loads of several shapes, and what its
-//! process takes while the broker's journal is slow. `overhead-hooks`: what the kernel takes for hooks whose programs return at
-//! once, and what the programs of an always-on watch take without its process. `overhead-tls`: what the agent takes that copies what
-//! TLS connections carry, for a recorder that is there all the time; nobody watches then means that the agent pauses. Every window
-//! is in a file.
+//! Four parts. `overhead`: `brokerscope record` in the broker's session, in a cgroup like a service's, and in one that
+//! only gets idle time; and the tools that one would use instead. `always-on`: an always-on watch under loads of
+//! several shapes, and the CPU time of its process while the broker's journal is slow. `overhead-hooks`: the kernel's
+//! cost of hooks whose programs return at once, and the cost of the programs of an always-on watch without its process.
+//! `overhead-tls`: the cost of the agent that copies TLS plaintext, for a recorder that runs all the time; without a
+//! watcher the agent pauses. Every window is written to a file.
 //!
-//! Latencies are of the load, which is on the same CPUs.
+//! Latencies are measured by the load, which runs on the same CPUs.
 
 mod attach;
 mod incident;
@@ -43,20 +44,20 @@ pub(crate) const ATTACH: &str = "--attach";
 /// The first argument that makes this binary [`crate::kernel::pace`].
 pub(crate) const PACE: &str = "--pace";
 
-/// The shapes of load that are measured, by their names with spaces between; all if it is not set.
+/// Variable with the names of load shapes to measure, separated by spaces; all if it is not set.
 const SHAPES: &str = "OVERHEAD_SHAPES";
-/// How long windows are taken of each shape, instead of what its plan says.
+/// Variable with the measuring time for each shape, instead of its plan's.
 const MINUTES: &str = "OVERHEAD_MINUTES";
-/// Requests a second.
+/// Requests per second.
 const RATE: u64 = 5_100;
-/// What is sent if not said otherwise.
+/// The default load.
 const ONE_RECORD: Shape = Shape { name: "one-record", records: 1, connections: 8, rate: RATE };
 const SIXTEEN_KIB: Shape = Shape { name: "16k", records: 144, ..ONE_RECORD };
-/// Until the JVM has compiled what it runs.
+/// Warm-up for the JVM's compiler.
 const WARM_UP: Duration = Duration::from_secs(20);
-/// Windows in which the kernel counts what BPF programs take; that costs its own time, so they count for nothing else.
+/// Windows in which the kernel counts BPF run time; that has a cost, so they count for nothing else.
 const COUNTED: usize = 2;
-/// Of a window or a neighbour of it: with more steal time neither counts.
+/// Maximum share of steal time in a window and its neighbours; with more, they do not count.
 const MAX_STEAL: f64 = 0.02;
 const PROGRAMS_PERCENT: f64 = 8.0;
 const BROKER_PERCENT: f64 = 10.0;
@@ -70,23 +71,23 @@ const TLS_P99_PERCENT: f64 = 10.0;
 #[derive(Clone, Copy)]
 struct Shape {
     name: &'static str,
-    /// In each request.
+    /// Records in each request.
     records: u64,
     connections: usize,
-    /// Requests a second, over all connections; as many as the broker answers if 0.
+    /// Requests per second over all connections; as many as the broker answers if 0.
     rate: u64,
 }
 
-/// What is compared.
+/// The treatments to compare.
 struct Plan {
     part: &'static str,
     shape: Shape,
-    /// How long windows are taken.
+    /// Measuring time.
     minutes: f64,
     treatments: &'static [Treatment],
 }
 
-/// The control comes often: it costs no start and no end, and its interval says what the others' are worth.
+/// The control is frequent: it has no start and end, and its interval shows what the others' are worth.
 const PLANS: [Plan; 11] = [
     Plan {
         part: "overhead",
@@ -152,7 +153,7 @@ const fn always_on(shape: Shape, minutes: f64) -> Plan {
     Plan { part: "always-on", shape, minutes, treatments }
 }
 
-/// Measures a part, prints tables and says what was reached.
+/// Measures a part, prints tables and returns the results.
 pub(crate) fn hold(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let chosen = std::env::var(SHAPES).unwrap_or_default();
     let is_chosen = |name| chosen.trim().is_empty() || chosen.split_whitespace().any(|shape| shape == name);
@@ -165,7 +166,7 @@ pub(crate) fn hold(part: &str, brokerscope: &Path, directory: &Path) -> anyhow::
     raise_limit_of_files()?;
     let mut targets = Vec::new();
     let mut add = |shape, measured: anyhow::Result<Vec<Target>>| {
-        // The others are worth knowing all the same.
+        // The other shapes are still measured.
         targets.extend(measured.unwrap_or_else(|error| {
             println!("{shape}: {error:#}");
             vec![unmeasured(format!("{part}: {shape}: not measured"))]
@@ -185,7 +186,7 @@ fn unmeasured(what: String) -> Target {
     Target { what, measured: f64::NAN, spread: None, bound: Bound::AtMost(0.0), unit: "" }
 }
 
-/// Also of the broker and of the load, which are started later: each has a descriptor for each connection.
+/// Also applies to the broker and the load, which are started later: each needs a descriptor per connection.
 fn raise_limit_of_files() -> anyhow::Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     Ok(setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?)
@@ -246,7 +247,7 @@ impl Bench<'_> {
         Ok(targets)
     }
 
-    /// A window without anybody between any two with one of the treatments, which take turns until the time is over.
+    /// Measures windows with treatments in turn, each followed by one without, until the time is over.
     fn alternate(&self, load: &mut PacedLoad, log: &Path) -> anyhow::Result<Vec<Window>> {
         let minutes = std::env::var(MINUTES).ok().map_or(Ok(self.plan.minutes), |minutes| minutes.parse())?;
         let end = Instant::now() + Duration::from_secs_f64(60.0 * minutes);
@@ -272,7 +273,7 @@ impl Bench<'_> {
         Ok(windows)
     }
 
-    /// Prints how much more everything is with each treatment.
+    /// Prints the increase of every metric with each treatment.
     fn compare(&self, pairs: &Pairs) -> Vec<Target> {
         let mut rows = Vec::new();
         let mut targets = Vec::new();
@@ -376,7 +377,7 @@ impl Bench<'_> {
         }
     }
 
-    /// What programs and watchers take, of windows in which the kernel counts that.
+    /// CPU time of programs and watchers, from windows in which the kernel counts it.
     fn count(&self, load: &mut PacedLoad) -> anyhow::Result<Vec<Target>> {
         let _counting = Counting::start()?;
         let mut targets = Vec::new();

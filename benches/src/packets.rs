@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
 
-/// What a segment holds where the timestamps option is used, as Linux does.
+/// Payload of a segment with the timestamps option, as on Linux.
 pub(crate) const SEGMENT_BYTES: usize = 1_448;
 /// 10 Gbit/s.
 const NANOS_PER_BYTE_X10: u64 = 8;
@@ -18,7 +18,7 @@ pub(crate) struct End {
 }
 
 impl PacketWriter<Vec<u8>> {
-    /// What was written since the last time.
+    /// Takes the bytes written since the last call.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
@@ -34,19 +34,19 @@ pub(crate) struct PacketWriter<W> {
 
 impl<W: Write> PacketWriter<W> {
     pub(crate) fn new(mut out: W) -> io::Result<Self> {
-        // Magic of nanoseconds, version 2.4, snap length 262144, Ethernet.
+        // Nanosecond magic, version 2.4, snap length 262144, Ethernet.
         for number in [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 262_144, 1] {
             out.write_all(&number.to_le_bytes())?;
         }
         Ok(Self { out, now_ns: 1_760_000_000_000_000_000, bytes: 24, packets: 0 })
     }
 
-    /// Time passes.
+    /// Advances the time.
     pub(crate) fn wait(&mut self, nanos: u64) {
         self.now_ns += nanos;
     }
 
-    /// Writes a segment and moves its sender on.
+    /// Writes a segment and advances its sender's sequence number.
     pub(crate) fn send(&mut self, from: &mut End, to: &End, flags: u8, payload: &[u8]) -> io::Result<()> {
         let mut headers = Vec::with_capacity(82);
         let length = 66 + payload.len() as u32;

@@ -1,5 +1,6 @@
-//! `brokerscope report` of ten minutes of a broker under load: its time and memory, how large the page is, and how long
-//! Chromium takes to open it. The recording is made up as those of `explain` are, with what else a recorder sees.
+//! Measures `brokerscope report` on ten minutes of a broker under load: its time and memory, the size of the page, and
+//! the time for Chromium to open it. The recording is invented like those of `explain`, with everything else that a
+//! recorder records.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,7 +21,7 @@ const OPENINGS: usize = 5;
 const MOST_OPENING_SECONDS: f64 = 2.0;
 const MIB: f64 = 1_048_576.0;
 
-/// Makes the recording and its page, opens that, and says what was reached.
+/// Writes the recording and its page, opens it, and returns the results.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let made = SyntheticData::with_host(directory, SECONDS * RATE)?;
     let page = Page(directory.join("page.html"));
@@ -41,12 +42,12 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
     Ok(vec![time, memory, size, opening])
 }
 
-/// A page; it goes when this does.
+/// A page; removed when dropped.
 struct Page(PathBuf);
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // Nothing is lost but disk space where it cannot be removed.
+        // If it cannot be removed, only disk space is lost.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -56,7 +57,7 @@ fn reported(brokerscope: &Path, made: &SyntheticData, page: &Path) -> anyhow::Re
     run(&brokerscope, &["report", &made.directory.to_string_lossy(), "--quiet", "-o", &page])
 }
 
-/// Seconds that each opening took, in a browser that had just started.
+/// Seconds of each opening, in a freshly started browser.
 fn opened(page: &Path) -> anyhow::Result<Vec<f64>> {
     stop::check()?;
     let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../web");

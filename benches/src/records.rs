@@ -5,7 +5,7 @@
 pub(crate) const UNCOMPRESSED: i16 = 0;
 pub(crate) const LZ4: i16 = 3;
 
-/// What [`batch`] writes before its records.
+/// The fields that [`batch`] writes before its records.
 pub(crate) struct Head {
     pub(crate) base_offset: i64,
     pub(crate) base_timestamp_ms: i64,
@@ -14,14 +14,14 @@ pub(crate) struct Head {
     pub(crate) count: i32,
 }
 
-/// A batch of records that are written already, compressed if its attributes say so, with its CRC.
+/// A batch of encoded records, compressed if its attributes say so, with its CRC.
 pub(crate) fn batch(head: &Head, records: &[u8]) -> Vec<u8> {
     let mut checked = Vec::with_capacity(40 + records.len());
     checked.extend(head.attributes.to_be_bytes());
     checked.extend((head.count - 1).to_be_bytes());
     checked.extend(head.base_timestamp_ms.to_be_bytes());
     checked.extend(head.max_timestamp_ms.to_be_bytes());
-    // No idempotent producer: its id, epoch and sequence.
+    // Producer id, epoch and sequence of a producer that is not idempotent.
     checked.extend((-1i64).to_be_bytes());
     checked.extend((-1i16).to_be_bytes());
     checked.extend((-1i32).to_be_bytes());
@@ -73,7 +73,7 @@ fn varint(bytes: &mut Vec<u8>, number: i64) {
     uvarint(bytes, ((number << 1) ^ (number >> 63)) as u64);
 }
 
-/// An unsigned varint, as records and flexible messages have it.
+/// Appends an unsigned varint, as in records and flexible messages.
 pub(crate) fn uvarint(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);

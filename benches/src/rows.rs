@@ -1,4 +1,4 @@
-//! What `requests --format json` printed, counted. Does not judge it.
+//! Counts of the output of `requests --format json`. Does not judge it.
 
 use std::io::BufRead;
 
@@ -11,9 +11,9 @@ pub(crate) struct Rows {
     /// Requests, all of them without an error and answered.
     pub(crate) requests: u64,
     pub(crate) message_ids: u64,
-    /// As the summary says.
+    /// From the summary.
     pub(crate) packets: u64,
-    /// As the summary says.
+    /// From the summary.
     pub(crate) kernel_drops: u64,
 }
 

@@ -1,7 +1,7 @@
-//! One run of a program: its time and its peak memory, exact, as the kernel accounts them.
+//! One run of a program: its time and its peak memory, exact, from the kernel's accounting.
 //!
-//! Every run is started by its own process (this binary again): the kernel tells the peak memory of
-//! all children together only.
+//! Every run is started by a separate process (this binary again), because the kernel reports the peak memory only of
+//! all children together.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -21,7 +21,7 @@ pub(crate) const MEASURE: &str = "--measure";
 /// The first argument that makes this binary [`measure_until_told`].
 pub(crate) const MEASURE_UNTIL_TOLD: &str = "--measure-until-told";
 
-/// What a run took.
+/// Costs of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     pub(crate) wall: Duration,
@@ -30,7 +30,7 @@ pub(crate) struct Cost {
     pub(crate) peak_kib: u64,
 }
 
-/// Runs a program with its output going nowhere, in a process that measures it.
+/// Runs a program with its output discarded, in a process that measures it.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> anyhow::Result<Cost> {
     stop::check()?;
     let output = Command::new(std::env::current_exe()?)
@@ -54,7 +54,7 @@ fn cost(output: &Output) -> anyhow::Result<Cost> {
     }
 }
 
-/// A program that is measured until it is asked to stop.
+/// A program that is measured until it is stopped.
 pub(crate) struct Running(Child);
 
 impl Running {
@@ -63,15 +63,14 @@ impl Running {
         Ok(Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?))
     }
 
-    /// Tells it to stop, as Ctrl-C does, and says what it took.
+    /// Stops it, as Ctrl-C does, and returns its costs.
     pub(crate) fn stop(mut self) -> anyhow::Result<Cost> {
         drop(self.0.stdin.take());
         cost(&self.0.wait_with_output()?)
     }
 }
 
-/// Runs a program as the only child and prints what it took: microseconds, microseconds of processor time,
-/// KiB.
+/// Runs a program as the only child and prints its costs: microseconds, microseconds of CPU time, KiB.
 pub(crate) fn measure(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
     let start = Instant::now();
     let output = Command::new(program)
@@ -85,8 +84,8 @@ pub(crate) fn measure(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
     print_cost(program, output.status, start, &String::from_utf8_lossy(&output.stderr))
 }
 
-/// As [`measure`], but ends the program by SIGINT when standard input is closed, and keeps what it prints in
-/// a file: standard output in `kept`, standard error beside it.
+/// As [`measure`], but ends the program with SIGINT when standard input is closed, and saves its output: standard
+/// output in `kept`, standard error next to it.
 pub(crate) fn measure_until_told(kept: &str, program: &str, arguments: &[&str]) -> anyhow::Result<()> {
     let start = Instant::now();
     let said = errors_of(kept);
@@ -103,7 +102,7 @@ pub(crate) fn measure_until_told(kept: &str, program: &str, arguments: &[&str]) 
     print_cost(program, status, start, &std::fs::read_to_string(said)?)
 }
 
-/// Where [`measure_until_told`] keeps standard error.
+/// Path at which [`measure_until_told`] saves standard error.
 pub(crate) fn errors_of(kept: impl AsRef<Path>) -> PathBuf {
     kept.as_ref().with_extension("err")
 }

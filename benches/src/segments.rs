@@ -1,5 +1,5 @@
-//! `segment --records` beside Kafka's own `DumpLogSegments --deep-iteration` on the same segment, in turns.
-//! Both check every batch's CRC, and both write every record into nothing.
+//! Compares `segment --records` with Kafka's own `DumpLogSegments --deep-iteration` on the same segment, in turns. Both
+//! check every batch's CRC, and both discard their output.
 
 mod agreement;
 mod write;
@@ -18,16 +18,16 @@ use crate::target::{Bound, Target};
 use crate::{stop, table};
 
 const SEGMENT_BYTES: u64 = 200_000_000;
-/// `DumpLogSegments` takes long.
+/// Few, because `DumpLogSegments` takes long.
 const ROUNDS: usize = 5;
 const FASTER: f64 = 20.0;
-/// The name says the first offset, and `DumpLogSegments` believes it.
+/// The name contains the first offset, on which `DumpLogSegments` relies.
 const NAME: &str = "00000000000000000000.log";
 const MAIN_CLASS: &str = "kafka.tools.DumpLogSegments";
-/// What Kafka's own script gives its tools (kafka-run-class.sh), and no log lines among the records.
+/// The arguments of Kafka's own script for its tools (kafka-run-class.sh), without log lines among the records.
 const JVM: [&str; 2] = ["-Xmx256M", "-Dlog4j2.level=ERROR"];
 
-/// A generated segment; its file goes with it.
+/// A generated segment; its file is removed when dropped.
 struct Segment {
     directory: PathBuf,
     path: PathBuf,
@@ -35,7 +35,7 @@ struct Segment {
     contents: write::Contents,
 }
 
-/// Lets both read segments of both kinds, prints what they took, and says how brokerscope compares.
+/// Runs both on segments of both kinds, prints their costs, and returns how brokerscope compares.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let kafka = Kafka::prepare(DEFAULT_VERSION)?;
     let mut targets = Vec::new();
@@ -142,7 +142,7 @@ fn command(words: &[String]) -> Command {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // Nothing is lost but disk space where it cannot be removed.
+        // If it cannot be removed, only disk space is lost.
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: the run ends with an error, so that everything that was set up is taken down.
+//! SIGINT and SIGTERM: end the run with an error, so that everything that was set up is removed.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From here on signals only ask to stop.
+/// Makes signals only request a stop from here on.
 pub(crate) fn catch() -> anyhow::Result<()> {
     let asked = ASKED.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM] {
@@ -18,7 +18,7 @@ pub(crate) fn catch() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An error once a signal came.
+/// Fails after a signal.
 pub(crate) fn check() -> anyhow::Result<()> {
     let is_asked = ASKED.get().is_some_and(|asked| asked.load(Ordering::Relaxed));
     ensure!(!is_asked, "stopped by a signal");

@@ -1,4 +1,4 @@
-//! A table for a terminal: columns as wide as what is in them.
+//! A table for a terminal, with columns as wide as their contents.
 
 /// Prints a table; every row has as many cells as there are headings.
 pub(crate) fn print(headings: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {

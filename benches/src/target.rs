@@ -1,13 +1,13 @@
-//! Something that must be reached, what was measured, and whether that is enough.
+//! Targets, with the measured values and whether they are reached.
 
 use crate::run::Cost;
 
-/// One thing that must be reached.
+/// One target.
 pub(crate) struct Target {
     pub(crate) what: String,
-    /// The median where there were several runs.
+    /// The measured value, the median if there were several runs.
     pub(crate) measured: f64,
-    /// The least and the greatest of all runs.
+    /// Minimum and maximum of all runs.
     pub(crate) spread: Option<(f64, f64)>,
     pub(crate) bound: Bound,
     pub(crate) unit: &'static str,
@@ -23,7 +23,7 @@ impl Target {
     /// The headings of [`Self::row`].
     pub(crate) const HEADINGS: [&'static str; 5] = ["target", "measured", "spread", "wanted", ""];
 
-    /// A target of several runs: their median counts.
+    /// A target for the median of several runs.
     pub(crate) fn of_runs(what: String, runs: &[f64], bound: Bound, unit: &'static str) -> Self {
         let mut sorted = runs.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -32,7 +32,7 @@ impl Target {
         Self { what, measured, spread, bound, unit }
     }
 
-    /// The targets of a program's runs: their time, in seconds, and the most memory that one took, in MiB.
+    /// Targets for a program's runs: their time in seconds, and the peak memory of any of them in MiB.
     pub(crate) fn of_costs(what: &str, costs: &[Cost], most_seconds: f64, most_mib: f64) -> [Self; 2] {
         let seconds: Vec<f64> = costs.iter().map(|cost| cost.wall.as_secs_f64()).collect();
         let peak_kib = costs.iter().map(|cost| cost.peak_kib).max().unwrap_or(0);

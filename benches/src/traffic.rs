@@ -1,5 +1,5 @@
-//! A capture of produce traffic: several producers that pipeline large requests over connections of their
-//! own, in bursts, with acknowledgements and answers in between. The same in every run.
+//! A capture of produce traffic: several producers that pipeline large requests over their connections, in bursts, with
+//! acknowledgements and answers in between. The same in every run.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -16,10 +16,10 @@ const CONNECTIONS: u16 = 8;
 /// Requests a connection may have unanswered: the Java client's default
 /// (`max.in.flight.requests.per.connection`).
 const IN_FLIGHT: u64 = 5;
-/// The receiver acknowledges every so many segments, as with receive offload.
+/// The receiver acknowledges once per this many segments, as with receive offload.
 const SEGMENTS_PER_ACK: usize = 4;
 
-/// What was written.
+/// The contents of the capture.
 pub(crate) struct Contents {
     pub(crate) bytes: u64,
     pub(crate) packets: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Contents {
     pub(crate) records: u64,
 }
 
-/// Writes a capture of at least so many bytes, every request in it whole and answered.
+/// Writes a capture of at least `bytes` bytes, with only complete and answered requests.
 pub(crate) fn write(path: &Path, bytes: u64) -> io::Result<Contents> {
     let mut writer = PacketWriter::new(BufWriter::with_capacity(1 << 20, File::create(path)?))?;
     let mut rng = Rng::with_seed(42);
@@ -86,12 +86,12 @@ impl Connection {
 
     fn open(&mut self, writer: &mut PacketWriter<impl Write>) -> io::Result<()> {
         writer.send(&mut self.client, &self.broker, SYN, &[])?;
-        // The broker's acknowledgement flag goes with everything but a bare SYN.
+        // The acknowledgement flag is in everything except a bare SYN.
         writer.send(&mut self.broker, &self.client, SYN | 0x10, &[])?;
         writer.send(&mut self.client, &self.broker, 0, &[])
     }
 
-    /// The client has another request; returns how many records it has.
+    /// Queues another request of the client; returns its number of records.
     fn ask(&mut self, correlation_id: i32, first_id: u64, rng: &mut Rng) -> u64 {
         let mut request = Produce::new(correlation_id, &self.client_id, first_id, rng);
         let records = request.records;
@@ -112,7 +112,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The broker answers the oldest request that was sent whole.
+    /// Answers the oldest request that was sent completely.
     fn answer(&mut self, writer: &mut PacketWriter<impl Write>) -> io::Result<()> {
         if !self.unsent.is_empty() && self.in_flight.len() < 2 {
             return Ok(());
@@ -124,7 +124,7 @@ impl Connection {
         writer.send(&mut self.client, &self.broker, 0, &[])
     }
 
-    /// Sends what is left, and answers it.
+    /// Sends the rest, and answers it.
     fn finish(&mut self, writer: &mut PacketWriter<impl Write>) -> io::Result<()> {
         self.send_burst(usize::MAX, writer)?;
         while !self.in_flight.is_empty() {

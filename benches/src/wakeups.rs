@@ -1,12 +1,12 @@
-//! How late a thread wakes beside a recorder. A burst of the recorder's work delays a thread of the broker that wakes on
-//! the same CPU; the scheduler's policy helps only within one group.
+//! Measures how late threads wake up next to a recorder. A burst of the recorder's work delays a thread of the broker
+//! that wakes up on the same CPU; the scheduler's policy helps only within one group.
 //!
-//! A broker bears an even load. One thread on each CPU sleeps until fixed times and notes how late it wakes, in windows with
-//! nobody, with `record` in the bench's own session, and with `record` in a cgroup with the weight that the service's unit
-//! had, or idle. Windows of all kinds follow each other, and ratios are of windows of the same round: the broker and its load
-//! delay threads too, as does the hypervisor.
+//! A broker serves an even load. One thread on each CPU sleeps until fixed times and records how late it wakes up, in
+//! windows without a watcher, with `record` in the bench's own session, and with `record` in a cgroup with the weight
+//! that the service's unit had, or idle. Windows of all kinds alternate, and ratios are of windows of the same round,
+//! because the broker, its load and the hypervisor delay threads too.
 //!
-//! Where `BROKERSCOPE_BEFORE` names another `brokerscope`, its windows are among the others.
+//! If `BROKERSCOPE_BEFORE` names another `brokerscope`, its windows are included.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -27,26 +27,26 @@ use crate::kernel::watcher::Watcher;
 use crate::target::{Bound, Target};
 use crate::{stop, table};
 
-/// Requests a second, of one record.
+/// Requests per second, of one record each.
 const RATE: u64 = 5_100;
-/// Odd, so that a median is a window.
+/// Odd, so that the median is a window.
 const ROUNDS: usize = 3;
 const WINDOW: Duration = Duration::from_secs(6);
-/// Until the JVM has compiled what it runs.
+/// Warm-up for the JVM's compiler.
 const WARM_UP: Duration = Duration::from_secs(12);
 /// Longer than all rounds; the load is ended before.
 const LOAD_SECONDS: u64 = 3_600;
-/// Between two times that a thread sleeps until.
+/// Interval between two wake-up times.
 const BEAT: Duration = Duration::from_millis(1);
-/// More than this share of the CPUs taken by the hypervisor spoils a window.
+/// A window with a larger share of steal time is discarded.
 const MAX_STEAL: f64 = 0.02;
-/// Of the p99 beside `record` in its own cgroup.
+/// Maximum p99 with `record` in a separate cgroup.
 const MAX_P99_MS: f64 = 0.3;
 /// What `CPUWeight=10` sets: of 100 in version 2, of 1,024 shares in version 1.
 const WEIGHT: &str = "10";
 const SHARES: &str = "102";
 
-/// Where the recorder runs.
+/// The recorder's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Session,
@@ -54,7 +54,7 @@ enum Place {
     Idle,
 }
 
-/// Who watches: nobody, or the recorder of this number in this place.
+/// The watcher: none, or the recorder with this number in this place.
 type Kind = Option<(usize, Place)>;
 
 /// Measures and prints a line for each kind.
@@ -167,17 +167,17 @@ fn median(figures: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// A stretch of time with one kind of watcher.
+/// A window with one kind of watcher.
 struct Window {
     kind: Kind,
     round: usize,
-    /// The p50, p99 and p99.9 of all threads.
+    /// Lateness of all threads: p50, p99 and p99.9.
     late_ms: [f64; 3],
-    /// Of all CPUs.
+    /// Share of steal time of all CPUs.
     steal: f64,
     /// CPU time of the recorder: 1 is one CPU.
     recorder: f64,
-    /// What the recording says was lost.
+    /// Losses in the recording.
     lost: u64,
 }
 
@@ -199,7 +199,7 @@ impl Window {
         let before = watcher.processor_time()?;
         let (late_ms, steal) = measure()?;
         let ran = watcher.processor_time()?.saturating_sub(before);
-        // An idle group may not get to its end for minutes where others take all CPUs.
+        // An idle group may not finish for minutes if others use all CPUs.
         if place == Place::Idle {
             group.iter().try_for_each(|group| group.write("cpu.idle", "0"))?;
         }
@@ -210,7 +210,7 @@ impl Window {
     }
 }
 
-/// How late threads woke in the window that begins now, and the share of the CPUs that was stolen.
+/// Measures a window that starts now: how late threads woke up, and the share of steal time.
 fn measure() -> anyhow::Result<([f64; 3], f64)> {
     let before = cpu_ticks()?;
     let start = Instant::now();
@@ -229,7 +229,7 @@ fn measure() -> anyhow::Result<([f64; 3], f64)> {
     Ok(([at(0.5), at(0.99), at(0.999)], steal))
 }
 
-/// Sleeps until each beat on this CPU. A beat that was slept through counts with the first that was not.
+/// Sleeps until each beat on this CPU. A missed beat counts together with the next one.
 fn lateness(cpu: usize, start: Instant) -> anyhow::Result<Vec<Duration>> {
     let mut only = CpuSet::new();
     only.set(cpu)?;
@@ -278,14 +278,14 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        // Both fail where it has ended, which is as well.
+        // Both fail if it has already ended, which is fine.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A cgroup for the recorder, with a process that keeps it from being alone there: else the recorder would make the group
-/// idle by itself. Removed when dropped.
+/// A cgroup for the recorder, with another process, because a lone recorder would make the group idle by itself.
+/// Removed when dropped.
 struct Group {
     directory: PathBuf,
     company: Child,
@@ -330,10 +330,10 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // All fail where it has ended, which is as well.
+        // All fail if it has already ended, which is fine.
         let _ = self.company.kill();
         let _ = self.company.wait();
-        // What takes the hooks off outlives its recorder for some seconds.
+        // The process that detaches the hooks outlives its recorder by some seconds.
         for _ in 0..200 {
             if fs::remove_dir(&self.directory).is_ok() {
                 return;

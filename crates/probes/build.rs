@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use libbpf_cargo::SkeletonBuilder;
 
-/// `src/bpf/NAME.bpf.c` each.
+/// Sources: `src/bpf/NAME.bpf.c`.
 const OBJECTS: [&str; 5] = ["probes", "profile", "process_list", "jvm", "always_on"];
 
-/// Has atomic operations that return a value (Linux 5.12), which no kernel lacks that has what it needs otherwise.
+/// Objects with atomic operations that return a value (Linux 5.12). Every kernel that has what they need otherwise has
+/// these too.
 const NEWER_INSTRUCTIONS: [&str; 1] = ["always_on"];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -19,14 +20,14 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn build(name: &str, out: &Path) -> Result<(), Box<dyn Error>> {
-    // libbpf's usdt.bpf.h takes numbers of errors from the system's headers, of which Debian keeps a part there.
+    // libbpf's usdt.bpf.h includes the system's errno headers; Debian keeps some of them in this directory.
     let system_headers = format!("-I/usr/include/{}-linux-gnu", env::var("CARGO_CFG_TARGET_ARCH")?);
     let newer = NEWER_INSTRUCTIONS.contains(&name).then_some("-mcpu=v3");
     SkeletonBuilder::new()
         .source(format!("src/bpf/{name}.bpf.c"))
         .obj(out.join(format!("{name}.bpf.o")))
         .reference_obj(true)
-        // The last two are errors of newer compilers.
+        // Newer compilers treat the last two as errors.
         .clang_args(
             [
                 "-Wall",

@@ -1,8 +1,8 @@
 //! The whole way from packets to requests, with bounds small enough to be met.
 //!
-//! Input: a mode, then either a capture file (bit 0), compressed or not, or segments: flags, connection, how far away (a byte each),
-//! payload length, payload. Bits of the mode: 1 ports are given, 2 message ids are wanted, 3 every packet is seen
-//! twice.
+//! Input: a mode, then either a capture file (bit 0), compressed or not, or segments: flags, connection, distance (a
+//! byte each), payload length, payload. Bits of the mode: 1 ports are given, 2 message ids are requested, 3 every
+//! packet is captured twice.
 
 mod segments;
 
@@ -13,7 +13,7 @@ use crate::Target;
 use crate::chunks::Cuts;
 use crate::packets;
 
-/// The target. A block of lz4 is 4 MiB, in and out.
+/// The target. An lz4 block is 4 MiB, both compressed and decompressed.
 pub const TARGET: Target = Target { name: "analyzer", check, spare_bytes: 20 << 20 };
 
 const FILE: u8 = 1;
@@ -21,7 +21,7 @@ const PORTS_TOLD: u8 = 2;
 const IDS_WANTED: u8 = 4;
 const TWICE: u8 = 8;
 
-/// A request with an empty client id takes its size field, key, version and correlation id.
+/// Minimum size of a request: size field, key, version and correlation id, with an empty client id.
 const LEAST_REQUEST_BYTES: u64 = 12;
 
 fn check(data: &[u8]) {

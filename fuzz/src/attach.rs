@@ -1,6 +1,6 @@
-//! What a JVM answers over its attach socket.
+//! Answers of a JVM over its attach socket.
 //!
-//! Input: two bytes for how much of a text is kept; then the answer.
+//! Input: two bytes for the maximum length of a text; then the answer.
 
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
@@ -14,7 +14,7 @@ use crate::Target;
 /// The target.
 pub const TARGET: Target = Target { name: "attach", check, spare_bytes: 64 << 10 };
 
-/// A refusal is one line of a terminal or two.
+/// Maximum length of a refusal: one or two lines of a terminal.
 const MAX_REFUSAL_BYTES: usize = 1_000;
 
 fn check(data: &[u8]) {
@@ -31,14 +31,14 @@ fn check(data: &[u8]) {
     assert!(refusal.len() <= MAX_REFUSAL_BYTES && !refusal.contains(char::is_control), "{refusal:?}");
 }
 
-/// The status is in the first line, and the text is what follows, as far as it is kept.
+/// Checks that the status is in the first line, and that the text is what follows, up to its maximum length.
 fn check_text(answer: &[u8], status: i32, text: &str, bytes: usize) {
     let end = answer.iter().position(|byte| *byte == b'\n').expect("a status ends with its line");
     let first = std::str::from_utf8(&answer[..end]).expect("a number is text");
     assert_eq!(first.trim().parse::<i32>(), Ok(status));
     let rest = &answer[end + 1..];
     let most = rest.get(..bytes).unwrap_or(rest);
-    // A character that is cut stands for itself no more.
+    // A cut character is replaced.
     let kept = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
     assert!(String::from_utf8_lossy(most).starts_with(kept), "{text:?}");
 }

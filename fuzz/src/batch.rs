@@ -1,6 +1,6 @@
-//! Record batches of every magic and codec: heads, records, message ids, and the bound on what is decompressed.
+//! Record batches of every magic and codec: headers, records, message ids, and the bound on decompressed bytes.
 //!
-//! Input: a byte that chooses; then a batch, or bytes to decompress (1–4: the codec; bit 3: magic 1).
+//! Input: a selector byte; then a batch, or bytes to decompress (1–4: the codec; bit 3: magic 1).
 
 use wire::ErrorKind;
 use wire::batch::BatchHeader;
@@ -12,7 +12,7 @@ use crate::Target;
 /// The target.
 pub const TARGET: Target = Target { name: "batch", check, spare_bytes: 4 * LIMIT };
 
-/// The most that may come out of a batch.
+/// Maximum decompressed size of a batch.
 const LIMIT: usize = 128 << 10;
 
 fn check(data: &[u8]) {

@@ -1,13 +1,13 @@
-//! A body on its own and as a frame of a stream: frames around bodies, and the rule that no part of a body is a
-//! body. Knows no API's fields.
+//! Bodies by themselves and as frames of a stream: builds frames around bodies, and checks that no part of a body is a
+//! valid body. Knows no API's fields.
 
 use wire::stream::{RequestFrame, RequestStream, ResponseFrame, ResponseStream, Start};
 use wire::{ApiKey, Error};
 
 use crate::frame::{asked, correlation_id, options};
 
-/// Asserts that no beginning of a sound body is sound, nor the body with a byte more. Of a long body not every
-/// beginning is tried.
+/// Asserts that no proper prefix of a valid body is valid, nor the body with an extra byte. Tries only some prefixes of
+/// a long body.
 pub(crate) fn check_prefixes(body: &[u8], parse: impl Fn(&[u8]) -> Result<(), Error>) {
     let step = 1 + body.len() / 24;
     let ends = (0..body.len()).step_by(step).chain(body.len().checked_sub(1));
@@ -17,7 +17,7 @@ pub(crate) fn check_prefixes(body: &[u8], parse: impl Fn(&[u8]) -> Result<(), Er
     assert!(parse(&[body, &[0]].concat()).is_err(), "a byte too many was accepted");
 }
 
-/// The one request with this body, as a stream reads it.
+/// The request with this body, as a stream reads it.
 pub(crate) fn request(api_key: ApiKey, version: i16, body: &[u8]) -> RequestFrame<u64> {
     let mut frame = Vec::from(api_key.0.to_be_bytes());
     frame.extend(version.to_be_bytes());
@@ -33,7 +33,7 @@ pub(crate) fn request(api_key: ApiKey, version: i16, body: &[u8]) -> RequestFram
     frame.cloned().expect("a frame of a known version comes out")
 }
 
-/// The one response with this body, as a stream reads it piece by piece.
+/// The response with this body, as a stream reads it piece by piece.
 pub(crate) fn response(
     api_key: ApiKey,
     version: i16,

@@ -1,9 +1,9 @@
-//! Bytes cut into pieces, as TCP or a pipe would. Does not look at them.
+//! Cuts bytes into pieces, as TCP or a pipe would. Does not interpret them.
 
 use std::io::{self, Read};
 
-/// Piece lengths that follow from one byte of the input: 0 is everything at once, others are a mixture of
-/// very short pieces and longer ones.
+/// Piece lengths derived from one byte of the input: 0 is everything at once, others are a mixture of very short pieces
+/// and longer ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Cuts(u32);
 
@@ -34,7 +34,7 @@ impl Cuts {
     }
 }
 
-/// A pipe that hands over piece after piece.
+/// A pipe that delivers piece after piece.
 pub(crate) struct Trickle {
     bytes: Vec<u8>,
     at: usize,

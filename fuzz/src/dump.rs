@@ -1,10 +1,10 @@
-//! Texts of the JVM: thread dumps of either format, and the collector's log.
+//! Texts of the JVM: thread dumps of both formats, and the GC log.
 //!
 //! Input: a byte for the cuts; then the text, read as both.
 
 use std::io::BufReader;
 
-use jvm::dump::{Dump, Dumps, Zone, blocked, thread_headers};
+use jvm::dump::{Dump, Dumps, Zone, lock_contention, thread_headers};
 use jvm::gc_log::GcLog;
 use model::{JvmPause, Nanos};
 
@@ -20,13 +20,13 @@ fn check(data: &[u8]) {
     pauses(text, cuts);
 }
 
-/// However it arrives, the same is read of it; every wait is of a thread of its dump, and is counted once.
+/// Checks that the result does not depend on the pieces; that every wait is of a thread in its dump, and is counted once.
 fn dumps(text: &[u8], cuts: u8) {
     let whole = read(Trickle::new(text, Cuts::new(0)));
     assert_eq!(whole, read(Trickle::new(text, Cuts::new(cuts))));
     let Some(dumps) = whole else { return };
     let waits: usize = dumps.iter().map(|dump| dump.blocked().count()).sum();
-    let rows = blocked(&dumps).locks();
+    let rows = lock_contention(&dumps).locks();
     assert_eq!(rows.iter().map(|row| row.waits).sum::<u64>(), waits as u64);
     assert!(rows.iter().all(|row| row.dumps <= dumps.len() as u64 && row.dumps <= row.waits));
     for dump in &dumps {
@@ -43,7 +43,8 @@ fn read(text: Trickle) -> Option<Vec<Dump>> {
     Dumps::new(BufReader::new(text), Zone::utc()).collect::<Result<_, _>>().ok()
 }
 
-/// However it arrives, the same pauses are read of it; one ends no earlier than it begins, and reaching it takes no longer.
+/// Checks that the pauses do not depend on the pieces; that none ends before it starts, and reaching the safepoint
+/// takes no longer than the pause.
 fn pauses(text: &[u8], cuts: u8) {
     let read = |cuts| {
         let log = BufReader::new(Trickle::new(text, Cuts::new(cuts)));

@@ -1,7 +1,7 @@
-//! Bodies of Fetch requests and responses of every version. Requests are looked at as a whole and read from a
-//! stream, which must agree; responses have only the stream, which must not mind how they are cut.
+//! Bodies of Fetch requests and responses of every version. Requests are parsed as a whole and from a stream, which must
+//! agree; responses only from a stream, which must not depend on the pieces.
 //!
-//! Input: a byte whose lowest bit says response and whose others are the version; for a response one for the
+//! Input: a byte whose lowest bit selects a response and whose other bits are the version; for a response, a byte for the
 //! cuts; then the body.
 
 use wire::api::Number;

@@ -1,9 +1,9 @@
-//! Both directions of a connection through [`wire::stream`]: in pieces, with losses, from the start and from
-//! the middle. The same bytes as the one answer that brokerscope itself asks for.
+//! Both directions of a connection through [`wire::stream`]: in pieces, with losses, from the start and from the
+//! middle. Also the same bytes as the one answer that brokerscope itself requests.
 //!
-//! Input: mode, cuts, where a loss begins and how long it is, a byte each; then the stream. Bits of the mode:
-//! 0 responses, 1 from the middle, 2 message ids wanted, 3 losses, 4 again and again, 5 a large one at the
-//! end. What a response answers follows from its correlation id, see [`asked`].
+//! Input: mode, cuts, start and length of a loss, a byte each; then the stream. Bits of the mode: 0 responses, 1 from
+//! the middle, 2 message ids requested, 3 losses, 4 repeated, 5 a large one at the end. The request that a response
+//! answers is derived from its correlation id, see [`asked`].
 
 mod seen;
 
@@ -36,7 +36,7 @@ fn check(data: &[u8]) {
     }
     let whole = Run::of(mode, &[Event::Bytes(bytes)]);
     let cut = Run::of(mode, &cuts.of(bytes).map(Event::Bytes).collect::<Vec<_>>());
-    // A search goes by where chunks begin and end.
+    // A resynchronizing search depends on where chunks start and end.
     if mode & MIDSTREAM == 0 {
         assert_eq!(whole.in_step(), cut.in_step(), "the cuts made a difference");
     }
@@ -45,18 +45,18 @@ fn check(data: &[u8]) {
     }
 }
 
-/// What a response with that number answers.
+/// The request that a response with that number answers.
 pub fn asked(correlation_id: i32) -> Option<(ApiKey, i16)> {
     let api_key = ApiKey(i16::try_from(correlation_id >> 5).ok()?);
     (api_key.is_known()).then_some((api_key, (correlation_id & 31) as i16))
 }
 
-/// The correlation id of which [`asked`] says this.
+/// The correlation id for which [`asked`] returns this.
 pub fn correlation_id(api_key: ApiKey, version: i16) -> i32 {
     (i32::from(api_key.0) << 5) | i32::from(version)
 }
 
-/// The options of every stream here: bounds small enough to be met.
+/// The options of every stream here: bounds small enough to be reached.
 pub fn options(ids_wanted: bool) -> Options {
     Options {
         message_id_header: ids_wanted.then(|| b"id".to_vec().into()),
@@ -81,7 +81,7 @@ impl Event<'_> {
     }
 }
 
-/// The pieces, those in the places to be lost turned into losses.
+/// The pieces, with those to be lost replaced by losses.
 fn with_losses<'a>(bytes: &'a [u8], cuts: &Cuts, mode: u8, (at, len): (u8, u8)) -> Vec<Event<'a>> {
     let mut events = Vec::new();
     let (mut rest, mut before) = (bytes, usize::from(at) * 4);
@@ -103,19 +103,19 @@ fn with_losses<'a>(bytes: &'a [u8], cuts: &Cuts, mode: u8, (at, len): (u8, u8)) 
     events
 }
 
-/// One stream, read to its end.
+/// The result of one stream, read to its end.
 struct Run {
     /// Each frame, and the counts right after it.
     frames: Vec<(Frame, StreamCounts)>,
 }
 
 impl Run {
-    /// Feeds the events, and checks what can be said of any of them.
+    /// Feeds the events, and checks what must hold for all of them.
     fn of(mode: u8, events: &[Event<'_>]) -> Self {
         let start = if mode & MIDSTREAM == 0 { Start::Boundary } else { Start::Midstream };
         let mut direction = Direction::new(mode & RESPONSES != 0, options(mode & IDS_WANTED != 0), start);
         let mut run = Self { frames: Vec::new() };
-        // Where each event begins: the stamps.
+        // The start of each event: the stamps.
         let mut starts = Vec::new();
         let (mut position, mut lost) = (0, 0);
         for event in events {
@@ -171,7 +171,7 @@ impl Run {
         assert!(counts.undecodable >= damaged as u64, "{counts:?}, {damaged} frames are damaged");
     }
 
-    /// The frames as long as each began where the one before ended: up to there nothing depends on the cuts.
+    /// The frames as long as each started where the one before ended: up to there nothing depends on the cuts.
     fn in_step(&self) -> Vec<Frame> {
         let mut damaged = 0;
         let in_step = self.frames.iter().take_while(|(frame, counts)| {

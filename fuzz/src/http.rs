@@ -1,13 +1,13 @@
-//! HTTP from outside: requests at the port of the metrics, and what a collector of traces answers.
+//! HTTP from outside: requests to the metrics port, and answers of a trace collector.
 //!
-//! Input: a byte of which the lowest bit says answer; one for the cuts; then what comes.
+//! Input: a byte whose lowest bit selects an answer; one for the cuts; then the data.
 
 use export::{Format, fuzzing};
 
 use crate::Target;
 use crate::chunks::Cuts;
 
-/// The target. Places for the headers are on the stack.
+/// The target. Slots for headers are on the stack.
 pub const TARGET: Target = Target { name: "http", check, spare_bytes: 64 << 10 };
 
 fn check(data: &[u8]) {
@@ -18,7 +18,7 @@ fn check(data: &[u8]) {
     }
 }
 
-/// However it comes, the same is understood, and nothing that is not there.
+/// Checks that the parsed request does not depend on the pieces, and contains only input.
 fn check_request(bytes: &[u8], cuts: Cuts) {
     let understood = |come: usize| fuzzing::request(&bytes[..come]).map_err(drop).transpose();
     let in_pieces = ends(bytes, cuts).into_iter().find_map(understood);
@@ -28,10 +28,10 @@ fn check_request(bytes: &[u8], cuts: Cuts) {
     assert!(is_there(&method) && is_there(&path) && !path.contains(['?', '#', ' ', '\r', '\n']), "{path}");
     assert!(accept.len() <= 3 * bytes.len(), "{} bytes", accept.len());
     let twice = format!("{accept},{accept}");
-    assert_eq!(Format::accepted(&accept), Format::accepted(&twice), "{accept}");
+    assert_eq!(Format::from_accept(&accept), Format::from_accept(&twice), "{accept}");
 }
 
-/// An answer that is whole means something, and stays whole when more comes.
+/// Checks that a complete answer has a meaning, and stays complete with more data.
 fn check_answer(bytes: &[u8], cuts: Cuts) {
     let mut was_whole = false;
     for end in ends(bytes, cuts) {
@@ -42,7 +42,7 @@ fn check_answer(bytes: &[u8], cuts: Cuts) {
     }
 }
 
-/// How much there is after each piece.
+/// The length after each piece.
 fn ends(bytes: &[u8], cuts: Cuts) -> Vec<usize> {
     let lengths = cuts.of(bytes).map(<[u8]>::len);
     lengths.scan(0, |come, length| Some(*come + length).inspect(|end| *come = *end)).collect()

@@ -6,15 +6,15 @@ use jvm::jfr::{JfrEvent, Recording};
 
 use crate::Target;
 
-/// The target. The window that a file is read through takes 256 KiB, and each text is held once.
+/// The target. The window for reading a file takes 256 KiB, and each text is held once.
 pub const TARGET: Target = Target { name: "jfr", check, spare_bytes: 2 << 20 };
 
-/// The longest stack that is kept, as the crate says, and a name that is added before it is full.
+/// Maximum stack length in the crate, plus a name that is added before it is full.
 const MAX_STACK_BYTES: usize = 16 << 10;
 
 fn check(data: &[u8]) {
     let whole = told(data);
-    // The generation in the header: more is to come, so nothing after the chunk is read.
+    // The generation in the header means that more is to come, so nothing after the chunk is read.
     let mut growing = data.to_vec();
     if let Some(generation) = growing.get_mut(64) {
         *generation = 1;
@@ -22,7 +22,7 @@ fn check(data: &[u8]) {
     }
 }
 
-/// How much a recording tells, all of it within bounds.
+/// Counts the events of a recording, and checks that all are within bounds.
 fn told(data: &[u8]) -> usize {
     let mut told = 0;
     let mut recording = Recording::of(1);
@@ -36,7 +36,7 @@ fn told(data: &[u8]) -> usize {
     told
 }
 
-/// What a recording tells is in order, and bounded.
+/// Checks that an event is ordered and bounded.
 pub(crate) fn check_event(observed: &JfrEvent) {
     match observed {
         JfrEvent::LockWait(wait) => {

@@ -1,11 +1,11 @@
-//! What must hold of hostile bytes, one module a target: each takes any bytes at all and panics where the
-//! product does not keep its word.
+//! Checks that must hold for hostile bytes, one module per target: each takes arbitrary bytes and panics if the product
+//! breaks a promise.
 //!
-//! It does not generate inputs: libFuzzer does (`fuzz/run`, through the binaries), and the committed corpora
-//! run through the same checks as a test (`tests/corpus.rs`). It does not know what the rest of the product
-//! makes of what is read.
+//! It does not generate inputs: libFuzzer does (`fuzz/run`, through the binaries), and the committed corpora run
+//! through the same checks as a test (`tests/corpus.rs`). It does not know how the rest of the product uses the
+//! results.
 
-// A target says that something is wrong by panicking.
+// A target reports a fault by panicking.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::missing_panics_doc)]
 
 pub mod analyzer;

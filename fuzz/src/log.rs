@@ -1,6 +1,7 @@
-//! A broker's log as text, packed or not, and a user's patterns; the same log as one of requests, and as rows of a watch.
+//! A broker's log as text, compressed or not, with a user's patterns; the same log as a request log, and as rows of a
+//! watch.
 //!
-//! Input: a byte for the cuts, one that says how many bytes are patterns, those, then the log.
+//! Input: a byte for the cuts, one for the length of the patterns, the patterns, then the log.
 
 use std::convert::Infallible;
 
@@ -11,7 +12,7 @@ use model::{LogEntry, Nanos};
 use crate::chunks::Cuts;
 use crate::{Target, files};
 
-/// The target. What one compiled expression may take is the spare part.
+/// The target. The spare part is for one compiled expression.
 pub const TARGET: Target = Target { name: "log", check, spare_bytes: 16 << 20 };
 
 fn check(data: &[u8]) {
@@ -23,7 +24,7 @@ fn check(data: &[u8]) {
     let pieces: Vec<&[u8]> = Cuts::new(*cuts).of(log).collect();
     assert_eq!(told(&pieces, &patterns), (whole.clone(), counts));
     assert_eq!(counts.bytes, log.len() as u64);
-    // A pattern's and the known one's.
+    // One entry from a user's pattern, and one from a known one.
     assert!(whole.len() as u64 <= 2 * counts.lines);
     unpacked(log);
     requests(log);
@@ -34,7 +35,7 @@ fn check(data: &[u8]) {
     }
 }
 
-/// A log that is not packed comes out as it is.
+/// Checks that an uncompressed log is passed through unchanged.
 fn unpacked(log: &[u8]) {
     let is_packed = matches!(log, [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..]);
     let mut end = 0;
@@ -46,7 +47,7 @@ fn unpacked(log: &[u8]) {
     assert!(is_packed || read.is_err() || end == log.len(), "{end} of {} bytes", log.len());
 }
 
-/// A line is one request, or one that is left out, or none.
+/// Checks that each line is a request, an omitted one, or none.
 fn requests(log: &[u8]) {
     let directory = files::directory();
     let mut requests = RequestLog::default();
@@ -56,7 +57,7 @@ fn requests(log: &[u8]) {
     assert!(log.starts_with(&[0x1f, 0x8b]) || requests.len() + requests.left_out() as usize <= lines);
 }
 
-/// A line gives one row at most, however it comes, and that is what was written of it.
+/// Checks that each line gives at most one row, independent of the pieces, with the values in the line.
 fn rows(log: &[u8], pieces: &[&[u8]]) {
     let whole = watch::fuzzing::log_rows(&[log]);
     let lines = log.split(|byte| *byte == b'\n').count();

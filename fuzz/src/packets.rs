@@ -1,4 +1,4 @@
-//! A capture read packet by packet, from a pipe that hands it over in pieces. Does not look into packets.
+//! A capture read packet by packet, from a pipe that delivers it in pieces. Does not interpret packets.
 
 use capture::{Error, LinkType, PacketFile};
 
@@ -7,12 +7,12 @@ use crate::chunks::{Cuts, Trickle};
 /// A packet: time, link, length on the link, bytes.
 pub(crate) type PacketCopy = (i64, LinkType, u32, Vec<u8>);
 
-/// What is read of a capture at most: a compressed one may hold any amount.
+/// Maximum bytes read of a capture: a compressed one may contain any amount.
 const MAX_BYTES: usize = 256 << 10;
-/// What keeping a packet costs beside its bytes.
+/// Overhead of storing a packet.
 const AROUND_KEPT_BYTES: usize = 64;
 
-/// Everything that came out of a capture.
+/// The contents of a capture.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Packets {
     pub(crate) all: Vec<PacketCopy>,
@@ -26,11 +26,11 @@ enum End {
     Whole,
     Cut,
     Damaged(String),
-    /// More than is read here.
+    /// It has more than is read here.
     Endless,
 }
 
-/// Reads a capture to its end; none if it is not one. `peeking`, each packet's time is asked for first.
+/// Reads a capture to its end; `None` if it is not one. With `peeking`, peeks at each packet's time first.
 pub(crate) fn read(bytes: &[u8], cuts: Cuts, peeking: bool) -> Option<Packets> {
     let mut file = PacketFile::from_reader(Box::new(Trickle::new(bytes, cuts))).ok()?;
     let (mut all, mut kept) = (Vec::new(), 0);
@@ -59,21 +59,21 @@ pub(crate) fn read(bytes: &[u8], cuts: Cuts, peeking: bool) -> Option<Packets> {
     Some(Packets { all, end, damaged_records: file.notes().damaged_records })
 }
 
-/// Checks a capture, whole and in pieces; `least_record` is the fewest bytes that a packet takes.
+/// Checks a capture, whole and in pieces; `least_record` is the minimum size of a packet's record.
 pub(crate) fn check(bytes: &[u8], cuts: u8, least_record: usize) {
     let whole = read(bytes, Cuts::new(0), false);
     assert_eq!(whole, read(bytes, Cuts::new(cuts), true), "the cuts made a difference");
     let Some(whole) = whole else { return };
     let taken: usize = whole.all.iter().map(|(.., bytes)| least_record + bytes.len()).sum();
     assert!(taken <= bytes.len(), "{taken} bytes of packets in {} of a capture", bytes.len());
-    // What is cut off the end takes nothing from what comes before.
+    // Cutting off the end does not affect what comes before.
     let shorter = read(&bytes[..bytes.len() - 1], Cuts::new(0), false);
     let before = shorter.map_or(Vec::new(), |shorter| shorter.all);
     assert!(whole.all.starts_with(&before), "a shorter capture has other packets");
     assert!(whole.all.len() <= before.len() + 1, "one byte less costs several packets");
 }
 
-/// Whether a file of these first bytes is unpacked before it is read: then its length says nothing.
+/// Whether a file with these first bytes is decompressed before it is read: then its length is no bound.
 pub(crate) fn is_packed(bytes: &[u8]) -> bool {
     let gzip = bytes.starts_with(&[0x1f, 0x8b]);
     let zstd_or_lz4 =

@@ -1,6 +1,6 @@
-//! The classic capture format, of either byte order and resolution.
+//! The classic capture format, of both byte orders and resolutions.
 //!
-//! Input: a byte for the cuts; then the file. Compressed ones are the target `analyzer`'s.
+//! Input: a byte for the cuts; then the file. The target `analyzer` handles compressed ones.
 
 use crate::Target;
 use crate::packets;
@@ -8,7 +8,7 @@ use crate::packets;
 /// The target.
 pub const TARGET: Target = Target { name: "pcap", check, spare_bytes: 2 << 20 };
 
-/// The fewest bytes of the file around a packet's.
+/// Minimum overhead of a packet in the file.
 const AROUND_PACKET_BYTES: usize = 16;
 
 fn check(data: &[u8]) {

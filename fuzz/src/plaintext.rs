@@ -1,7 +1,7 @@
-//! Records in the ring that an agent in a broker's JVM writes, and the requests in them: who has taken over that JVM may write
-//! anything.
+//! Records in the ring that an agent in a broker's JVM writes, and the requests in them: an attacker who has taken over
+//! that JVM may write anything.
 //!
-//! Input: 8 bytes, the ring's nonce, and what is in it from its beginning on.
+//! Input: 8 bytes, the ring's nonce, and its contents from the start.
 
 use capture::{Analyzer, Config};
 use model::Nanos;

@@ -1,7 +1,6 @@
-//! Bodies of Produce requests and responses of every version: looked at as a whole and read from a stream,
-//! which must agree.
+//! Bodies of Produce requests and responses of every version: parsed as a whole and from a stream, which must agree.
 //!
-//! Input: a byte whose lowest bit says response and whose others are the version; then the body.
+//! Input: a byte whose lowest bit selects a response and whose other bits are the version; then the body.
 
 use wire::api::{Number, Values};
 use wire::stream::{RequestBody, ResponseBody, TopicRef};
@@ -63,7 +62,7 @@ fn read_response(body: &[u8], version: i16) -> Result<Vec<Partition>, Error> {
     Ok(partitions)
 }
 
-/// The partitions, unless the frame or, where its records are cut off, its last partition has an error.
+/// The partitions, unless the frame or, if its records are cut off, its last partition has an error.
 fn stream_request(body: &[u8], version: i16) -> Option<Vec<Partition>> {
     let frame = bodies::request(ApiKey::PRODUCE, version, body);
     let RequestBody::Produce(produce) = frame.body else { return None };

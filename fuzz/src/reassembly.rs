@@ -1,8 +1,8 @@
-//! TCP reassembly against a model that keeps, for every place in the stream, the first copy of its byte that was
-//! seen, under any order, overlap, loss, snap length, acknowledgement and bound.
+//! TCP reassembly against a model that stores, for every place in the stream, the first captured copy of its byte,
+//! under any order, overlap, loss, snap length, acknowledgement and bound.
 //!
-//! Input: the first sequence number (4 bytes) and the bound on held bytes (1), then steps of 5 bytes: what, place
-//! (2), length, length kept.
+//! Input: the first sequence number (4 bytes) and the bound on held bytes (1), then steps of 5 bytes: kind, place (2),
+//! length, captured length.
 
 use capture::reassembly::{Chunk, Content, Pool, Reassembly};
 use model::Nanos;
@@ -12,7 +12,7 @@ use crate::Target;
 /// The target.
 pub const TARGET: Target = Target { name: "reassembly", check, spare_bytes: 1 << 20 };
 
-/// Bytes of the stream.
+/// Length of the stream in bytes.
 const STREAM_BYTES: usize = 4096;
 const STEP_BYTES: usize = 5;
 
@@ -26,7 +26,7 @@ fn check(data: &[u8]) {
     bench.finish();
 }
 
-/// What is known of one place in the stream.
+/// The state of one place in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Unseen,
@@ -37,21 +37,22 @@ enum Place {
 
 struct Model {
     places: Vec<Place>,
-    /// Where the next chunk begins.
+    /// The start of the next chunk.
     next: usize,
-    /// Up to where the receiver has acknowledged.
+    /// The position up to which the receiver has acknowledged.
     acked: usize,
-    /// How often a hole was given up.
+    /// The number of abandoned gaps.
     gaps: u64,
 }
 
 impl Model {
-    /// One byte, acknowledged and never seen: its probe may carry garbage (RFC 9293, 3.8.4).
+    /// Whether a segment is a keep-alive: one byte, acknowledged and never captured; its probe may carry garbage (RFC
+    /// 9293, 3.8.4).
     fn is_keep_alive(&self, place: usize, len: usize) -> bool {
         len == 1 && place >= self.next && place + 1 == self.acked
     }
 
-    /// Keeps the first copy of every byte.
+    /// Stores the first copy of every byte.
     fn see(&mut self, place: usize, len: usize, bytes: &[u8]) {
         if self.is_keep_alive(place, len) {
             return;
@@ -63,7 +64,7 @@ impl Model {
         }
     }
 
-    /// The next chunk must be what was seen in its place.
+    /// Checks that the next chunk has the captured bytes of its place.
     fn take(&mut self, chunk: Chunk<'_>) {
         let len = match chunk.content {
             Content::Data(bytes, _) => {
@@ -81,7 +82,7 @@ impl Model {
 
     fn miss(&mut self, n: u64, place: Place) -> usize {
         self.gaps += 1;
-        // An acknowledgement may be of bytes after the last segment.
+        // An acknowledgement may cover bytes after the last segment.
         let all = self.places[self.next..].iter().take(n as usize).all(|there| *there == place);
         assert!(all, "{n} bytes at {} are not {place:?}", self.next);
         n as usize
@@ -119,7 +120,7 @@ impl Bench {
                 stream.acknowledge(ack, at, &mut (pool, |chunk: Chunk<'_>| model.take(chunk)));
             }
             1 => stream.give_up_unseen(at, &mut (pool, |chunk: Chunk<'_>| model.take(chunk))),
-            // Right where the stream is, or a little after.
+            // At the current position of the stream, or a little after it.
             what => {
                 let place = if what < 4 { self.model.next + place % 64 } else { place };
                 self.segment(place, usize::from(step[3]), usize::from(step[4]), step[0] & 0x80 != 0);
@@ -136,7 +137,7 @@ impl Bench {
         let fill = self.clock as u8;
         let bytes: Vec<u8> = (0..kept).map(|i| fill.wrapping_add(i as u8)).collect();
         self.model.see(place, len, &bytes);
-        // What was given up before it came stays given up.
+        // A gap abandoned before its bytes arrive stays abandoned.
         let seq = self.first_seq.wrapping_add(place as u32);
         let Self { stream, pool, model, .. } = self;
         let missing = (len - kept) as u32;

@@ -1,6 +1,6 @@
-//! A recording that somebody else made: its manifest, or a part of one of its tables, as a stream or as Parquet.
+//! A recording from an untrusted source: its manifest, or a part of one of its tables, as a stream or as Parquet.
 //!
-//! Input: a byte, 0 for the manifest, else the table's place (from 1) times two, odd for Parquet; then the file.
+//! Input: a byte, 0 for the manifest, else twice the table's number (from 1), odd for Parquet; then the file.
 
 use std::panic;
 use std::path::Path;
@@ -12,11 +12,11 @@ use tempfile::TempDir;
 
 use crate::{Target, files};
 
-/// The target. A Parquet reader holds a window of each of a table's columns, a batch of their values, and what the pages of a row
-/// group may unpack to.
+/// The target. A Parquet reader holds a window of each of a table's columns, a batch of their values, and the
+/// decompressed pages of a row group.
 pub const TARGET: Target = Target { name: "recording", check, spare_bytes: (48 + 64) << 20 };
 
-/// A few bytes of Parquet can stand for any number of rows.
+/// Limit of events, because a few bytes of Parquet can encode any number of rows.
 const MAX_EVENTS: usize = 10_000;
 
 fn check(data: &[u8]) {
@@ -31,7 +31,7 @@ fn check(data: &[u8]) {
 
 static PANIC_HOOK: Once = Once::new();
 
-/// The engine ends with every panic. Those of the decoders of Parquet and Arrow become errors; one that does not ends it all the same.
+/// libFuzzer ends with every panic. Panics of the Parquet and Arrow decoders become errors; any other still ends it.
 fn let_decoders_panic() {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
@@ -42,7 +42,7 @@ fn let_decoders_panic() {
     }));
 }
 
-/// What can be read can be written and read again, and why it cannot is one line.
+/// Checks that a readable manifest can be written and read again, and that an error is one line.
 fn check_manifest(directory: &TempDir, file: &[u8]) {
     files::write(directory, "manifest.json", file);
     match Recording::open(directory.path()) {
@@ -57,7 +57,8 @@ fn check_manifest(directory: &TempDir, file: &[u8]) {
     }
 }
 
-/// Rows come once: a reader that follows the recording as it grows gets those that one gets who reads it afterwards.
+/// Checks that each row comes once: a reader that follows the growing recording gets the same rows as one that reads it
+/// afterwards.
 fn check_part(directory: &TempDir, table: Table, is_parquet: bool, file: &[u8]) {
     let manifest = Manifest { ended_ns: Some(1), ..Manifest::default() };
     let writer = Writer::create(directory.path(), &manifest, WriterOptions::default());
@@ -83,7 +84,7 @@ fn counted<T>(events: impl Iterator<Item = Result<T, Error>>) -> usize {
     events.flatten().count()
 }
 
-/// How many events one gets who follows it.
+/// The number of events that a following reader gets.
 fn followed(recording: &Recording) -> usize {
     let mut tail = Tail::start(recording);
     let mut count = 0;

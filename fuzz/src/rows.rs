@@ -1,4 +1,4 @@
-//! Requests from a process that parses packets for a live watch and may have been taken over.
+//! Requests from a process that parses packets for a live watch, which may have been taken over.
 //!
 //! Input: requests, one after the other.
 
@@ -8,6 +8,6 @@ use crate::Target;
 pub const TARGET: Target = Target { name: "rows", check, spare_bytes: 16 << 10 };
 
 fn check(data: &[u8]) {
-    // Bytes that mean the same may be written otherwise; what they mean comes back.
+    // The same requests may have several encodings; decoding what was encoded must give the same requests.
     assert!(watch::fuzzing::requests(data), "what was read is not what it is written as");
 }

@@ -1,7 +1,7 @@
-//! What a broker's user may put into a log dir: segments, the cluster's metadata log, ids of topics.
+//! Files that a broker's user may put into a log dir: segments, the cluster's metadata log, topic ids.
 //!
-//! Input: a byte that chooses (0 a segment, 1 records of the metadata log, 2 a partition's metadata). For a segment two bytes, where
-//! a part of it begins; for the log values, each after its length in a byte; then the rest.
+//! Input: a selector byte (0 a segment, 1 records of the metadata log, 2 a partition's metadata). For a segment, two
+//! bytes with the start of a part; for the log, values, each preceded by its length in a byte; then the rest.
 
 use broker::metadata_log::MetadataLog;
 use broker::segment::{Batch, Damage};
@@ -11,7 +11,7 @@ use wire::BatchHeader;
 
 use crate::{Target, files};
 
-/// The target. The window that a segment is read through takes 256 KiB.
+/// The target. The window for reading a segment takes 256 KiB.
 pub const TARGET: Target = Target { name: "segment", check, spare_bytes: 2 << 20 };
 
 const LOG: &str = "__cluster_metadata-0/00000000000000000000.log";
@@ -28,7 +28,8 @@ fn check(data: &[u8]) {
     }
 }
 
-/// Batches and damage follow each other without a gap up to the zeros at the end; and a part begins where it is said to.
+/// Checks that batches and damage follow each other without a gap up to the zeros at the end; and that a part starts
+/// where it should.
 fn check_segment(bytes: &[u8], from: u64) {
     let directory = files::directory();
     let path = files::write(&directory, "00000000000000000000.log", bytes);
@@ -49,7 +50,7 @@ fn check_segment(bytes: &[u8], from: u64) {
     }
 }
 
-/// Where the last one ends.
+/// Checks the items; returns the end of the last one.
 fn check_items(items: &[Result<Batch, Damage>], bytes: &[u8], from: usize) -> usize {
     let (mut at, mut was_damaged) = (from, false);
     for item in items {
@@ -70,7 +71,7 @@ fn check_items(items: &[Result<Batch, Damage>], bytes: &[u8], from: usize) -> us
     at
 }
 
-/// However much of the log is there at each look, the same comes of it in the end.
+/// Checks that the result does not depend on how much of the log exists at each poll.
 fn check_metadata_log(log: &[u8]) {
     let directory = files::directory();
     let log_dirs = [directory.path().to_owned()];
@@ -87,7 +88,7 @@ fn check_metadata_log(log: &[u8]) {
     }
 }
 
-/// Batches of records with these values, whose CRC is right.
+/// Batches of records with these values and correct CRCs.
 fn metadata_log(mut values: &[u8]) -> Vec<u8> {
     let mut records = Vec::new();
     while let Some((&length, rest)) = values.split_first() {
@@ -114,7 +115,7 @@ fn batch(base_offset: i64, values: &[&[u8]]) -> Vec<u8> {
     [head, crc32c::crc32c(&body).to_be_bytes().to_vec(), body].concat()
 }
 
-/// A length of one or two bytes, doubled for its sign.
+/// A zigzag varint of one or two bytes.
 fn varint(length: usize) -> Vec<u8> {
     match length * 2 {
         short @ 0..0x80 => vec![short as u8],
@@ -122,7 +123,7 @@ fn varint(length: usize) -> Vec<u8> {
     }
 }
 
-/// One partition has one topic, whose id is not zero.
+/// Checks that a partition has one topic, with an id that is not zero.
 fn check_topic_id(text: &[u8]) {
     let directory = files::directory();
     files::write(&directory, "topic-0/partition.metadata", text);

@@ -1,7 +1,7 @@
-//! A broker's settings: its file, its command line, and what it answers when it is asked for those in force.
+//! A broker's settings: its file, its command line, and its answer to a request for those in force.
 //!
-//! Input: a byte that chooses, 0 the file, 1 the answer, 3 the answers to a client that authenticates itself, others the command line
-//! of a process; then that.
+//! Input: a selector byte, 0 the file, 1 the answer, 3 the answers to an authenticating client, others the command line
+//! of a process; then the data.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use crate::{Target, files};
 /// The target.
 pub const TARGET: Target = Target { name: "settings", check, spare_bytes: 64 << 10 };
 
-/// A setting's name, value, flags and synonyms, all empty.
+/// Minimum size of a setting: name, value, flags and synonyms, all empty.
 const MIN_CONFIG_BYTES: usize = 2 + 2 + 3 + 4;
 
 fn check(data: &[u8]) {
@@ -28,7 +28,8 @@ fn check(data: &[u8]) {
     }
 }
 
-/// No more is read than there is, a comment in front changes nothing, and what is written again is read as the same.
+/// Checks that no more is read than there is, that a comment in front changes nothing, and that a rewritten file reads
+/// the same.
 fn check_file(bytes: &[u8]) {
     let read = properties::parse(bytes);
     let characters: usize = read.iter().map(|(key, value)| key.chars().count() + value.chars().count()).sum();
@@ -37,7 +38,7 @@ fn check_file(bytes: &[u8]) {
     assert_eq!(properties::parse(written(&read).as_bytes()), read);
 }
 
-/// A file with these properties, in which every character is escaped that may mean anything.
+/// A file with these properties, with every special character escaped.
 fn written(properties: &BTreeMap<String, String>) -> String {
     let mut text = String::new();
     for (part, end) in properties.iter().flat_map(|(key, value)| [(key, '='), (value, '\n')]) {
@@ -55,7 +56,8 @@ fn written(properties: &BTreeMap<String, String>) -> String {
     text
 }
 
-/// No more settings are taken than there are bytes for, an answer that is cut is none, and why there are none is one line.
+/// Checks that there are no more settings than the bytes allow, that a truncated answer is an error, and that an error
+/// is one line.
 fn check_answer(body: &[u8]) {
     match admin::understand("PLAINTEXT://:9092", &[&[0, 0, 0, 1], body].concat()) {
         Ok(config) => {
@@ -78,8 +80,8 @@ fn check_answer(body: &[u8]) {
     }
 }
 
-/// Who does not know the password authenticates nobody by SCRAM, and what is said is one line without it. A byte that chooses the
-/// mechanism, then the answers, each after its length.
+/// Checks that SCRAM fails without the password, with an error of one line that does not contain it. Input: a byte that
+/// selects the mechanism, then the answers, each preceded by its length.
 fn check_authentication(bytes: &[u8]) {
     let Some((mechanism, mut rest)) = bytes.split_first() else { return };
     let mut answers = Vec::new();
@@ -98,7 +100,7 @@ fn check_authentication(bytes: &[u8]) {
     }
 }
 
-/// A process that shows no more than its command line is no broker.
+/// Checks that a process with nothing but a command line is not a broker.
 fn check_command_line(bytes: &[u8]) {
     let proc = files::directory();
     files::write(&proc, "7/cmdline", bytes);

@@ -1,7 +1,7 @@
-//! What an object store answers: pages of a list, then pieces of the objects on it.
+//! Answers of an object store: pages of a list, then pieces of the listed objects.
 //!
-//! Input: an answer after the other; each a byte for the status, a byte of length and a value for each of four headers, two bytes of
-//! length (little-endian) and the body.
+//! Input: answers, one after the other; each a byte for the status, a byte of length and a value for each of four
+//! headers, two bytes of length (little-endian) and the body.
 
 use std::fs::File;
 
@@ -10,12 +10,12 @@ use stores::{Error, Location, Object, ObjectRanges};
 
 use crate::{Target, files};
 
-/// The target. A page is held as text and as objects, and the runtime has its own.
+/// The target. A page is held as text and as objects, and the runtime has its own memory.
 pub const TARGET: Target = Target { name: "store", check, spare_bytes: 1 << 20 };
 
 const STATUSES: [u16; 16] = [200, 206, 204, 301, 304, 307, 400, 401, 403, 404, 409, 412, 416, 429, 500, 503];
 const HEADERS: [&str; 4] = ["content-range", "etag", "last-modified", "content-length"];
-/// Objects that are fetched, and bytes of each.
+/// Number of objects fetched, and bytes of each.
 const FETCHED: usize = 4;
 const MAX_FETCHED_BYTES: u64 = 64;
 

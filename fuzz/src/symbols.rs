@@ -1,6 +1,6 @@
-//! Names of code, from what other users wrote: programs and libraries, lists of compiled code, mappings.
+//! Names of code from other users' files: programs and libraries, lists of compiled code, mappings.
 //!
-//! Input: a byte that chooses (0 a program, 1 a list, 2 mappings, 3 the name of a symbol); then that.
+//! Input: a selector byte (0 a program, 1 a list, 2 mappings, 3 a symbol's name); then the data.
 
 use probes::fuzzing;
 
@@ -10,10 +10,10 @@ use crate::Target;
 pub const TARGET: Target = Target { name: "symbols", check, spare_bytes: 4 << 20 };
 
 const MAX_NAME_BYTES: usize = 4096;
-/// A provider's name, a colon and a probe's; an exported variable's.
+/// Maximum length of a provider's name, a colon and a probe's name, or of an exported variable's name.
 const MAX_PROBE_BYTES: usize = 257;
 const MAX_COMPILED_BYTES: usize = 256;
-/// How many places are asked for, and how far apart they are in a program.
+/// Number of addresses to look up, and their distance in a program.
 const ASKED: usize = 64;
 
 fn check(data: &[u8]) {
@@ -26,7 +26,7 @@ fn check(data: &[u8]) {
     }
 }
 
-/// Names lie in the file, unless they are C++'s.
+/// Checks that names are in the file, unless they are demangled C++ names.
 fn check_program(bytes: &[u8]) {
     let offsets: Vec<u64> = (0..ASKED as u64).map(|nth| nth * 64).collect();
     let has_cpp = is_in(bytes, "_Z");
@@ -44,7 +44,7 @@ fn is_in(bytes: &[u8], name: &str) -> bool {
     name.is_empty() || bytes.windows(name.len()).any(|window| window == name.as_bytes())
 }
 
-/// Names lie in the list.
+/// Checks that names are in the list.
 fn check_list(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for name in fuzzing::compiled_code(bytes, &numbers(&text)) {
@@ -53,7 +53,7 @@ fn check_list(bytes: &[u8]) {
     }
 }
 
-/// A mapping that is found for an address holds it.
+/// Checks that the mapping found for an address contains it.
 fn check_mappings(bytes: &[u8]) {
     let addresses = numbers(&String::from_utf8_lossy(bytes));
     for (address, found) in addresses.iter().zip(fuzzing::mappings(bytes, &addresses)) {
@@ -61,7 +61,7 @@ fn check_mappings(bytes: &[u8]) {
     }
 }
 
-/// What the first lines begin with, and addresses that nothing has.
+/// The numbers at the start of the first lines, and addresses that nothing has.
 fn numbers(text: &str) -> Vec<u64> {
     let first = |line: &str| {
         let word = line.strip_prefix("0x").unwrap_or(line).split([' ', '-']).next()?;
@@ -70,7 +70,7 @@ fn numbers(text: &str) -> Vec<u64> {
     [0, u64::MAX].into_iter().chain(text.lines().filter_map(first).take(ASKED)).collect()
 }
 
-/// A name is short, and what is not C++'s stays as it is.
+/// Checks that a name is short, and that other names than C++'s are unchanged.
 fn check_symbol(bytes: &[u8]) {
     let Ok(symbol) = std::str::from_utf8(bytes) else { return };
     let name = fuzzing::function(symbol);

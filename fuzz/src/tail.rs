@@ -1,6 +1,7 @@
-//! A Flight Recorder's chunk that is read while a JVM writes it: one that says how much of it is whole, or one that lies.
+//! A Flight Recorder chunk that is read while a JVM writes it: one that says how much of it is complete, or one that
+//! lies.
 //!
-//! Input: a byte (bit 0: it lies; the others say how it grows); then the chunk.
+//! Input: a byte (bit 0: it lies; the other bits: how it grows); then the chunk.
 
 use std::iter::once;
 
@@ -11,14 +12,14 @@ use model::clock::{ClockOffset, ClockPair};
 use crate::chunks::Cuts;
 use crate::{Target, files, jfr};
 
-/// The target. The window that a file is read through takes 256 KiB, and the chunk is held as it grows.
+/// The target. The window for reading a file takes 256 KiB, and the chunk is held as it grows.
 pub const TARGET: Target = Target { name: "tail", check, spare_bytes: 2 << 20 };
 
 const NOW: ClockPair = ClockPair { monotonic_ns: 1_000_000_000, realtime_ns: 1_700_000_001_000_000_000 };
 const HEADER_BYTES: usize = 68;
-/// Looks at a chunk before it is finished.
+/// Maximum number of polls of a chunk before it is finished.
 const MAX_LOOKS: usize = 4;
-/// Of the header that is being written.
+/// Generation of a header that is being written.
 const UPDATING: u8 = 255;
 
 fn check(data: &[u8]) {
@@ -44,14 +45,14 @@ fn check(data: &[u8]) {
     }
 }
 
-/// How much a file tells, what was counted, and whether all of it follows the format.
+/// The number of events in a file, the counts, and whether all of it follows the format.
 fn read(chunk: &[u8]) -> (usize, Summary, bool) {
     let (mut told, mut recording) = (0, Recording::of(1));
     let read = recording.read(chunk, &mut |_| told += 1);
     (told, recording.summary(), read.is_ok())
 }
 
-/// The same of a file that is looked at each time that it has grown.
+/// Like `read`, for a file that is polled each time it has grown.
 fn follow(contents: impl Iterator<Item = Vec<u8>>, bytes: usize) -> (usize, Summary) {
     let folder = files::directory();
     let mut tail = Tail::of(folder.path(), 1, ClockOffset::at(NOW), Nanos::MIN);
@@ -62,7 +63,7 @@ fn follow(contents: impl Iterator<Item = Vec<u8>>, bytes: usize) -> (usize, Summ
     };
     for content in contents {
         files::write(&folder, "chunk.jfr", &content);
-        // What is no chunk is not read on, and the file is the only one.
+        // A file that is not a chunk is not read further, and it is the only one.
         let _ = tail.poll(NOW, &mut tell);
     }
     tail.finish(&mut tell);
@@ -71,7 +72,7 @@ fn follow(contents: impl Iterator<Item = Vec<u8>>, bytes: usize) -> (usize, Summ
     (told, summary)
 }
 
-/// As the JVM leaves it after a flush.
+/// The chunk as the JVM leaves it after a flush.
 fn growing(chunk: &[u8], end: usize) -> Vec<u8> {
     let mut chunk = chunk[..end].to_vec();
     chunk[8..16].copy_from_slice(&(end as u64).to_be_bytes());
@@ -79,7 +80,7 @@ fn growing(chunk: &[u8], end: usize) -> Vec<u8> {
     chunk
 }
 
-/// Ends of events from that of the description of types on, every `step`th.
+/// Ends of events from the end of the type description on, every `step`th.
 fn ends(chunk: &[u8], step: usize) -> Vec<usize> {
     let described = Header::parse(chunk, 0).ok().and_then(|header| {
         let at = usize::try_from(header.metadata_at).ok().filter(|at| *at >= HEADER_BYTES)?;
@@ -90,7 +91,7 @@ fn ends(chunk: &[u8], step: usize) -> Vec<usize> {
     ends.filter(|end| *end >= described).step_by(1 + step).take(MAX_LOOKS).collect()
 }
 
-/// Where an event ends: it begins with its size, seven bits a byte.
+/// The end of an event, which starts with its size, seven bits per byte.
 fn event_end(chunk: &[u8], at: usize) -> Option<usize> {
     let rest = chunk.get(at..)?;
     let length = 1 + rest.iter().take(4).position(|byte| byte & 0x80 == 0)?;

@@ -1,4 +1,4 @@
-//! A target's name and the frame it runs in: its memory is measured. Does not know what is checked.
+//! Targets by name, and the harness that measures their memory. Does not know what they check.
 
 use peak_alloc::PeakAlloc;
 
@@ -40,21 +40,21 @@ pub const TARGETS: &[Target] = &[
 /// One set of checks.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name: of its binary and of the folder of its corpus.
+    /// Its name, also of its binary and of its corpus folder.
     pub name: &'static str,
     /// The checks; a panic is a finding.
     pub check: fn(&[u8]),
-    /// What it may hold at once beside 256 bytes for each byte of its input.
+    /// Memory that it may hold besides 256 bytes per byte of its input.
     pub spare_bytes: usize,
 }
 
-/// A frame of one-byte partitions, each with its row: the worst ratio there is. More than this is memory that
-/// the input asked for and did not pay for.
+/// The worst ratio of memory to input: a frame of one-byte partitions, each with its row. More than this is memory that
+/// the input requested and did not pay for.
 const BYTES_PER_BYTE: usize = 256;
 
 impl Target {
-    /// Checks one input, and that what it took in memory at most is in proportion to it. Not for two threads
-    /// at once: memory is counted over all of them.
+    /// Checks one input, and that its peak memory is in proportion to it. Not for two threads at once, because memory
+    /// is counted over all of them.
     pub fn run(&self, data: &[u8]) {
         let before = ALLOCATOR.current_usage();
         ALLOCATOR.reset_peak_usage();

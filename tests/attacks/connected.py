@@ -1,8 +1,9 @@
-"""Keeps connections to a broker of this machine open, and asks one after the other for its versions.
+"""Keeps connections to a broker on this machine open, and sends an ApiVersions request on each in turn.
 
     connected.py PORT SECONDS CONNECTIONS RATE
 
-From addresses in 127.0.0.0/8. Once all are open it asks for so long, so many times a second at most, and prints how many answers came.
+Connects from addresses in 127.0.0.0/8. Once all connections are open, sends at most RATE requests per second for SECONDS, and
+prints the number of responses.
 """
 import resource
 import socket
@@ -17,7 +18,7 @@ DESCRIPTORS = 100
 
 def connect(port: int, number: int) -> socket.socket:
     client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    # The port is chosen as it connects: one that is bound to nobody else's connection (IP_BIND_ADDRESS_NO_PORT).
+    # IP_BIND_ADDRESS_NO_PORT: connect() chooses the port, so that connections to other addresses can share it.
     client.setsockopt(socket.IPPROTO_IP, 24, 1)
     client.bind((f"127.0.1.{1 + number // CONNECTIONS_OF_AN_ADDRESS}", 0))
     client.connect(("127.0.0.1", port))

@@ -1,8 +1,8 @@
-"""Sends TCP segments with SYN and a Fetch request from addresses that never shook hands: what any host may send.
+"""Sends TCP segments with SYN and a Fetch request without a handshake, as any host could.
 
     forged.py PORT SECONDS RATE
 
-To a port of this machine's 127.0.0.1, from addresses in 127.0.0.0/8. Prints how many it sent.
+Sends to a port of 127.0.0.1, from addresses in 127.0.0.0/8. Prints the number of segments sent.
 """
 import random
 import socket
@@ -18,7 +18,7 @@ def text(value: bytes) -> bytes:
 
 
 def fetch() -> bytes:
-    """Fetch v0 of many partitions of topics that nobody has."""
+    """Fetch v0 of many partitions of topics that do not exist."""
     topics = b"".join(
         text(b"forged-%016x" % random.getrandbits(64)) + struct.pack(">iiqi", 1, 0, 0, 1 << 20)
         for _ in range(PARTITIONS)

@@ -1,7 +1,6 @@
-// What Kafka's own Java client sends in the end-to-end test: every codec, every acks, many partitions in
-// one request, a request of several MiB, idempotent and transactional producers, a refused record, a
-// group that reads and commits; and the topics all clients use. Checks nothing: the broker's request log
-// is the expected answer.
+// Kafka's own Java client in the end-to-end test: every codec, every acks, many partitions in one request, a
+// request of several MiB, idempotent and transactional producers, a rejected record, a group that reads and
+// commits. Also creates the topics of all clients. Checks nothing: the expected result is the broker's request log.
 //
 // java -cp JARS Clients.java setup BOOTSTRAP | mix BOOTSTRAP NAME | trickle BOOTSTRAP SECONDS
 
@@ -26,23 +25,23 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 public final class Clients {
     static final String MIX = "mix";
     static final int MIX_PARTITIONS = 4;
-    /** A name that ends as partition directories do. */
+    /** A name that ends like a partition directory. */
     static final String WIDE = "wide.topic_with-dash-3";
     static final int WIDE_PARTITIONS = 12;
     /** The broker rewrites its batches: message.timestamp.type=LogAppendTime. */
     static final String STAMPED = "stamped";
-    /** Refuses batches over 2000 bytes. */
+    /** Rejects batches over 2000 bytes. */
     static final String TIGHT = "tight";
-    /** Written in old formats, and read by readers that know no other. */
+    /** Written in old formats, and read by consumers that know only those. */
     static final String OLD = "old";
     static final int OLD_PARTITIONS = 4;
-    /** The groups that clients read in. */
+    /** The consumer groups of the clients. */
     static final String[] GROUPS = {"java-group", "librdkafka-group", "librdkafka-old-group", "kafka-python-group",
             "aiokafka-group", "kafkajs-group", "franz-go-group", "sarama-group", "segmentio-group", "newest-java-group",
             "newest-franz-go-group", "newest-sarama-group", "newest-segmentio-group"};
     static final int[] SIZES = {1, 10, 100, 1_000, 10_000};
 
-    /** With which client ids and message ids begin. */
+    /** The prefix of client ids and message ids. */
     static String name = "java";
     static final Random RANDOM = new Random(20);
     static int messages;
@@ -70,14 +69,14 @@ public final class Clients {
                     new NewTopic(TIGHT, 1, (short) 1).configs(Map.of("max.message.bytes", "2000"))))
                     .all().get();
             admin.describeCluster().nodes().get();
-            // Tried again until every partition has its log: a produce request with acks=0 before that would
-            // only have its connection closed.
+            // Retried until every partition has its log: before that, the broker answers a produce request with acks=0
+            // only by closing its connection.
             var topics = admin.describeTopics(List.of(MIX, WIDE, OLD, STAMPED, TIGHT)).allTopicNames().get();
             Map<TopicPartition, OffsetSpec> partitions = new HashMap<>();
             topics.forEach((topic, description) -> description.partitions().forEach(
                     partition -> partitions.put(new TopicPartition(topic, partition.partition()), OffsetSpec.latest())));
             admin.listOffsets(partitions).all().get();
-            // Nor does every client wait for its group's coordinator to have loaded; this does.
+            // This waits for the coordinator of each group to load, which not every client does.
             for (String group : GROUPS) {
                 admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get();
             }
@@ -102,7 +101,7 @@ public final class Clients {
         consume(bootstrap);
     }
 
-    /** Rounds of one record for every partition of two topics: sixteen batches in a request or two. */
+    /** Rounds of one record per partition of two topics: sixteen batches in one or two requests. */
     static void rounds(KafkaProducer<byte[], byte[]> producer, int rounds) {
         for (int round = 0; round < rounds; round++) {
             for (int partition = 0; partition < MIX_PARTITIONS; partition++) {
@@ -188,7 +187,7 @@ public final class Clients {
         }
     }
 
-    /** A light, even load: what the recorder sees when it is killed. */
+    /** A light, even load, for the test that kills the recorder. */
     static void trickle(String bootstrap, int seconds) throws Exception {
         try (var producer = producer(bootstrap, name + "-trickle", Map.of("acks", "1", "linger.ms", "0",
                 "enable.idempotence", "false"))) {
@@ -205,7 +204,7 @@ public final class Clients {
 
     static ProducerRecord<byte[], byte[]> record(String topic, int partition, int bytes) {
         byte[] value = new byte[bytes];
-        // Half of it random: compression then has something to do and something to fail at.
+        // Half of it is random: one half compresses well, the other does not.
         byte[] noise = new byte[(bytes + 1) / 2];
         RANDOM.nextBytes(noise);
         System.arraycopy(noise, 0, value, 0, noise.length);

@@ -1,4 +1,4 @@
-"""kafka-python told that the broker is old: every API version that it knows, back to message sets.
+"""kafka-python configured for old brokers: every API version that it knows, back to message sets.
 Checks nothing.
 
 python kafka_python_old_versions.py BOOTSTRAP NAME

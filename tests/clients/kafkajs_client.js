@@ -1,5 +1,5 @@
-// kafkajs's part of the end-to-end test: the codecs it has in JavaScript, acks, transactions, a reader.
-// Checks nothing. Topics are those that Clients.java creates.
+// kafkajs's part of the end-to-end test: the codecs that it implements in JavaScript, acks, transactions, a consumer.
+// Checks nothing. Clients.java creates the topics.
 //
 // node kafkajs_client.js BOOTSTRAP
 
@@ -7,7 +7,7 @@
 
 const crypto = require("node:crypto");
 const { createRequire } = require("node:module");
-// The modules are installed into a cache directory, not beside this file.
+// The modules are installed in a cache directory, not next to this file.
 const load = process.env.KAFKAJS_HOME ? createRequire(`${process.env.KAFKAJS_HOME}/`) : require;
 const { CompressionCodecs, CompressionTypes, Kafka, logLevel } = load("kafkajs");
 CompressionCodecs[CompressionTypes.Snappy] = load("kafkajs-snappy");
@@ -68,7 +68,7 @@ async function consume() {
   let read = 0;
   await new Promise((resolve, reject) => {
     setTimeout(resolve, 2000);
-    // A crash that can be tried again is, by the library itself.
+    // The library itself retries after a retriable crash.
     consumer.on(consumer.events.CRASH, ({ payload }) => payload.restart || reject(payload.error));
     consumer.run({ eachMessage: async () => void read++ }).catch(reject);
   });

@@ -1,4 +1,4 @@
-"""librdkafka's part of the end-to-end test, by confluent-kafka. Checks nothing.
+"""librdkafka's part of the end-to-end test, through confluent-kafka. Checks nothing.
 
 python librdkafka_client.py BOOTSTRAP NAME
 """

@@ -1,4 +1,4 @@
-"""librdkafka as it spoke to brokers before 0.11: message sets and the first versions of Produce and Fetch.
+"""librdkafka configured for brokers before 0.11: message sets and the first versions of Produce and Fetch.
 Checks nothing.
 
 python librdkafka_old_versions.py BOOTSTRAP NAME
@@ -14,7 +14,7 @@ BOOTSTRAP, NAME = sys.argv[1:3]
 messages = mix.Messages(NAME)
 # Before 0.10, lz4 frames have their own header checksum (KIP-57); zstd came with 2.1.
 CODECS = ["none", "gzip", "snappy", "lz4"]
-# From 0.10 on it asks for the broker's versions it was configured for.
+# From 0.10 on, librdkafka asks the broker for its versions, so these are older.
 VERSIONS = ["0.8.2", "0.9.0"]
 
 

@@ -1,6 +1,6 @@
-"""What the Python clients of the end-to-end test have in common: topics, sizes, values, message ids.
+"""Shared code of the Python clients in the end-to-end test: topics, sizes, values, message ids.
 
-The topics are those that Clients.java creates.
+Clients.java creates the topics.
 """
 
 import json
@@ -11,7 +11,7 @@ MIX, MIX_PARTITIONS = "mix", 4
 WIDE, WIDE_PARTITIONS = "wide.topic_with-dash-3", 12
 STAMPED = "stamped"
 TIGHT = "tight"
-# Written in old formats, and read by readers that know no other.
+# Written in old formats, and read by consumers that know only those.
 OLD, OLD_PARTITIONS = "old", 4
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 ACKS = [0, 1, "all"]
@@ -39,14 +39,14 @@ class Messages:
         return key, noise + bytes(size - len(noise))
 
     def round(self, number):
-        """One record for every partition of both topics: (topic, partition, (key, value, headers))."""
+        """One record per partition of both topics: (topic, partition, (key, value, headers))."""
         for partition in range(MIX_PARTITIONS):
             yield MIX, partition, self.next(SIZES[number % len(SIZES)])
         for partition in range(WIDE_PARTITIONS):
             yield WIDE, partition, self.next(SIZES[(number + partition) % len(SIZES)])
 
     def old_round(self, number):
-        """Some records without headers, which message sets lack: (partition, key, value) of the topic OLD."""
+        """Records for the topic OLD without headers, which message sets lack: (partition, key, value)."""
         for at in range(3 * OLD_PARTITIONS):
             key, value = self.record(self.unnamed, SIZES[(number + at) % 4])
             self.unnamed += 1
@@ -58,7 +58,7 @@ class Messages:
 
 
 def until(read, enough):
-    """Calls `read` until it has brought enough, for some seconds at most."""
+    """Calls `read` until it has returned `enough` records, for at most 8 seconds."""
     count, end = 0, time.monotonic() + 8
     while count < enough and time.monotonic() < end:
         count += read()

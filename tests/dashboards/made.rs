@@ -1,5 +1,5 @@
-//! A made-up recording of what the sample lacks: fetches, quotas, threads, locks, stops of the JVM, and tiered storage's state read
-//! from the disk. Every metric of dashboards that neither it nor a broker without clients has.
+//! An invented recording of what the sample lacks: fetches, quotas, threads, locks, JVM pauses, and tiered storage's
+//! state read from the disk: every metric in dashboards that neither the sample nor a broker without clients has.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use recording::{Manifest, Writer, WriterOptions};
 
 const TICK: Nanos = Nanos::from_millis(50);
 
-/// What a second of a host says, as `watch::host::METRICS` lists it.
+/// A host's samples for one second, as `watch::host::METRICS` lists them.
 const SAMPLES: &[(HostScope, &str, &str, f64)] = &[
     (HostScope::Threads, "request-handlers", "cpu_ratio", 0.7),
     (HostScope::Threads, "request-handlers", "run_queue_ratio", 0.2),
@@ -29,10 +29,10 @@ const SAMPLES: &[(HostScope, &str, &str, f64)] = &[
     (HostScope::Cgroup, "/kafka", "cpu_throttled_ratio", 0.1),
 ];
 
-/// Writes one, of this many seconds.
+/// Writes a recording of this many seconds.
 ///
 /// # Panics
-/// Where it cannot be written.
+/// If it cannot be written.
 pub(crate) fn recording(directory: &Path, seconds: i64) {
     let manifest = Manifest::default();
     let mut writer = Writer::create(directory, &manifest, WriterOptions::default()).unwrap();

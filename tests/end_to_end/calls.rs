@@ -1,5 +1,5 @@
-//! A recording's requests beside its calls on connections: which read took in a request's last byte, and which
-//! writes sent its response, by TCP sequence numbers alone.
+//! Joins a recording's requests with its socket calls, by TCP sequence numbers alone: which read received a request's
+//! last byte, and which writes sent its response.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -8,26 +8,26 @@ use std::path::Path;
 use model::{Event, Nanos, Request, SocketOp, SocketOpKind};
 use recording::{Recording, Table};
 
-/// How far two clocks of one machine are apart at most: packets carry one, calls the other.
+/// Maximum difference between two clocks of one machine: packets use one, calls the other.
 const CLOCK_SLACK: Nanos = Nanos(1_000_000);
 
 /// The calls of one end of a connection, by both ends: the broker's first.
 type Calls = HashMap<(SocketAddr, SocketAddr), Vec<SocketOp>>;
 
-/// What of a recording joins.
+/// The joins in a recording.
 #[derive(Debug, Default)]
 pub(super) struct Joins {
     pub(super) requests: usize,
-    /// Requests whose last byte exactly one read took in, not before its packet was there.
+    /// Requests whose last byte exactly one read received, not before its packet arrived.
     pub(super) read: usize,
     pub(super) responses: usize,
-    /// Responses whose first and last byte each exactly one call wrote, not after its packet was there.
+    /// Responses whose first and last byte exactly one call each wrote, not after its packet was sent.
     pub(super) written: usize,
     pub(super) calls: usize,
-    /// Calls whose sequence numbers are as far apart as they moved bytes, or for a read that came to the end of
-    /// what the client sent, by one more: that of the FIN.
+    /// Calls whose sequence numbers differ by the bytes they moved, or, for a read that reached the end of what the
+    /// client sent, by one more, for the FIN.
     pub(super) exact: usize,
-    /// The first that did not join.
+    /// The first few that did not join.
     pub(super) unjoined: Vec<String>,
 }
 
@@ -65,7 +65,7 @@ impl Joins {
     }
 }
 
-/// The only call of a kind that moved the byte of this number; none also where there are several.
+/// The only call of a kind that moved the byte with this number; `None` also if there are several.
 fn mover(calls: &[SocketOp], sequence: u32, is_meant: impl Fn(SocketOpKind) -> bool) -> Option<&SocketOp> {
     let moved = |op: &SocketOp| {
         sequence.wrapping_sub(op.sequence) < op.sequence_end.wrapping_sub(op.sequence) && is_meant(op.op)

@@ -1,4 +1,4 @@
-"""Runs deploy/sql over recordings in one engine and prints the views' rows, a JSON object a line. Judges nothing."""
+"""Runs deploy/sql over recordings in one engine and prints the rows of the views, one JSON object per line. Checks nothing."""
 
 import json
 import os
@@ -9,13 +9,13 @@ VIEWS = ["fleet_figures", "fleet_differences", "fleet_read_kinds", "fleet_read_f
 
 
 def statements(path):
-    """A file's statements: no text in them has a semicolon or two dashes."""
+    """The statements of a file. Assumes that no string literal contains a semicolon or two dashes."""
     lines = [line.split("--", 1)[0] for line in path.read_text().splitlines()]
     return [statement.strip() for statement in "\n".join(lines).split(";") if statement.strip()]
 
 
 def open_store(connection):
-    """As docs/how-to/buckets.md says, with the settings that brokerscope reads; the extension comes in a separate package."""
+    """Connects as in docs/how-to/buckets.md, with the settings that brokerscope reads; the extension is in a separate package."""
     import duckdb_extension_httpfs
 
     extension = next(Path(duckdb_extension_httpfs.__file__).parent.rglob("httpfs.duckdb_extension"))
@@ -51,7 +51,7 @@ def spark_rows(sql, recordings):
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        # Of some thousand rows, compiling and planning again would take longer than everything else.
+        # For a few thousand rows, compiling and replanning would take longer than everything else.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")

@@ -1,5 +1,5 @@
-//! What must hold of every run of real clients, no matter what the broker: brokerscope says what Kafka logged, and
-//! nothing else. Panics with the first few differences; asserts nothing about time.
+//! Checks that must hold for every run of real clients, with any broker: brokerscope reports exactly what Kafka logged.
+//! Panics with the first few differences; asserts nothing about time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -29,20 +29,20 @@ pub fn few(mut differences: Vec<String>) -> Vec<String> {
     differences
 }
 
-/// Every request in Kafka's log has a row that says the same, and there are no others.
+/// Checks that every request in Kafka's log has a row that agrees, and that there are no others.
 ///
 /// # Panics
-/// Where it is not so.
+/// If it is not so.
 pub fn with_kafkas_log(traffic: &Traffic) {
     println!("{} requests in Kafka's log, {} of them produce", traffic.log.len(), produced(traffic).count());
     assert!(traffic.log.len() > 1_500, "too few requests to prove much");
     of_each_request(traffic);
 }
 
-/// The same of any number of requests.
+/// Like [`with_kafkas_log`], for any number of requests.
 ///
 /// # Panics
-/// Where it is not so.
+/// If it is not so.
 pub fn of_each_request(traffic: &Traffic) {
     assert_eq!(few(with_log(&traffic.output, &traffic.log, &traffic.sizes)), none());
     assert_eq!(few(with_sizes(&traffic.output, &traffic.sizes)), none());
@@ -54,10 +54,10 @@ pub fn of_each_request(traffic: &Traffic) {
     }
 }
 
-/// Every client sent with every codec it has and every acks, and there were big and refused batches.
+/// Checks that every client sent with every codec it has and every acks, and that there were big and refused batches.
 ///
 /// # Panics
-/// Where something is missing.
+/// If something is missing.
 pub fn has_variety(traffic: &Traffic) {
     let sent = |id: &str, fits: fn(&LoggedRequest) -> bool| {
         let of = |request: &&LoggedRequest| request.client_id.as_deref() == Some(id) && fits(request);
@@ -85,13 +85,13 @@ pub fn has_variety(traffic: &Traffic) {
     assert!(biggest > 4_000_000, "the biggest request has {biggest} bytes");
 }
 
-/// Every message id that was sent is found, once for each record; records without headers are counted.
+/// Checks that every sent message id is found, once for each record, and that records without headers are counted.
 ///
 /// # Panics
-/// Where it is not so.
+/// If it is not so.
 pub fn on_records(traffic: &Traffic) {
     let mut seen = HashSet::new();
-    // Of what consumers fetch the records are not looked at.
+    // Records that consumers fetch are not read.
     for row in traffic.output.rows.iter().filter(|row| row["api"] == "PRODUCE" && !is_old(row)) {
         for partition in row["partitions"].as_array().unwrap() {
             let ids = partition["message_ids"].as_array().unwrap();
@@ -114,7 +114,7 @@ pub fn on_records(traffic: &Traffic) {
     assert_eq!(unnamed, traffic.reports.iter().map(|report| report.unnamed).sum::<u64>());
 }
 
-/// Client id → records in the topic "old"; none where a batch's head does not say how many it has.
+/// Client id → records in the topic "old"; `None` if a batch's header does not contain their number.
 fn records_without_ids(traffic: &Traffic) -> BTreeMap<&str, Option<u64>> {
     let mut sums = BTreeMap::new();
     for row in traffic.output.rows.iter().filter(|row| row["api"] == "PRODUCE" && is_old(row)) {
@@ -122,7 +122,7 @@ fn records_without_ids(traffic: &Traffic) -> BTreeMap<&str, Option<u64>> {
         let sum = sums.entry(client_id).or_insert(Some(0));
         for partition in row["partitions"].as_array().unwrap() {
             let records = partition["records"].as_u64();
-            // Only a compressed message of a message set has its records inside, uncounted.
+            // Only a compressed message in a message set contains its records without a count.
             let told = row["api_version"].as_i64() >= Some(3) || client_id.contains("-none-");
             assert!(records.is_some() || !told, "{row}");
             *sum = sum.zip(records).map(|(sum, records)| sum + records);
@@ -134,7 +134,7 @@ fn records_without_ids(traffic: &Traffic) -> BTreeMap<&str, Option<u64>> {
 /// The record formats (magic) that produce requests carried.
 ///
 /// # Panics
-/// Where a row has no batches.
+/// If a row has no batches.
 pub fn formats(traffic: &Traffic) -> BTreeSet<i64> {
     let rows = traffic.output.rows.iter().filter(|row| row["api"] == "PRODUCE");
     let partitions = rows.flat_map(|row| row["partitions"].as_array().unwrap());
@@ -147,11 +147,11 @@ fn is_old(row: &Value) -> bool {
     row["partitions"][0]["topic"] == "old"
 }
 
-/// What was appended is joined with its write: by its CRC unless the broker rewrote it, then by its base offset
-/// where it was reported; never otherwise.
+/// Checks that appends are joined with their writes: by CRC unless the broker rewrote the batch, then by base offset if
+/// it was reported; never otherwise.
 ///
 /// # Panics
-/// Where it is not so.
+/// If it is not so.
 pub fn on_joins(traffic: &Traffic) {
     let joins = &traffic.recording.summary["joins"];
     println!("joins: {joins}");
@@ -173,35 +173,36 @@ pub fn on_joins(traffic: &Traffic) {
     assert_eq!(found, expected, "by CRC, by base offset, unjoined, not written");
 }
 
-/// Whether the broker makes another batch of it: it stamps it with its own time; the request carries message sets
-/// (Produce before version 3), which it converts; or it is Sarama's, which leaves the head's largest timestamp empty,
-/// and the broker fills it in (`LogValidator.java`, `setMaxTimestamp`).
+/// Whether the broker rewrites the batch: it sets its own timestamps; or it converts message sets (Produce before
+/// version 3); or it fills in the header's largest timestamp, which Sarama leaves empty (`LogValidator.java`,
+/// `setMaxTimestamp`).
 fn is_rewritten(request: &LoggedRequest, partition: &Partition) -> bool {
     request.api_version < 3
         || partition.topic.as_deref() == Some("stamped")
         || request.client_id.as_ref().is_some_and(|id| id.contains("sarama"))
 }
 
-/// The recording has the produce requests that tcpdump saw, with the same facts.
+/// Checks that the recording has the produce requests that tcpdump captured, with the same fields.
 ///
 /// # Panics
-/// Where it is not so.
+/// If it is not so.
 pub fn of_recorder_and_capture(traffic: &Traffic) {
     let summary = &traffic.recording.summary;
-    // Of packets. What a probe missed is another matter: the file of an msync where the JVM changed its mappings right then.
+    // Losses of packets. Misses of a probe are another matter, such as the file of an msync while the JVM changes its
+    // mappings.
     let mut kinds = summary["losses"].as_object().unwrap().keys();
     assert!(kinds.all(|kind| kind == "probe-events-dropped"), "{}", summary["losses"]);
-    // Before it watches, the recorder asks the broker for its settings: tcpdump sees that as well.
+    // Before it watches, the recorder requests the broker's settings: tcpdump captures that too.
     let is_recorders = |row: &&Value| row["client_id"] == "brokerscope";
     let asked = traffic.output.rows.iter().filter(is_recorders).count();
     assert!(asked <= 1, "the recorder asks once: {asked}");
-    // And only the recorder sees the controller's listener.
+    // Only the recorder observes the controller's listener.
     let is_clients = |row: &&Value| row["broker"].as_str().unwrap().ends_with(&format!(":{}", traffic.port));
     let of_controller = traffic.recording.requests.iter().filter(|row| !is_clients(row)).count();
     assert!(of_controller > 0, "nothing was captured of the controller's listener");
     let expected = traffic.output.rows.len() - asked + of_controller;
     assert_eq!(summary["requests"].as_u64().unwrap(), expected as u64);
-    // Numbered among themselves: a port may be used again, and what its first client sent is not all in verdicts.
+    // Numbered separately: a port may be reused, and verdicts may lack requests of its first client.
     let captured = produced_by_key(&traffic.output.rows);
     let recorded = produced_by_key(&traffic.recording.requests);
     let expected: BTreeSet<_> = captured.keys().collect();

@@ -21,15 +21,15 @@ impl Bench {
     /// of the broker's version.
     ///
     /// # Panics
-    /// Where that fails.
+    /// If that fails.
     pub fn start(version: &str, directory: &Path) -> Self {
         Self::start_as(version, directory, |_| {})
     }
 
-    /// As [`Bench::start`], with a broker that is not as it comes.
+    /// As [`Bench::start`], with adjusted broker options.
     ///
     /// # Panics
-    /// As there.
+    /// As [`Bench::start`].
     pub fn start_as(version: &str, directory: &Path, adjust: impl FnOnce(&mut BrokerOptions)) -> Self {
         let kafka = Kafka::prepare(version).unwrap_or_else(|error| panic!("{error}"));
         let clients = Clients::install(&kafka.jars.join("*").to_string_lossy());
@@ -61,7 +61,7 @@ impl Bench {
         &self.clients
     }
 
-    /// Stops the broker. Its request log is complete then, and not before: it is written through a buffer.
+    /// Stops the broker, and returns its request log, which is complete only then because it is buffered.
     pub fn stop(self) -> PathBuf {
         self.broker.stop();
         self.request_log

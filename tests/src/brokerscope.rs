@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::row::Output;
 
-/// What a finished call left.
+/// The result of a finished command.
 #[derive(Debug)]
 pub struct CommandOutput {
-    /// The exit status; none where a signal ended it.
+    /// The exit status; `None` if a signal ended it.
     pub status: Option<i32>,
     /// All of stdout.
     pub stdout: String,
@@ -25,18 +25,18 @@ pub fn binary() -> Option<PathBuf> {
     program::brokerscope().ok()
 }
 
-/// A call that can be given arguments and started.
+/// A command for the binary, without arguments.
 ///
 /// # Panics
-/// Where there is no binary.
+/// If there is no binary.
 pub fn command() -> Command {
     Command::new(program::brokerscope().unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// The same of `brokerscope-lab`.
+/// Like [`command`], for `brokerscope-lab`.
 ///
 /// # Panics
-/// Where there is no binary.
+/// If there is no binary.
 pub fn lab() -> Command {
     Command::new(program::lab().unwrap_or_else(|error| panic!("{error}")))
 }
@@ -44,7 +44,7 @@ pub fn lab() -> Command {
 /// Runs it to its end.
 ///
 /// # Panics
-/// Where it cannot be started or prints no UTF-8.
+/// If it cannot be started or prints no UTF-8.
 pub fn run(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> CommandOutput {
     finish(command().args(arguments))
 }
@@ -52,7 +52,7 @@ pub fn run(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> CommandOut
 /// Runs `brokerscope-lab` to its end.
 ///
 /// # Panics
-/// Where it cannot be started or prints no UTF-8.
+/// If it cannot be started or prints no UTF-8.
 pub fn run_lab(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> CommandOutput {
     finish(lab().args(arguments))
 }
@@ -68,10 +68,10 @@ fn finish(command: &mut Command) -> CommandOutput {
 }
 
 impl CommandOutput {
-    /// This, if it ended with status 0.
+    /// Checks that it ended with status 0.
     ///
     /// # Panics
-    /// Where it did not, with what it said.
+    /// If it did not, with its output.
     #[must_use]
     pub fn done(self) -> Self {
         assert_eq!(self.status, Some(0), "stderr: {}", self.stderr);
@@ -81,7 +81,7 @@ impl CommandOutput {
     /// Its lines of JSON: all but the last, and the last, which is the summary.
     ///
     /// # Panics
-    /// Where a line is no JSON or the last is no summary.
+    /// If a line is not JSON or the last one is not a summary.
     pub fn objects(&self) -> (Vec<Value>, Value) {
         let mut objects: Vec<Value> = self
             .stdout
@@ -97,7 +97,7 @@ impl CommandOutput {
 /// `requests --format json` of a capture of a broker on `port`, with the header `mid` as message id.
 ///
 /// # Panics
-/// Where it does not end with status 0.
+/// If it does not end with status 0.
 pub fn requests(capture: &Path, port: u16) -> Output {
     let port = port.to_string();
     let arguments: [&OsStr; 8] = [

@@ -1,5 +1,5 @@
-//! Capture files as a list of packets: read, changed, written. Only classic pcap of Ethernet with IPv4,
-//! as tcpdump writes it on the loopback interface, and only for tests: what it is not made for panics.
+//! Capture files as lists of packets: read, changed, written. Only classic pcap of Ethernet with IPv4, as tcpdump
+//! writes it on the loopback interface, and only for tests: anything else panics.
 
 use std::path::Path;
 
@@ -18,11 +18,11 @@ pub struct Packet {
     pub time: [u8; 8],
     /// Its bytes on the wire.
     pub original_len: u32,
-    /// Those captured, from the Ethernet header on.
+    /// The captured bytes, from the Ethernet header on.
     pub bytes: Vec<u8>,
 }
 
-/// Where things are in a packet's TCP header and what it says.
+/// The fields of a packet's TCP header, and the position of its data.
 #[derive(Clone, Debug)]
 pub struct Tcp {
     /// The sender, `address:port`.
@@ -33,7 +33,7 @@ pub struct Tcp {
     pub sequence: u32,
     /// Whether it opens a connection.
     pub syn: bool,
-    /// Where its data is within the packet's bytes.
+    /// The range of its data in the packet's bytes.
     pub data: std::ops::Range<usize>,
 }
 
@@ -79,14 +79,14 @@ impl CaptureFile {
 }
 
 impl Packet {
-    /// Its time, of a file with nanoseconds.
+    /// Its time, for a file with nanoseconds.
     pub fn time_ns(&self) -> i64 {
         let [s0, s1, s2, s3, n0, n1, n2, n3] = self.time;
         let [seconds, nanos] = [[s0, s1, s2, s3], [n0, n1, n2, n3]].map(u32::from_le_bytes);
         i64::from(seconds) * 1_000_000_000 + i64::from(nanos)
     }
 
-    /// Its TCP header; none where it carries something else.
+    /// Its TCP header; `None` for other protocols.
     pub fn tcp(&self) -> Option<Tcp> {
         let ip = self.bytes.get(14..)?;
         if self.bytes[12..14] != [8, 0] || ip[9] != 6 {
@@ -94,7 +94,7 @@ impl Packet {
         }
         let ip_header = usize::from(ip[0] & 15) * 4;
         let end = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
-        // A segment that the kernel would have cut later says 0: it reaches to the packet's end.
+        // A segment that the kernel would split later has length 0: it reaches to the packet's end.
         let end = if end == 0 { ip.len() } else { end };
         let tcp = &ip[ip_header..];
         let data = ip_header + usize::from(tcp[12] >> 4) * 4;
@@ -109,7 +109,7 @@ impl Packet {
         })
     }
 
-    /// The same data in packets of at most so many bytes of it, as a network with a smaller MTU carries them.
+    /// The same data in packets of at most `most` bytes, as on a network with a smaller MTU.
     pub fn in_pieces(&self, most: usize) -> Vec<Self> {
         let Some(tcp) = self.tcp().filter(|tcp| tcp.data.len() > most) else { return vec![self.clone()] };
         let ip_header = usize::from(self.bytes[14] & 15) * 4;
@@ -122,7 +122,7 @@ impl Packet {
             let length = (bytes.len() - 14) as u16;
             bytes[16..18].copy_from_slice(&length.to_be_bytes());
             if (i + 1) * most < tcp.data.len() {
-                // FIN and PSH belong to the last.
+                // FIN and PSH belong to the last packet.
                 bytes[at_tcp + 13] &= !0b1001;
             }
             Self { time: self.time, original_len: bytes.len() as u32, bytes }

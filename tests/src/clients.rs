@@ -1,5 +1,5 @@
 //! Real clients: Kafka's own (Java), two versions of librdkafka, kafka-python, aiokafka, kafkajs, franz-go, Sarama,
-//! segmentio's and rskafka. Runs them and collects what they say they sent.
+//! segmentio's and rskafka. Runs them and collects their reports of what they sent.
 
 mod install;
 
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use lab::kafka::Jars;
 use serde_json::Value;
 
-/// A client that works longer than this hangs.
+/// Timeout: a client that runs longer hangs.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Those that speak the newest versions they know, by the names with which their client ids and message ids begin.
+/// Clients that use the newest versions they know, by the names that their client ids and message ids start with.
 pub const CLIENTS: [&str; 9] = [
     "java",
     "librdkafka",
@@ -28,15 +28,15 @@ pub const CLIENTS: [&str; 9] = [
     "segmentio",
 ];
 
-/// Those that are asked to speak as they did to old brokers.
+/// Clients that are set to use the versions of old brokers.
 pub const PINNED: [&str; 5] =
     ["pinned-librdkafka", "pinned-librdkafka-old", "pinned-kafka-python", "pinned-franz-go", "pinned-sarama"];
 
-/// Those that speak every version they can, one after the other.
+/// Clients that use every version they support, one after the other.
 pub const EVERY: [&str; 1] = ["every-version"];
 
-/// The newest releases of nine client libraries. Those that [`CLIENTS`] pins at an older one have another name here.
-/// Java 4.4 and franz-go 1.22 begin every connection with `ApiVersions` v5, of which the broker knows nothing.
+/// The newest releases of nine client libraries. Those of which [`CLIENTS`] has an older release have another name
+/// here. Java 4.4 and franz-go 1.22 start every connection with `ApiVersions` v5, which the broker does not know.
 pub const NEWEST: [&str; 9] = [
     "newest-java",
     "librdkafka",
@@ -49,7 +49,7 @@ pub const NEWEST: [&str; 9] = [
     "rskafka",
 ];
 
-/// Names Kafka's Java client alone, of a newer release than the broker.
+/// Kafka's Java client alone, of a newer release than the broker.
 const NEWEST_JAVA: Jars = Jars {
     name: "Kafka's newest Java client",
     directory: "newest-java-client",
@@ -70,12 +70,12 @@ pub struct Clients {
     classpath: String,
 }
 
-/// What clients may have of the processors.
+/// CPU share of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// As much as everyone.
+    /// Normal priority.
     Full,
-    /// What others leave over.
+    /// Only idle CPU time.
     Spare,
 }
 
@@ -96,26 +96,26 @@ impl Share {
     }
 }
 
-/// What a client says of itself.
+/// A client's report.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Its name, with which its message ids begin.
+    /// Its name, with which its message ids start.
     pub client: String,
     /// Its message ids are `client-0` … up to this.
     pub sent: u64,
-    /// How many records more it sent, without message ids.
+    /// Number of further records that it sent without message ids.
     pub unnamed: u64,
 }
 
-/// A virtual environment with what a list of Python packages says: its interpreter. Installed once.
+/// Installs a list of Python packages, once, in a virtual environment; returns its interpreter.
 ///
 /// # Panics
-/// Where it cannot be installed.
+/// If it cannot be installed.
 pub fn python(requirements: &Path) -> PathBuf {
     install::python(requirements)
 }
 
-/// Whether the Go that is here builds [`NEWEST`] (`clients/go-newest/go.mod`); Debian's is older.
+/// Whether the installed Go builds [`NEWEST`] (`clients/go-newest/go.mod`); Debian's is older.
 pub fn newest_can_be_built() -> bool {
     let output = Command::new("go").args(["env", "GOVERSION"]).env("GOTOOLCHAIN", "local").output();
     let version =
@@ -129,7 +129,7 @@ impl Clients {
     /// Installs what is missing; `classpath` has Kafka's own jars.
     ///
     /// # Panics
-    /// Where something cannot be installed.
+    /// If something cannot be installed.
     pub fn install(classpath: &str) -> Self {
         let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients");
         let python = install::python(&programs.join("requirements.txt"));
@@ -139,10 +139,10 @@ impl Clients {
         Self { programs, python, python_old, node_modules, go, classpath: classpath.to_owned() }
     }
 
-    /// Makes the topics that the clients use.
+    /// Creates the topics that the clients use.
     ///
     /// # Panics
-    /// Where that fails.
+    /// If that fails.
     pub fn set_up(&self, bootstrap: &str, logs: &Path) {
         Running::start(&mut self.java(&["setup", bootstrap]), "java-setup", logs).finish();
     }
@@ -150,7 +150,7 @@ impl Clients {
     /// Runs clients of these names side by side to their ends.
     ///
     /// # Panics
-    /// Where one fails.
+    /// If one fails.
     pub fn run(&self, names: &[&str], share: Share, bootstrap: &str, logs: &Path) -> Vec<Report> {
         let start = |name: &&str| Running::start(&mut share.of(self.client(name, bootstrap)), name, logs);
         let running: Vec<Running> = names.iter().map(start).collect();
@@ -208,7 +208,7 @@ impl Clients {
         command
     }
 
-    /// Starts a light load of single records, 200 a second at most, that ends by itself.
+    /// Starts a light load of single records, at most 200 per second, that ends by itself.
     pub fn trickle(&self, bootstrap: &str, seconds: u64, logs: &Path) -> Running {
         Running::start(&mut self.java(&["trickle", bootstrap, &seconds.to_string()]), "trickle", logs)
     }
@@ -224,7 +224,7 @@ impl Clients {
     }
 }
 
-/// The last line that is JSON.
+/// Parses the last line that is JSON.
 fn report(said: &str) -> Report {
     let report = said.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok());
     let report = report.unwrap_or_else(|| panic!("no report in {said}"));
@@ -252,10 +252,10 @@ impl Running {
         Self { name: name.to_owned(), child, said }
     }
 
-    /// Waits for its end and returns what it said.
+    /// Waits for its end and returns its output.
     ///
     /// # Panics
-    /// Where it fails or hangs.
+    /// If it fails or hangs.
     pub fn finish(mut self) -> String {
         let end = Instant::now() + PATIENCE;
         let status = loop {
@@ -276,7 +276,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail where it has ended, which is as well.
+        // Both fail if it has already ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! Compares what `brokerscope requests` printed with what Kafka logged and what the bytes say. Reports
-//! every difference with both sides; asserts nothing about time.
+//! Compares the output of `brokerscope requests` with what Kafka logged and with the captured bytes. Reports every
+//! difference with both sides; asserts nothing about time.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -11,8 +11,8 @@ use crate::row::{Key, Numbering, Output};
 
 /// Every difference between the rows and the log; empty where they agree.
 ///
-/// Kafka logs a request also where its client was gone before the response could be sent: whether there
-/// was one is taken from `sizes`.
+/// Kafka also logs a request whose client disconnected before the response could be sent: `sizes` shows whether there was
+/// one.
 pub fn with_log(output: &Output, log: &[LoggedRequest], sizes: &BTreeMap<Key, Sizes>) -> Vec<String> {
     let rows = output.by_key();
     let mut differences = Vec::new();
@@ -37,8 +37,8 @@ pub fn with_log(output: &Output, log: &[LoggedRequest], sizes: &BTreeMap<Key, Si
 /// Kafka's error code for a version that the broker does not know.
 const UNSUPPORTED_VERSION: i64 = 35;
 
-/// A client may send a request and go before Kafka reads it: its bytes are there, nothing answers them, Kafka
-/// logs nothing, and the row must say that there was no response.
+/// Whether Kafka never read a request because its client disconnected first: its bytes are there, there is no response,
+/// Kafka logs nothing, and the row must show that there was no response.
 fn unserved(row: &Value, sizes: Option<&Sizes>) -> bool {
     sizes.is_some_and(|sizes| sizes.response.is_none())
         && row["response_ns"].is_null()
@@ -46,12 +46,12 @@ fn unserved(row: &Value, sizes: Option<&Sizes>) -> bool {
         && row["api"] != "PRODUCE"
 }
 
-/// How many rows are of requests that Kafka never read, and so did not log.
+/// The number of rows of requests that Kafka never read, and so did not log.
 pub fn unlogged(output: &Output, log: &[LoggedRequest]) -> usize {
     output.rows.len().saturating_sub(log.len())
 }
 
-/// Every row whose frames' sizes are not those of the bytes, and every frame without a row.
+/// Every row whose frame sizes differ from those of the bytes, and every frame without a row.
 pub fn with_sizes(output: &Output, sizes: &BTreeMap<Key, Sizes>) -> Vec<String> {
     let rows = output.by_key();
     let mut differences = Vec::new();
@@ -90,7 +90,7 @@ fn compare(row: &Value, logged: &LoggedRequest, sizes: Option<&Sizes>, differenc
     let unanswered = ["response_ns", "end_ns", "latency_ns"].map(|field| row[field].is_null());
     let expects_answer = logged.produce.as_ref().is_none_or(|produce| produce.acks != 0);
     let error_fits = match (begun, answered) {
-        // Kafka logs an answer that a reset kept off the wire: the row may say that none was seen.
+        // Kafka logs an answer that a reset kept off the wire: the row may show that none was captured.
         (false, false) if expects_answer => true,
         // A version that the broker does not know either (KIP-511).
         (true, true) if logged.error_code == Some(UNSUPPORTED_VERSION) => {
@@ -118,7 +118,7 @@ fn compare(row: &Value, logged: &LoggedRequest, sizes: Option<&Sizes>, differenc
     }
 }
 
-/// What a row says was asked for: it also lists the partitions answered that an earlier request named.
+/// The requested partitions of a row, which also lists answered partitions that an earlier request named.
 fn asked_of(row: &Value) -> Vec<FetchPartition> {
     let asked = row["partitions"].as_array().into_iter().flatten();
     let asked = asked.filter_map(|partition| {
@@ -133,7 +133,7 @@ fn asked_of(row: &Value) -> Vec<FetchPartition> {
     asked
 }
 
-/// What a row says was answered: it also lists the partitions asked for of which nothing was said.
+/// The answered partitions of a row, which also lists requested partitions without an answer.
 fn fetched_of(row: &Value) -> Vec<FetchedPartition> {
     let answered = row["partitions"].as_array().into_iter().flatten();
     let answered = answered.filter_map(|partition| {
@@ -178,20 +178,20 @@ fn differ(row: &Value, field: &str, expected: &Value, differences: &mut Vec<Stri
     }
 }
 
-/// What the rows of a damaged capture say that those of the whole one do not.
+/// Deviations of the rows of a damaged capture from those of the intact one.
 #[derive(Debug, Default)]
 pub struct Deviations {
-    /// Requests that are not there, or other things said of those that are.
+    /// Requests that do not exist, or existing ones with other values.
     pub altered: Vec<String>,
-    /// Rows with later times and no other difference: where a packet is missing and its bytes were sent
-    /// again, those are the first that was seen of them.
+    /// Rows with later times and no other difference: if a packet is missing and its bytes were retransmitted, the
+    /// retransmission counts.
     pub later: usize,
 }
 
-/// Rows of a damaged capture against those of the whole one: every row must be one of the whole capture's,
-/// and what it says, where it names no error, must be what the other says; it may know less.
+/// Compares the rows of a damaged capture with those of the intact one: every row must match one of the intact capture,
+/// and its values, unless it names an error, must agree; it may lack some.
 pub fn with_whole(damaged: &Output, whole: &Output) -> Deviations {
-    // Connections may begin late: the how-manieth of a number then differs, so any of them will do.
+    // Connections may start late, so the counts of equal ids differ: any request with that id may match.
     let mut candidates: HashMap<(String, i64), Vec<&Value>> = HashMap::new();
     for ((client, id, _), row) in whole.by_key() {
         candidates.entry((client, id)).or_default().push(row);
@@ -215,16 +215,16 @@ pub fn with_whole(damaged: &Output, whole: &Output) -> Deviations {
     deviations
 }
 
-/// What must be the same.
+/// How closely values must agree.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Same {
     /// Everything.
     Everything,
-    /// All but times, which may be later.
+    /// Everything except times, which may be later.
     ButLater,
 }
 
-/// Whether everything that `row` knows is what `whole` knows.
+/// Whether all known values of `row` agree with `whole`.
 pub fn says_no_other(row: &Value, whole: &Value, same: Same) -> bool {
     match (row, whole) {
         (Value::Null, _) => true,
@@ -232,15 +232,15 @@ pub fn says_no_other(row: &Value, whole: &Value, same: Same) -> bool {
             let arrival = row.get("arrival_end_ns").and_then(Value::as_i64);
             let Some(whole) = whole.get(name) else { return false };
             let later = || name.ends_with("_ns") && value.as_i64() > whole.as_i64() && whole.is_i64();
-            // The difference of two times, each held to be no earlier.
+            // The difference of two times, each of which must not be earlier.
             let derived = || name == "latency_ns" && same == Same::ButLater;
-            // Of two produce requests that may have brought what was fetched neither is named: if one is missing, the
-            // other is.
+            // If two produce requests may have brought the fetched data, neither is named: if one is missing, the other
+            // one is.
             let alone = || name == "data_ns" && whole.is_null();
-            // At most the arrival says that the data was there, whichever of its sources says so.
+            // A time up to the arrival means that the data was there, from any source.
             let was_there = |at: &Value| at.is_i64() && at.as_i64() <= arrival;
             let both_there = || name == "data_ns" && was_there(value) && was_there(whole);
-            // Bytes that came before a hole was filled are seen when it is; where what fills it is missing, when they came.
+            // Bytes that arrive before a gap is filled are read when it is; without the filling packet, when they arrive.
             let not_held = || {
                 let begun = match name.as_str() {
                     "arrival_end_ns" => row.get("arrival_ns"),
@@ -250,7 +250,7 @@ pub fn says_no_other(row: &Value, whole: &Value, same: Same) -> bool {
                 let begun = begun.and_then(Value::as_i64);
                 same == Same::ButLater && begun.is_some_and(|begun| value.as_i64() >= Some(begun))
             };
-            // How long earlier requests held it up is known only as far as they were seen.
+            // The head-of-line wait is known only as far as earlier requests were captured.
             name == "head_of_line_ns"
                 || not_held()
                 || alone()
@@ -267,16 +267,16 @@ pub fn says_no_other(row: &Value, whole: &Value, same: Same) -> bool {
     }
 }
 
-/// A request's latency beside Kafka's own time for it.
+/// A request's latency and Kafka's own time for it.
 #[derive(Clone, Debug)]
 pub struct Excess {
-    /// What the client called itself.
+    /// The client id.
     pub client_id: String,
     /// The API's name.
     pub api: String,
-    /// Latency without head-of-line wait, less Kafka's total: the network stack and the time to be read.
+    /// Latency without head-of-line wait, less Kafka's total: the network stack, and the wait to be read.
     pub ms: f64,
-    /// From the first byte of the request to its last.
+    /// Time from the request's first byte to its last.
     pub arriving_ms: f64,
     /// Kafka's total, and the part of it in which the response was being sent.
     pub total_ms: f64,
@@ -284,7 +284,7 @@ pub struct Excess {
     pub send_ms: f64,
 }
 
-/// Of every answered request in the log that has a row.
+/// The excess of every answered request in the log that has a row.
 pub fn latency_excess(output: &Output, log: &[LoggedRequest]) -> Vec<Excess> {
     let rows = output.by_key();
     let mut numbers = Numbering::default();
@@ -333,7 +333,7 @@ mod tests {
         super::with_log(output, log, &sizes)
     }
 
-    /// The rows an infallible brokerscope would print.
+    /// The rows that a perfect brokerscope would print.
     fn rows(log: &[LoggedRequest]) -> Output {
         let rows = log.iter().enumerate().map(|(i, logged)| {
             let partitions = logged.produce.iter().flat_map(|produce| &produce.partitions);
@@ -462,7 +462,7 @@ mod tests {
         whole.rows[0]["data_ns"] = Value::Null;
         damaged.rows[0]["data_ns"] = json!(13);
         assert_eq!(with_whole(&damaged, &whole).altered.len(), 0);
-        // Both say that the data was there.
+        // Both mean that the data was there.
         whole.rows[0]["data_ns"] = json!(15);
         assert_eq!(with_whole(&damaged, &whole).altered.len(), 0);
         whole.rows[0]["data_ns"] = json!(25);

@@ -1,4 +1,4 @@
-//! A container without a container runtime: pid, mount and network namespaces, an overlay as root, a volume. Goes with
+//! A container without a container runtime: pid, mount and network namespaces, an overlay as root, a volume. Removed with
 //! everything in it when dropped.
 
 use std::fs;
@@ -7,29 +7,29 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long its first process may take to become what it is to be.
+/// Timeout for its first process to start the intended program.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Where a container's files come from.
+/// The source of a container's files.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// For the overlay's own files; not on the root file system. What is written below `PATH` in the container's root
-    /// is in `layers/upper/PATH`.
+    /// Directory for the overlay's files; not on the root file system. Files written to `PATH` in the container's root
+    /// are in `layers/upper/PATH`.
     pub layers: PathBuf,
     /// A directory that the container sees as [`Image::PLACE`].
     pub volume: PathBuf,
-    /// Directories of the host that it sees where they are.
+    /// Directories of the host, at the same paths in the container.
     pub shared: Vec<PathBuf>,
 }
 
 impl Image {
-    /// Where the volume is in the container.
+    /// Path of the volume in the container.
     pub const PLACE: &str = "/var/lib/kafka";
 
-    /// A command that runs, in its own container, what is added to it.
+    /// A command that runs its further arguments in a separate container.
     ///
     /// # Panics
-    /// Where the directories cannot be made.
+    /// If the directories cannot be made.
     pub fn command(&self) -> Command {
         for directory in [&self.layers, &self.volume] {
             fs::create_dir_all(directory).unwrap();
@@ -42,10 +42,10 @@ impl Image {
     }
 }
 
-/// The first process of a container, as the host numbers it, once its command line has this word.
+/// The host's id of a container's first process, once its command line contains this word.
 ///
 /// # Panics
-/// Where that does not come.
+/// If that does not come.
 pub fn first_process(unshare: &Child, word: &str) -> u32 {
     let parent = unshare.id();
     let end = Instant::now() + PATIENCE;
@@ -66,7 +66,7 @@ pub fn first_process(unshare: &Child, word: &str) -> u32 {
     }
 }
 
-/// A command that runs, in these of a process's namespaces (`nsenter`'s flags), what is added to it.
+/// A command that runs its further arguments in some of a process's namespaces (`nsenter`'s flags).
 pub fn enter(pid: u32, namespaces: &[&str]) -> Command {
     let mut command = Command::new("nsenter");
     command.args(["--target", &pid.to_string()]).args(namespaces).arg("--").stdin(Stdio::null());

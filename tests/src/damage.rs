@@ -1,25 +1,25 @@
-//! Damage to a capture: packets missing, cut or foreign. Every kind follows from a seed alone.
+//! Damage to a capture: missing, cut or foreign packets. Every kind depends only on a seed.
 
 use crate::capture_file::{CaptureFile, Packet};
 use fastrand::Rng;
 
-/// How far [`shuffled`] packets come from their places.
+/// Maximum distance that [`shuffled`] moves packets.
 const APART: u64 = 5;
-/// What [`shuffled`] takes for a pause.
+/// Minimum gap that [`shuffled`] regards as a pause.
 const PAUSE_NS: i64 = 5_000_000;
 
-/// The capture without its first `share` of packets: every connection begins mid-stream.
+/// The capture without its first `share` of packets: every connection starts mid-stream.
 pub fn begun_late(capture: &CaptureFile, share: f64) -> CaptureFile {
     let skipped = (capture.packets.len() as f64 * share) as usize;
     capture.with(capture.packets[skipped..].to_vec())
 }
 
-/// Which of so many packets are left after `per_mille` of them went missing.
+/// Which of `packets` packets are left after `per_mille` of them are dropped.
 pub fn thinned(packets: usize, per_mille: u64, rng: &mut Rng) -> Vec<bool> {
     (0..packets).map(|_| rng.u64(..1000) >= per_mille).collect()
 }
 
-/// The capture as a network with a smaller MTU carries it: at most so many bytes of data a packet.
+/// The capture as on a network with a smaller MTU: at most `most` bytes of data per packet.
 pub fn segmented(capture: &CaptureFile, most: usize) -> CaptureFile {
     capture.with(capture.packets.iter().flat_map(|packet| packet.in_pieces(most)).collect())
 }
@@ -34,9 +34,9 @@ pub fn cut(capture: &CaptureFile, snaplen: usize) -> CaptureFile {
     capture.with(capture.packets.iter().map(cut).collect())
 }
 
-/// The capture with packets of both directions and all connections up to `APART` places from where they
-/// were, as networks and captures on several processors write them, and some repeated. None crosses a
-/// pause: no processor holds a packet that long.
+/// The capture with packets of both directions and all connections moved by up to `APART` places, as networks and
+/// captures on several CPUs write them, and some repeated. None crosses a pause, because no CPU holds a packet that
+/// long.
 pub fn shuffled(capture: &CaptureFile, rng: &mut Rng) -> CaptureFile {
     let mut runs = 0;
     let mut last = 0;
@@ -60,12 +60,12 @@ pub fn shuffled(capture: &CaptureFile, rng: &mut Rng) -> CaptureFile {
     capture.with(repeated.collect())
 }
 
-/// The capture after connections to its broker's port that carry these bytes, one a connection.
+/// The capture, preceded by connections to its broker's port that carry these bytes, one each.
 pub fn with_strangers(capture: &CaptureFile, port: u16, strangers: &[Vec<u8>]) -> CaptureFile {
     let time = capture.packets.first().map_or([0; 8], |packet| packet.time);
     let mut packets = Vec::new();
     for (i, bytes) in strangers.iter().enumerate() {
-        // Ports below the range clients are given on Linux: no connection of the capture has them.
+        // Ports below the range that Linux gives clients: no connection of the capture has them.
         let ends = [(9, 20_000 + i as u16), (1, port)];
         packets.push(Packet::on_loopback(time, ends, 1_000, 2, &[]));
         let mut sequence = 1_001;
@@ -99,7 +99,7 @@ pub fn client_hello(rng: &mut Rng) -> Vec<u8> {
     record
 }
 
-/// Draws so many bytes.
+/// Draws `count` bytes.
 pub fn bytes(count: usize, rng: &mut Rng) -> Vec<u8> {
     std::iter::repeat_with(|| rng.u8(..)).take(count).collect()
 }

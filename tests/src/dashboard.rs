@@ -1,16 +1,16 @@
-//! A Grafana dashboard, as far as it asks Prometheus for something.
+//! A Grafana dashboard, as far as it queries Prometheus.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
 
-/// What one panel asks.
+/// The query of a panel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PanelQuery {
     /// The panel's title.
     pub panel: String,
-    /// What it says of itself.
+    /// Its description.
     pub description: String,
     /// The query, with Grafana's variables in it.
     pub query: String,
@@ -27,7 +27,7 @@ impl Dashboard {
     /// Reads one.
     ///
     /// # Panics
-    /// Where it is no JSON.
+    /// If it is not JSON.
     pub fn read(path: &Path) -> Self {
         let text = std::fs::read_to_string(path).unwrap();
         let json = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -46,7 +46,7 @@ impl Dashboard {
     /// Every query of every panel.
     ///
     /// # Panics
-    /// Where a panel that is no row asks nothing.
+    /// If a panel that is not a row has no query.
     pub fn queries(&self) -> Vec<PanelQuery> {
         let shown = self.panels().filter(|panel| panel["type"] != "row");
         let of_panel = |panel: &Value| -> Vec<PanelQuery> {
@@ -68,7 +68,7 @@ impl Dashboard {
     /// The variables that Prometheus fills, with the metric and the label of `label_values(METRIC, LABEL)`.
     ///
     /// # Panics
-    /// Where one is of another form.
+    /// If one is of another form.
     pub fn variables(&self) -> Vec<(String, String)> {
         let variables = self.json["templating"]["list"].as_array().unwrap().iter();
         let asked = variables.filter(|variable| variable["type"] == "query");
@@ -82,11 +82,11 @@ impl Dashboard {
             .collect()
     }
 
-    /// That Grafana can lay it out: their own ids, in a grid of 24 columns, nothing on top of anything; and that every
-    /// variable that is used is there.
+    /// Checks that Grafana can lay it out: unique ids, a grid of 24 columns without overlaps; and that every variable
+    /// used is declared.
     ///
     /// # Panics
-    /// Where not.
+    /// If it cannot.
     pub fn assert_well_formed(&self) {
         let ids: BTreeSet<i64> = self.panels().map(|panel| panel["id"].as_i64().unwrap()).collect();
         assert_eq!(ids.len(), self.panels().count(), "{}: ids", self.name);
@@ -119,7 +119,7 @@ fn variables_of(query: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A query with values in the place of its variables.
+/// A query with values in place of its variables.
 pub fn with(query: &str, variables: &[(&str, &str)]) -> String {
     let mut query = query.to_owned();
     for (name, value) in variables {

@@ -1,4 +1,4 @@
-//! `brokerscope export` at work.
+//! A running `brokerscope export`.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::brokerscope;
 use crate::prometheus::get;
 
-/// How long it may take to attach, and to end.
+/// Timeout for attaching, and for ending.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running export; ended when dropped.
@@ -23,10 +23,10 @@ pub struct Export {
 }
 
 impl Export {
-    /// Starts one with these arguments; what it says goes to a file of this name. It answers when this returns.
+    /// Starts one with these arguments, with messages to a file of this name. It answers requests when this returns.
     ///
     /// # Panics
-    /// Where it does not.
+    /// If it does not.
     pub fn start(said: &Path, arguments: &[&str]) -> Self {
         Self::start_by(brokerscope::command(), said, arguments)
     }
@@ -34,7 +34,7 @@ impl Export {
     /// As [`Export::start`], by a command that ends with the binary.
     ///
     /// # Panics
-    /// As there.
+    /// As [`Export::start`].
     pub fn start_by(mut brokerscope: Command, said: &Path, arguments: &[&str]) -> Self {
         let output = File::create(said).unwrap();
         brokerscope.args(["export", "--listen", "127.0.0.1:0"]).args(arguments);
@@ -52,7 +52,7 @@ impl Export {
         this
     }
 
-    /// Where it answers.
+    /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -60,7 +60,7 @@ impl Export {
     /// Its metrics, as text.
     ///
     /// # Panics
-    /// Where it does not answer.
+    /// If it does not answer.
     pub fn metrics(&self) -> String {
         let (status, metrics) = get(self.address, "/metrics").expect("the export answers");
         assert_eq!(status, 200, "{metrics}");
@@ -70,7 +70,7 @@ impl Export {
     /// Ends it as systemd does.
     ///
     /// # Panics
-    /// Where it does not end.
+    /// If it does not end.
     pub fn stop(mut self) {
         assert!(end(&mut self.child), "the export does not end");
     }
@@ -85,17 +85,17 @@ impl Drop for Export {
     }
 }
 
-/// The address that it says it answers on.
+/// The address in its output.
 fn address_in(said: &str) -> Option<SocketAddr> {
     let line = said.lines().find_map(|line| line.strip_prefix("http://"))?;
     line.strip_suffix("/metrics")?.parse().ok()
 }
 
-/// Asks it to end. Returns whether it did.
+/// Signals it to end. Returns whether it did.
 fn end(child: &mut Child) -> bool {
     let end = Instant::now() + PATIENCE;
     if child.try_wait().is_ok_and(|status| status.is_none()) {
-        // Fails where it has ended, which is as well.
+        // Fails if it has already ended, which is fine.
         let _ = kill_process(traced(child), Signal::TERM);
     }
     loop {
@@ -106,7 +106,7 @@ fn end(child: &mut Child) -> bool {
     }
 }
 
-/// What strace runs, where it is strace: that takes no signal meant for the other.
+/// The process that strace runs, if it is strace, which ignores signals meant for the other.
 fn traced(child: &Child) -> Pid {
     let own = child.id();
     let name = fs::read_to_string(format!("/proc/{own}/comm")).unwrap_or_default();

@@ -1,23 +1,23 @@
-//! Ahead of what else runs on a machine: who observes loses nothing and is late for nothing, and what is injected takes as
-//! long as it is meant to, however busy it is.
+//! Priority over everything else on a machine: observers lose nothing and are never late, and injected delays have their
+//! intended length, however busy it is.
 
 use rustix::process::{getpriority_process, setpriority_process};
 
-/// What a command is started by to run so.
+/// The prefix of a command that runs so.
 pub const FIRST: [&str; 3] = ["nice", "-n", "-15"];
 const AHEAD: i32 = -15;
 
-/// Starts processes that run so: they have the priority that the thread has which starts them.
+/// Starts processes that run so: they inherit the priority of the thread that starts them.
 ///
 /// # Panics
-/// Where that is not permitted.
+/// If that is not permitted.
 pub fn ahead<T>(start: impl FnOnce() -> T) -> T {
     let _before = Before(getpriority_process(None).unwrap());
     setpriority_process(None, AHEAD).expect("root may run processes ahead of others");
     start()
 }
 
-/// The thread's own priority; put back when dropped.
+/// The thread's own priority; restored when dropped.
 struct Before(i32);
 
 impl Drop for Before {

@@ -1,8 +1,7 @@
-//! The frames of a whole capture, read in the simplest way that can be right: every stream put together
-//! in memory, then cut by its length words. Says of a frame what the request log does not: its size, and which
-//! packets carry it.
+//! The frames of a complete capture, read in the simplest correct way: every stream is assembled in memory, then split
+//! by its length words. Reports what the request log lacks: a frame's size, and the packets that carry it.
 //!
-//! Only for captures that lack nothing.
+//! Only for captures without missing packets.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -15,24 +14,24 @@ use crate::row::{Key, Numbering};
 pub struct Sizes {
     /// The request's.
     pub request: u64,
-    /// The response's; none where none was sent.
+    /// The response's; `None` if none was sent.
     pub response: Option<u64>,
-    /// Whether the response is there to its end: a client may go in the middle of it.
+    /// Whether the response is complete: a client may disconnect in the middle of it.
     pub whole: bool,
 }
 
-/// One request of a capture and where its bytes are.
+/// One request of a capture, and the position of its bytes.
 #[derive(Clone, Debug)]
 pub struct CapturedRequest {
-    /// What names it.
+    /// Its key.
     pub key: Key,
-    /// Sender, receiver, the how-manieth connection of these two.
+    /// Sender, receiver, and the number of the connection between them.
     pub stream: StreamKey,
-    /// Its frame in that stream, the length word included.
+    /// Its frame in that stream, including the length word.
     pub request: Range<usize>,
-    /// The response's frame in the stream the other way, to where it should end; none where none was sent.
+    /// The response's frame in the opposite stream, up to its expected end; `None` if none was sent.
     pub response: Option<Range<usize>>,
-    /// Whether the response is there to its end.
+    /// Whether the response is complete.
     pub whole: bool,
 }
 
@@ -47,7 +46,7 @@ impl CapturedRequest {
 /// The sizes of every request that was sent to `broker` (`address:port`).
 ///
 /// # Panics
-/// Where the capture lacks bytes.
+/// If the capture lacks bytes.
 pub fn sizes(capture: &CaptureFile, broker: &str) -> BTreeMap<Key, Sizes> {
     let sizes = |asked: CapturedRequest| Sizes {
         request: asked.request.len() as u64 - 4,
@@ -60,7 +59,7 @@ pub fn sizes(capture: &CaptureFile, broker: &str) -> BTreeMap<Key, Sizes> {
 /// Every request that was sent to `broker` (`address:port`).
 ///
 /// # Panics
-/// Where the capture lacks bytes.
+/// If the capture lacks bytes.
 pub fn requests(capture: &CaptureFile, broker: &str) -> Vec<CapturedRequest> {
     let mut requests = Vec::new();
     let streams = streams(capture);
@@ -73,7 +72,7 @@ pub fn requests(capture: &CaptureFile, broker: &str) -> Vec<CapturedRequest> {
         let responses = streams.get(&(destination.clone(), source.clone(), *nth));
         let mut responses = responses.map(|bytes| responses_of(bytes)).unwrap_or_default();
         for request in frames(bytes) {
-            // Request headers of every version begin with api key, api version, correlation id.
+            // Request headers of every version start with api key, api version, correlation id.
             let id = correlation(bytes, request.start + 8);
             let response = responses.remove(&id);
             let (response, whole) = response.map_or((None, false), |(range, whole)| (Some(range), whole));
@@ -85,14 +84,14 @@ pub fn requests(capture: &CaptureFile, broker: &str) -> Vec<CapturedRequest> {
     requests
 }
 
-/// Sender, receiver, the how-manieth connection of these two.
+/// Sender, receiver, and the number of the connection between them.
 pub type StreamKey = (String, String, usize);
 
 /// A packet's place in its stream: offset and bytes.
 type Piece<'a> = (StreamKey, usize, &'a [u8]);
 
-/// Every direction of every connection, put together. tcpdump may write packets of two processors in another
-/// order than they were sent in, so all are collected before any is looked at.
+/// Assembles every direction of every connection. tcpdump may write packets of two CPUs in another order than they were
+/// sent in, so all are collected first.
 fn streams(capture: &CaptureFile) -> BTreeMap<StreamKey, Vec<u8>> {
     let mut pieces: BTreeMap<StreamKey, Vec<(usize, &[u8])>> = BTreeMap::new();
     for (key, at, data) in places(capture).into_iter().flatten() {
@@ -101,10 +100,10 @@ fn streams(capture: &CaptureFile) -> BTreeMap<StreamKey, Vec<u8>> {
     pieces.into_iter().map(|(key, pieces)| (key.clone(), assembled(&key, pieces))).collect()
 }
 
-/// Where every packet's data is in its stream; none of a packet without.
+/// The place of every packet's data in its stream; `None` for a packet without data.
 ///
 /// # Panics
-/// Where the capture lacks a connection's beginning.
+/// If the capture lacks a connection's beginning.
 pub fn places<'a>(capture: &'a CaptureFile) -> Vec<Option<Piece<'a>>> {
     let mut opened: HashMap<(String, String), (usize, u32)> = HashMap::new();
     let place = |packet: &'a Packet| {
@@ -136,7 +135,7 @@ fn assembled(key: &StreamKey, mut pieces: Vec<(usize, &[u8])>) -> Vec<u8> {
     stream
 }
 
-/// Correlation id → where the response is, and whether all of it is there.
+/// Correlation id → the range of the response, and whether it is complete.
 fn responses_of(stream: &[u8]) -> HashMap<i64, (Range<usize>, bool)> {
     let mut responses = HashMap::new();
     let mut end = 0;
@@ -150,7 +149,7 @@ fn responses_of(stream: &[u8]) -> HashMap<i64, (Range<usize>, bool)> {
     responses
 }
 
-/// Where the whole frames are, their length words included.
+/// The ranges of the complete frames, including their length words.
 fn frames(stream: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut start = 0;
     std::iter::from_fn(move || {

@@ -11,29 +11,29 @@ use lab::volume::{DirtyLimit, FileSystem, Volume, VolumeOptions};
 use crate::first::ahead;
 use crate::traffic;
 
-/// Sparse.
+/// Size of the sparse image.
 const SIZE_BYTES: u64 = 1 << 30;
 
 /// The file system; unmounted when dropped.
 #[derive(Debug)]
 pub struct Ground {
     volume: Volume,
-    // Dropped after it.
+    // Dropped after the volume.
     _site: Site,
     directory: PathBuf,
 }
 
 impl Ground {
-    /// Makes one, with these mount options.
+    /// Creates one, with these mount options.
     ///
     /// # Panics
-    /// Where that is not permitted.
+    /// If that is not permitted.
     pub fn prepare(name: &str, mount_options: &str) -> Self {
         let site = Site::claim().unwrap_or_else(|error| panic!("{error}"));
         let device = DeviceOptions { size_bytes: SIZE_BYTES, seed: 1 };
         let options =
             VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: mount_options.to_owned() };
-        // Its server: a device is to be as quick as is injected.
+        // Starts its server with priority: the device must be exactly as slow as is injected.
         let volume = ahead(|| Volume::prepare(&site, &options)).unwrap_or_else(|error| panic!("{error}"));
         Self { volume, _site: site, directory: traffic::directory(name) }
     }
@@ -59,15 +59,15 @@ impl Ground {
     /// The loop device's number.
     ///
     /// # Panics
-    /// Where the mount is gone.
+    /// If the mount is gone.
     pub fn device_number(&self) -> (u32, u32) {
         self.volume.device_number().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Makes everything on the device of one direction take this much longer, the journal as well.
+    /// Delays everything on the device in one direction by this much, including the journal.
     ///
     /// # Panics
-    /// Where the device is gone.
+    /// If the device is gone.
     pub fn delay(&mut self, direction: Direction, ms: u64) {
         let everywhere = (0, u64::MAX);
         let (offset, length) = everywhere;
@@ -75,48 +75,48 @@ impl Ground {
         self.volume.device().delay(delay).unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// Makes writes into the journal take this much longer, and nothing else.
+    /// Delays only writes to the journal by this much.
     ///
     /// # Panics
-    /// Where the device is gone.
+    /// If the device is gone.
     pub fn delay_journal(&mut self, ms: u64) {
         self.volume.inject_journal_delay(ms, ms).unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// Makes everything of one direction but the journal take this much longer.
+    /// Delays everything in one direction except the journal by this much.
     ///
     /// # Panics
-    /// Where the device is gone.
+    /// If the device is gone.
     pub fn delay_all_but_the_journal(&mut self, direction: Direction, ms: u64) {
         self.volume.inject_data_delay(direction, ms).unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// Takes all delays back.
+    /// Removes all delays.
     ///
     /// # Panics
-    /// Where the device is gone.
+    /// If the device is gone.
     pub fn clear(&mut self) {
         self.volume.device().clear().unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// Limits the dirty pages of this device alone (Linux 6.2), so that who writes more has to pause.
+    /// Limits the dirty pages of this device alone (Linux 6.2), so that threads that write more must pause.
     ///
     /// # Panics
-    /// Where the kernel cannot.
+    /// If the kernel cannot.
     pub fn limit_dirty_bytes(&self, bytes: u64) -> DirtyLimit {
         DirtyLimit::set(self.device_number(), bytes).unwrap_or_else(|error| panic!("{error}"))
     }
 }
 
-/// A memory cgroup (of version 1) with a limit; removed when dropped, when nobody is in it any more.
+/// A memory cgroup (of version 1) with a limit; removed when dropped, once it is empty.
 #[derive(Debug)]
 pub struct MemoryLimit(PathBuf);
 
 impl MemoryLimit {
-    /// Makes one that may have so many bytes, page cache included.
+    /// Creates one with a limit in bytes, including the page cache.
     ///
     /// # Panics
-    /// Where that is not permitted.
+    /// If that is not permitted.
     pub fn new(bytes: u64) -> Self {
         let name = format!("brokerscope-test-{}", std::process::id());
         let path = Path::new("/sys/fs/cgroup/memory").join(name);
@@ -126,10 +126,10 @@ impl MemoryLimit {
         this
     }
 
-    /// Puts a process in it. What it has already counts elsewhere.
+    /// Moves a process into it. Memory it already has stays charged elsewhere.
     ///
     /// # Panics
-    /// Where that is not permitted.
+    /// If that is not permitted.
     pub fn put(&self, pid: u32) {
         fs::write(self.0.join("cgroup.procs"), pid.to_string()).unwrap();
     }
@@ -143,18 +143,18 @@ impl Drop for MemoryLimit {
     }
 }
 
-/// A limit on what is written to a device (cgroup v1, the root group, so that it holds for write-back too); lifted
-/// when dropped.
+/// A limit on writes to a device (cgroup v1, the root group, so that it applies to write-back too); removed when
+/// dropped.
 #[derive(Debug)]
 pub struct WriteLimit(String);
 
 impl WriteLimit {
     const FILE: &str = "/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device";
 
-    /// Limits a device to so many bytes a second.
+    /// Limits a device to this many bytes per second.
     ///
     /// # Panics
-    /// Where that is not permitted.
+    /// If that is not permitted.
     pub fn new(major: u32, minor: u32, bytes_per_second: u64) -> Self {
         let device = format!("{major}:{minor}");
         fs::write(Self::FILE, format!("{device} {bytes_per_second}")).expect("a blkio cgroup of version 1");

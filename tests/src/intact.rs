@@ -1,6 +1,5 @@
-//! Which requests of a damaged capture lack nothing, and whether each of them came out as it does of the
-//! whole capture. Knows only the whole capture's frames and which packets are left; not how a reader
-//! finds its way in what is left.
+//! Finds the requests of a damaged capture that lack nothing, and checks that each of them came out as in the intact
+//! capture. Knows only the intact capture's frames and the remaining packets; not how a reader resynchronizes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,7 +11,7 @@ use crate::comparison::{Same, says_no_other};
 use crate::frames::{self, CapturedRequest, StreamKey};
 use crate::row::{self, Key, Output};
 
-/// A capture of which packets can be taken away.
+/// A capture from which packets can be removed.
 #[derive(Debug)]
 pub struct Whole {
     capture: CaptureFile,
@@ -20,46 +19,46 @@ pub struct Whole {
     rows: BTreeMap<Key, Value>,
 }
 
-/// What became of the requests that lack nothing.
+/// Results for the requests that lack nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Share {
-    /// How many lack nothing.
+    /// Number of requests that lack nothing.
     pub intact: usize,
-    /// How many of them have no row, or one that says less or something else, with the row.
+    /// Those without a row, or with one that has fewer or other values, with the row.
     pub missed: Vec<String>,
 }
 
 impl Share {
-    /// How many in a hundred came out right.
+    /// The percentage that came out right.
     pub fn percent(&self) -> f64 {
         (self.intact - self.missed.len()) as f64 * 100.0 / self.intact as f64
     }
 }
 
-/// Bytes of the streams that packets carry: ranges that do not touch, by stream.
+/// Bytes of the streams in packets: disjoint ranges, by stream.
 type CapturedRanges = BTreeMap<StreamKey, Vec<Range<usize>>>;
 
 impl Whole {
-    /// A capture that lacks nothing, and what `requests` printed for it.
+    /// Creates it from an intact capture and the output of `requests` for it.
     pub fn new(capture: CaptureFile, broker: &str, output: &Output) -> Self {
         let rows = output.by_key().into_iter().map(|(key, row)| (key, row.clone())).collect();
         Self { requests: frames::requests(&capture, broker), rows, capture }
     }
 
-    /// How many packets it has.
+    /// The number of its packets.
     pub fn packets(&self) -> usize {
         self.capture.packets.len()
     }
 
-    /// The capture with those packets only.
+    /// The capture with only these packets.
     pub fn left(&self, is_left: &[bool]) -> CaptureFile {
         let left = self.capture.packets.iter().zip(is_left).filter(|(_, is_left)| **is_left);
         self.capture.with(left.map(|(packet, _)| packet.clone()).collect())
     }
 
-    /// What `requests` printed for [`Self::left`], judged. A request lacks nothing where each byte of it and of
-    /// its response is in a packet that is left, be it one that repeats it. Requests whose row of the whole
-    /// capture has an error, as for an answer that never came, are not asked for.
+    /// Judges the output of `requests` for [`Self::left`]. A request lacks nothing if each byte of it and of its
+    /// response is in a remaining packet, including retransmissions. Excludes requests whose row in the intact capture
+    /// has an error, such as a missing answer.
     pub fn judge(&self, is_left: &[bool], output: &Output) -> Share {
         let carried = self.carried(is_left);
         let by_number = by_number(output);
@@ -89,7 +88,7 @@ impl Whole {
     }
 }
 
-/// The same bytes as ranges that do not touch, in order.
+/// Merges ranges into disjoint ones, in order.
 fn joined(mut pieces: Vec<Range<usize>>) -> Vec<Range<usize>> {
     pieces.sort_by_key(|piece| piece.start);
     let mut joined: Vec<Range<usize>> = Vec::new();
@@ -120,8 +119,8 @@ fn by_number(output: &Output) -> BTreeMap<(String, i64), Vec<&Value>> {
     rows
 }
 
-/// Whether a row says all that the whole capture's does, without an error. Its times may be later: where a
-/// packet is missing whose bytes were sent again, those count. A topic's name comes from another request's
+/// Whether a row has all values of the intact capture's row, without an error. Its times may be later: if a packet is
+/// missing whose bytes were retransmitted, the retransmission counts. A topic's name comes from another request's
 /// answer, which may be missing.
 fn is_as_complete(row: &Value, whole: &Value) -> bool {
     says_no_other(row, whole, Same::ButLater) && knows_as_much(row, whole)

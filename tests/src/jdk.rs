@@ -1,16 +1,16 @@
-//! A JDK that is newer than the one that `setup/debian` installs: that would become `java`, by which old brokers do not run. Who has
-//! one says that tests with it must run.
+//! A JDK newer than the one that `setup/debian` installs; as the default `java` it could not run old brokers. A variable
+//! requires tests with it.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// Set to 1, a JDK that is missing is a failure.
+/// If set to 1, a missing JDK is a failure.
 const MUST: &str = "BROKERSCOPE_NEWER_JDK";
 
-/// The home of a JDK 25 or newer. Without one, says that `what` is left out.
+/// The home of a JDK 25 or newer. Without one, prints that `what` is left out.
 ///
 /// # Panics
-/// Where there is none and there must be one.
+/// If there is none and there must be one.
 pub fn newer(what: &str) -> Option<PathBuf> {
     let found = find();
     if found.is_none() {

@@ -1,9 +1,9 @@
 //! Kafka's own request log (`kafka.request.logger` at DEBUG, the JSON lines of Kafka 3.x and 4.x) as the
 //! expected answer. Does not judge: see [`crate::comparison`].
 //!
-//! A line is `[date] DEBUG Completed request:{…} (kafka.request.logger)`. Kafka writes it when the last
-//! byte of the response was handed to the socket, or where there is no response (acks=0), when the
-//! request was done (`RequestChannel.scala`, `updateRequestMetrics`).
+//! A line is `[date] DEBUG Completed request:{…} (kafka.request.logger)`. Kafka writes it when the last byte of the
+//! response has been passed to the socket or, without a response (acks=0), when the request is done
+//! (`RequestChannel.scala`, `updateRequestMetrics`).
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,37 +15,37 @@ use serde_json::Value;
 pub struct LoggedRequest {
     /// The listener's end of the connection, `127.0.0.1:9092`.
     pub broker: String,
-    /// The client's end.
+    /// The client's end of the connection.
     pub client: String,
     /// The API's key.
     pub api_key: i64,
-    /// Its name, as `PRODUCE`.
+    /// Its name, such as `PRODUCE`.
     pub api: String,
     /// Its version.
     pub api_version: i64,
     /// The client's number for the request.
     pub correlation_id: i64,
-    /// What the client calls itself.
+    /// The client id.
     pub client_id: Option<String>,
-    /// The transaction's id; none also where several are named.
+    /// The transaction's id; also `None` if several are named.
     pub transactional_id: Option<String>,
-    /// The group's id; none also where several are named.
+    /// The group's id; also `None` if several are named.
     pub group_id: Option<String>,
     /// The response's own error code and throttle time, where it has them.
     pub error_code: Option<i64>,
     /// As above.
     pub throttle_ms: Option<i64>,
-    /// Fetch and `ShareFetch`: how many bytes to wait for, and how many milliseconds.
+    /// Fetch and `ShareFetch`: minimum bytes and maximum milliseconds to wait for.
     pub long_poll: Option<(i64, i64)>,
-    /// Produce requests: what they asked and got.
+    /// The body and response of a produce request.
     pub produce: Option<Produce>,
-    /// Fetch requests: from where they asked.
+    /// The partitions and offsets requested by a fetch.
     pub asked: Option<Vec<FetchPartition>>,
-    /// Fetch requests: what they got.
+    /// The partitions in a fetch response.
     pub fetched: Option<Vec<FetchedPartition>>,
-    /// From the request having been read to the response having been written.
+    /// Time from when the request was read until the response was written.
     pub total_ms: f64,
-    /// The part of it in which the response was being written.
+    /// The part of it for writing the response.
     pub send_ms: f64,
 }
 
@@ -61,22 +61,22 @@ pub struct Produce {
 /// One partition of a produce request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Partition {
-    /// The topic's name: on the wire before version 13, else as the broker told it in another response.
+    /// The topic's name: on the wire before version 13, later from another response of the broker.
     pub topic: Option<String>,
-    /// The topic's id, where the wire carried it.
+    /// The topic's id, if it was on the wire.
     pub topic_id: Option<String>,
     /// The partition's number.
     pub partition: i64,
     /// Bytes of records.
     pub bytes: i64,
-    /// What the broker answered, where there was a response.
+    /// The broker's answer, if there was a response.
     pub result: Option<ProducedPartition>,
 }
 
-/// One partition's part of a fetch request; none are those that an earlier request of the session named.
+/// One partition's part of a fetch request; excludes those that an earlier request of the session named.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FetchPartition {
-    /// The topic's id where the wire carried it, else its name.
+    /// The topic's id if it was on the wire, else its name.
     pub topic: String,
     /// The partition's number.
     pub partition: i64,
@@ -87,11 +87,11 @@ pub struct FetchPartition {
 /// One partition's part of a fetch response.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FetchedPartition {
-    /// The topic's id where the wire carried it, else its name.
+    /// The topic's id if it was on the wire, else its name.
     pub topic: String,
     /// The partition's number.
     pub partition: i64,
-    /// Bytes of records, as sent: converted down where the client asked in an old version.
+    /// Bytes of records, as sent: down-converted for a client with an old version.
     pub bytes: i64,
     /// Kafka's error code, 0 for none.
     pub error_code: i64,
@@ -100,7 +100,7 @@ pub struct FetchedPartition {
 /// One partition's part of a produce response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProducedPartition {
-    /// The offset of the first record; none where the broker took none, which the wire shows as -1.
+    /// The offset of the first record; `None` if the broker accepted none, -1 on the wire.
     pub base_offset: Option<i64>,
     /// Kafka's error code, 0 for none.
     pub error_code: i64,
@@ -109,7 +109,7 @@ pub struct ProducedPartition {
 /// Reads the whole log; a last line that is still being written is left out.
 ///
 /// # Panics
-/// Where a line is not as Kafka writes it.
+/// If a line is not as Kafka writes it.
 pub fn read(path: &Path) -> Vec<LoggedRequest> {
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let complete = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -118,7 +118,7 @@ pub fn read(path: &Path) -> Vec<LoggedRequest> {
     lines.iter().map(|line| logged(line, &names)).collect()
 }
 
-/// The requests that came in by the listener at `broker` (`address:port`).
+/// The requests received on the listener at `broker` (`address:port`).
 pub fn read_listener(path: &Path, broker: &str) -> Vec<LoggedRequest> {
     read(path).into_iter().filter(|request| request.broker == broker).collect()
 }
@@ -165,12 +165,12 @@ fn logged(line: &Value, names: &HashMap<String, String>) -> LoggedRequest {
     }
 }
 
-/// Where Kafka logs a group's id: in the request, or in each element of a list.
+/// Fields in which Kafka logs a group's id: of the request, or of each element of a list.
 const GROUPS: [&str; 4] = ["groupId", "groups", "groupIds", "groupsNames"];
-/// Where it logs a transaction's.
+/// Fields in which it logs a transaction's id.
 const TRANSACTIONS: [&str; 3] = ["transactionalId", "v3AndBelowTransactionalId", "transactions"];
 
-/// What a request names under one of those fields, or as a coordinator's key of that type, if it is one thing.
+/// The value in one of these fields of a request, or its coordinator key of that type, if there is exactly one.
 fn named(request: &Value, fields: &[&str], key_type: i64) -> Option<String> {
     let one = |value: &Value| match value {
         Value::Object(_) => {
@@ -183,7 +183,7 @@ fn named(request: &Value, fields: &[&str], key_type: i64) -> Option<String> {
         Some(_) => None,
         None => one(value),
     };
-    // A version without the type asks for groups.
+    // Versions without the type are for groups.
     let is_key = request["keyType"].as_i64().unwrap_or(0) == key_type;
     let keys = ["key", "coordinatorKeys"].map(|field| of(&request[field]).filter(|_| is_key));
     fields.iter().find_map(|field| of(&request[*field])).or(keys.into_iter().flatten().next())
@@ -254,7 +254,7 @@ fn fetched(response: &Value) -> Vec<FetchedPartition> {
     fetched
 }
 
-/// (topic, partition) → what was answered. Kafka logs `""` where there was no response.
+/// (topic, partition) → the answer. Kafka logs `""` without a response.
 fn results(response: &Value) -> HashMap<(String, i64), ProducedPartition> {
     let mut results = HashMap::new();
     for topic in response["responses"].as_array().into_iter().flatten() {

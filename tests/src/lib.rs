@@ -1,9 +1,9 @@
-//! What the end-to-end tests are made of: the expected answer (Kafka's own request log, and an obviously
-//! correct reading of the captured bytes), the answer of `brokerscope` run as a user runs it, and the
-//! comparison of the two; damage to captures; real clients.
+//! Parts of the end-to-end tests: the expected answer (Kafka's own request log, and an obviously correct parse of the
+//! captured bytes), the output of `brokerscope` run as by a user, and the comparison of the two; damage to captures;
+//! real clients.
 //!
-//! It knows nothing of the product's crates but `lab`, which starts the broker: an oracle that shared
-//! code with what it judges would share its mistakes.
+//! Uses none of the product's crates except `lab`, which starts the broker: an oracle that shared code with what it
+//! judges would share its mistakes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

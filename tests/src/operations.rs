@@ -1,4 +1,4 @@
-//! What a recording says of file operations, by `brokerscope io`.
+//! File operations of a recording, from `brokerscope io`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::brokerscope::run;
 
-/// A file operation as `io --format json` tells it.
+/// A file operation from `io --format json`.
 #[derive(Clone, Debug)]
 pub struct Operation {
     /// Entry, UTC nanoseconds.
@@ -17,23 +17,23 @@ pub struct Operation {
     pub end_ns: i64,
     /// The difference.
     pub latency_ns: i64,
-    /// What was done.
+    /// The operation.
     pub op: String,
-    /// By which thread.
+    /// The thread.
     pub tid: u64,
-    /// Bytes done.
+    /// Bytes moved.
     pub bytes: Option<i64>,
     /// The error of a call that failed.
     pub errno: Option<String>,
-    /// Of these, read from the device.
+    /// Bytes read from the device.
     pub disk_bytes: Option<i64>,
-    /// Where it began in the file.
+    /// Its offset in the file.
     pub offset: u64,
     /// The file.
     pub file: String,
-    /// What a rename made of it.
+    /// The new name after a rename.
     pub renamed_to: Option<String>,
-    /// What its time was spent on, nanoseconds.
+    /// Reasons for its time, in nanoseconds.
     pub reasons: BTreeMap<String, i64>,
 }
 
@@ -58,17 +58,17 @@ impl Operation {
         }
     }
 
-    /// The reason that took most of its time, and how many nanoseconds.
+    /// The reason for most of its time, with nanoseconds.
     pub fn main_reason(&self) -> (&str, i64) {
         let longest = self.reasons.iter().max_by_key(|(_, time)| **time);
         longest.map_or(("none", 0), |(name, time)| (name.as_str(), *time))
     }
 }
 
-/// Every operation that a recording has of files on one device, by their start.
+/// Every operation in a recording on files of one device, by start time.
 ///
 /// # Panics
-/// Where `io` fails or prints something else.
+/// If `io` fails or prints something else.
 pub fn operations(recording: &Path, device: &str) -> Vec<Operation> {
     let slower = ["--slower-than", "0", "--format", "json"].map(OsStr::new);
     let arguments = ["io".as_ref(), "--from".as_ref(), recording.as_os_str()];

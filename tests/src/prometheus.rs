@@ -1,4 +1,4 @@
-//! A real Prometheus on loopback, with its own data directory and nothing but what it is asked to scrape; and its HTTP API.
+//! A real Prometheus on loopback, with a separate data directory and only the given targets; and its HTTP API.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -13,17 +13,17 @@ use serde_json::{Value, json};
 
 use crate::tcpdump::signal;
 
-/// How long it may take to begin, and to end.
+/// Timeout for starting, and for ending.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// For one answer.
+/// Timeout for one answer.
 const ANSWER: Duration = Duration::from_secs(20);
 
-/// Something to scrape, every second.
+/// A target, scraped every second.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// Its job.
     pub job: &'static str,
-    /// Where it listens; its label `instance`.
+    /// Its address; its label `instance`.
     pub address: SocketAddr,
     /// Its label `configuration`.
     pub configuration: &'static str,
@@ -38,10 +38,10 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one in a directory that is made again, with these rules and features; it answers when this returns.
+    /// Starts one in a new directory, with these rules and features; it answers requests when this returns.
     ///
     /// # Panics
-    /// Where it does not.
+    /// If it does not.
     pub fn start(directory: &Path, targets: &[Target], rules: &[PathBuf], features: &str) -> Self {
         fs::create_dir_all(directory).unwrap();
         let config = directory.join("prometheus.json");
@@ -73,7 +73,7 @@ impl Prometheus {
         }
     }
 
-    /// What it wrote so far.
+    /// Its output so far.
     pub fn said(&self) -> String {
         fs::read_to_string(&self.said).unwrap_or_default()
     }
@@ -81,7 +81,7 @@ impl Prometheus {
     /// The `data` of an answer of its API (`/api/v1/…`), with these parameters.
     ///
     /// # Panics
-    /// Where it answers with an error: a query that it does not understand.
+    /// If it answers with an error: a query that it does not understand.
     pub fn ask(&self, path: &str, parameters: &[(&str, &str)]) -> Value {
         let query: Vec<String> =
             parameters.iter().map(|(name, value)| format!("{}={}", escape(name), escape(value))).collect();
@@ -92,7 +92,7 @@ impl Prometheus {
         answer["data"].take()
     }
 
-    /// Whether a query has an answer now: a series with a number.
+    /// Whether a query has a result now: a series with a number.
     ///
     /// # Panics
     /// As [`Prometheus::ask`].
@@ -113,7 +113,7 @@ impl Drop for Prometheus {
         while Instant::now() < end && self.child.try_wait().is_ok_and(|status| status.is_none()) {
             sleep(Duration::from_millis(20));
         }
-        // Both fail where it has ended, which is as well.
+        // Both fail if it has already ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -138,12 +138,12 @@ fn config_of(targets: &[Target], rules: &[PathBuf]) -> Value {
     })
 }
 
-/// An address on loopback that nobody listens on now.
+/// A free address on loopback.
 fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// Status and body of an answer; none where nobody answers. As of HTTP/1.0, so that the body is all that comes.
+/// Status and body of an answer; `None` if nothing answers. Uses HTTP/1.0, so that the body ends with the connection.
 pub fn get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
     let mut connection = TcpStream::connect(address).ok()?;
     connection.set_read_timeout(Some(ANSWER)).ok()?;
@@ -155,7 +155,7 @@ pub fn get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
     Some((status, body.to_owned()))
 }
 
-/// As in a query of a URL (RFC 3986, 2.1).
+/// Percent-encodes a text for a URL's query (RFC 3986, 2.1).
 fn escape(text: &str) -> String {
     let escaped = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),

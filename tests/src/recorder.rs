@@ -1,4 +1,4 @@
-//! `brokerscope record` at work.
+//! A running `brokerscope record`.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::brokerscope;
 use crate::first::ahead;
 use crate::tcpdump::signal;
 
-/// How long it may take to attach, and to finish: what takes longer hangs.
+/// Timeout for attaching, and for finishing; what takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running recorder; killed when dropped.
@@ -24,11 +24,11 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Starts to record the broker `pid` into `directory`, which is made; what it says goes to
-    /// `directory`.txt. It records when this returns.
+    /// Starts recording the broker `pid` into `directory`, which is created, with messages to `directory`.txt. It
+    /// records when this returns.
     ///
     /// # Panics
-    /// Where it does not begin to record.
+    /// If it does not start recording.
     pub fn start(directory: &Path, pid: u32) -> Self {
         Self::start_with(directory, pid, &[])
     }
@@ -36,7 +36,7 @@ impl Recorder {
     /// As [`Recorder::start`], with further flags.
     ///
     /// # Panics
-    /// As there.
+    /// As [`Recorder::start`].
     pub fn start_with(directory: &Path, pid: u32, flags: &[&str]) -> Self {
         Self::run(brokerscope::command(), directory, pid, flags)
     }
@@ -44,7 +44,7 @@ impl Recorder {
     /// As [`Recorder::start`], by a command that ends with the binary.
     ///
     /// # Panics
-    /// As there.
+    /// As [`Recorder::start`].
     pub fn start_by(brokerscope: Command, directory: &Path, pid: u32) -> Self {
         Self::run(brokerscope, directory, pid, &[])
     }
@@ -52,7 +52,7 @@ impl Recorder {
     /// As [`Recorder::start_by`], with further flags.
     ///
     /// # Panics
-    /// As there.
+    /// As [`Recorder::start_by`].
     pub fn start_by_with(brokerscope: Command, directory: &Path, pid: u32, flags: &[&str]) -> Self {
         Self::run(brokerscope, directory, pid, flags)
     }
@@ -61,7 +61,7 @@ impl Recorder {
         let said = directory.with_extension("txt");
         let output = File::create(&said).unwrap();
         brokerscope.arg("record").arg("-o").arg(directory).args(["--pid", &pid.to_string()]).args(flags);
-        // What it must show is not what becomes of it where others have the processors.
+        // The test must not depend on how much CPU time other processes leave to it.
         brokerscope.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
         let child = ahead(|| brokerscope.spawn()).expect("brokerscope starts");
         let mut this = Self { child, directory: directory.to_owned(), said };
@@ -79,7 +79,7 @@ impl Recorder {
         self.child.id()
     }
 
-    /// The manifest is written when everything is attached.
+    /// Whether it records: the manifest is written when everything is attached.
     fn records(&self) -> bool {
         self.directory.join("manifest.json").exists()
     }
@@ -87,27 +87,27 @@ impl Recorder {
     /// Ends it as Ctrl-C does.
     ///
     /// # Panics
-    /// Where it does not end with status 0.
+    /// If it does not end with status 0.
     pub fn stop(mut self) {
         signal(&self.child, Signal::INT);
         let status = self.ended();
         assert!(status.success(), "the recorder ended with {status}: {}", self.said());
     }
 
-    /// Waits until it ends by itself. What it said.
+    /// Waits until it ends by itself, and returns its output.
     ///
     /// # Panics
-    /// Where it does not, or not with status 0.
+    /// If it does not, or not with status 0.
     pub fn end(mut self) -> String {
         let status = self.ended();
         assert!(status.success(), "the recorder ended with {status}: {}", self.said());
         self.said()
     }
 
-    /// Kills it where it stands. Returns the time before the kill, UTC nanoseconds.
+    /// Kills it. Returns the time before the kill, in UTC nanoseconds.
     ///
     /// # Panics
-    /// Where it had ended before.
+    /// If it had ended before.
     pub fn kill(mut self) -> i64 {
         assert!(self.child.try_wait().unwrap().is_none(), "the recorder ended by itself: {}", self.said());
         let before = now_ns();
@@ -134,7 +134,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // Both fail where it has ended, which is as well.
+        // Both fail if it has already ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! What a recording says, by `brokerscope explain` and `io`, as the tests need it.
+//! The contents of a recording, from `brokerscope explain` and `io`, as the tests need them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::brokerscope::run;
 
-/// A recording as read back.
+/// A recording, read back.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// Every judged request, however fast.
+    /// Every request with a verdict, however fast.
     pub requests: Vec<Value>,
     /// The summary of `explain`.
     pub summary: Value,
@@ -26,7 +26,7 @@ impl Recording {
     /// Reads a recording with the binary.
     ///
     /// # Panics
-    /// Where it does not end with status 0.
+    /// If it does not end with status 0.
     pub fn read(directory: &Path) -> Self {
         let slower = ["--slower-than", "0ms", "--format", "json"].map(OsStr::new);
         let explain = ["explain".as_ref(), directory.as_os_str()].into_iter().chain(slower);
@@ -46,7 +46,7 @@ impl Recording {
     }
 }
 
-/// The appends that a row of `requests` was answered with.
+/// The appends in the response of a row of `requests`.
 pub fn appends_of(row: &Value) -> impl Iterator<Item = Append> {
     let written = row["partitions"].as_array().into_iter().flatten().filter(|p| p["error_code"] == 0);
     written.filter_map(|p| append(&p["topic"], &p["partition"], &p["base_offset"]))

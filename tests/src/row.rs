@@ -1,17 +1,17 @@
-//! What `brokerscope requests --format json` printed: rows and the summary. Does not judge them.
+//! The output of `brokerscope requests --format json`: rows and the summary. Does not judge them.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// What names one request of a run: the client's end, its correlation id, and which of that number it is
-/// (a client may use one twice, and a port may be used again).
+/// The key of a request in a run: the client's end, its correlation id, and a count of equal ids (a client may use one
+/// twice, and a port may be reused).
 pub type Key = (String, i64, usize);
 
-/// The rows and the summary of one call.
+/// The rows and the summary of one run.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// One object a request, in the order printed.
+    /// One object per request, in the order printed.
     pub rows: Vec<Value>,
     /// The last line.
     pub summary: Value,
@@ -21,7 +21,7 @@ impl Output {
     /// Reads the output of `requests --format json`.
     ///
     /// # Panics
-    /// Where a line is not an object of a known type or the summary is not the last line.
+    /// If a line is not an object of a known type or the summary is not the last line.
     pub fn parse(stdout: &str) -> Self {
         let mut objects: Vec<Value> = stdout
             .lines()
@@ -38,18 +38,18 @@ impl Output {
     /// A counter of the summary.
     ///
     /// # Panics
-    /// Where the summary lacks it.
+    /// If the summary lacks it.
     pub fn count(&self, name: &str) -> u64 {
         self.summary[name].as_u64().unwrap_or_else(|| panic!("no count {name} in {}", self.summary))
     }
 
-    /// The rows by what names them, in order of arrival within a connection.
+    /// The rows by key, in order of arrival within a connection.
     pub fn by_key(&self) -> HashMap<Key, &Value> {
         by_key(self.rows.iter())
     }
 }
 
-/// Names rows; [`Key`] counts equal correlation ids in order of arrival.
+/// Assigns keys to rows; [`Key`] counts equal correlation ids in order of arrival.
 pub fn by_key<'a>(rows: impl Iterator<Item = &'a Value>) -> HashMap<Key, &'a Value> {
     let mut rows: Vec<&Value> = rows.collect();
     rows.sort_by_key(|row| row["arrival_ns"].as_i64());
@@ -57,7 +57,7 @@ pub fn by_key<'a>(rows: impl Iterator<Item = &'a Value>) -> HashMap<Key, &'a Val
     rows.into_iter().map(|row| (numbers.key(&client(row), correlation_id(row)), row)).collect()
 }
 
-/// Hands out keys in order.
+/// Assigns keys in order.
 #[derive(Debug, Default)]
 pub struct Numbering(HashMap<(String, i64), usize>);
 

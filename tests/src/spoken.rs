@@ -1,16 +1,16 @@
-//! Which client spoke which version of which API in a run, by Kafka's request log.
+//! The API versions that each client used in a run, from Kafka's request log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::kafka_log::LoggedRequest;
 
-/// API → version → the clients that spoke it.
+/// API → version → the clients that used it.
 #[derive(Debug, Default)]
 pub struct VersionTable(BTreeMap<String, BTreeMap<i64, BTreeSet<String>>>);
 
 impl VersionTable {
-    /// What the log says; a client is known by its name at the beginning of what it calls itself.
+    /// Reads the log; a client is identified by the name that its client id starts with.
     pub fn of(log: &[LoggedRequest], names: &[&str]) -> Self {
         let mut spoken = Self::default();
         for request in log {
@@ -21,7 +21,7 @@ impl VersionTable {
         spoken
     }
 
-    /// Those of the versions that nobody spoke.
+    /// The versions among these that no client used.
     pub fn lacks(&self, api: &str, versions: &[i64]) -> Vec<i64> {
         let spoken = self.0.get(api);
         let lacks = |version: &&i64| !spoken.is_some_and(|spoken| spoken.contains_key(*version));
@@ -41,8 +41,8 @@ impl VersionTable {
     }
 }
 
-/// The longest of the names that a client id begins with: `librdkafka-old-gzip-1` is not `librdkafka`'s. `other`
-/// where there is none.
+/// The longest name that a client id starts with: `librdkafka-old-gzip-1` is not `librdkafka`'s. `other` if there is
+/// none.
 pub fn client<'n>(client_id: &str, names: &[&'n str]) -> &'n str {
     let fitting = names.iter().filter(|name| client_id.starts_with(**name));
     fitting.max_by_key(|name| name.len()).copied().unwrap_or("other")

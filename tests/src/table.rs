@@ -1,4 +1,4 @@
-//! A recording's tables as anybody's reader of Parquet sees them: rows of named values.
+//! A recording's tables as any Parquet reader sees them: rows of named values.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::path::Path;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
 
-/// One row. Values that are no number and no text are left out.
+/// One row. Values that are neither numbers nor text are left out.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     numbers: BTreeMap<String, f64>,
@@ -15,12 +15,12 @@ pub struct Row {
 }
 
 impl Row {
-    /// A number, or none where it is null.
+    /// A number; `None` if it is null.
     pub fn number(&self, column: &str) -> Option<f64> {
         self.numbers.get(column).copied()
     }
 
-    /// A text, empty where it is null.
+    /// A text; empty if it is null.
     pub fn text(&self, column: &str) -> &str {
         self.texts.get(column).map_or("", String::as_str)
     }
@@ -45,7 +45,7 @@ impl Row {
 /// All rows of a table of a finished recording.
 ///
 /// # Panics
-/// Where there is no such table or it cannot be read.
+/// If there is no such table or it cannot be read.
 pub fn rows(recording: &Path, table: &str) -> Vec<Row> {
     let mut rows = Vec::new();
     for entry in fs::read_dir(recording.join(table)).unwrap_or_else(|error| panic!("{table}: {error}")) {

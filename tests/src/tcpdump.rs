@@ -1,4 +1,4 @@
-//! A capture by tcpdump, which shares nothing with what is judged.
+//! A capture by tcpdump, which shares no code with what is judged.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::first::ahead;
 
-/// How long it may take to listen.
+/// Timeout for it to listen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// tcpdump at work on the loopback interface; killed when dropped.
+/// A running tcpdump on the loopback interface; killed when dropped.
 #[derive(Debug)]
 pub struct Tcpdump {
     child: Child,
@@ -21,16 +21,16 @@ pub struct Tcpdump {
 }
 
 impl Tcpdump {
-    /// Starts to write all of a port's packets to `capture`; what it says goes to `capture`.txt. It is
-    /// listening when this returns.
+    /// Starts writing all of a port's packets to `capture`, with messages to `capture`.txt. It is listening when this
+    /// returns.
     ///
     /// # Panics
-    /// Where tcpdump is not there or may not capture.
+    /// If tcpdump is missing or may not capture.
     pub fn start(capture: &Path, port: u16) -> Self {
         let said = capture.with_extension("txt");
         let mut tcpdump = Command::new("tcpdump");
         tcpdump
-            // 64 MiB of buffer: two processors that also run a broker and five clients.
+            // 64 MiB of buffer, because the two CPUs also run a broker and five clients.
             .args(["-i", "lo", "-s", "0", "-B", "65536", "-U", "-Z", "root", "--time-stamp-precision=nano"])
             .arg("-w")
             .arg(capture)
@@ -50,9 +50,9 @@ impl Tcpdump {
     /// Ends the capture.
     ///
     /// # Panics
-    /// Where packets were dropped: such a capture proves nothing.
+    /// If packets were dropped: such a capture proves nothing.
     pub fn stop(mut self) {
-        // What arrived is in the ring; tcpdump reads it before it looks at signals again.
+        // Arrived packets are in the ring; tcpdump reads them before it checks for signals again.
         sleep(Duration::from_millis(300));
         signal(&self.child, Signal::INT);
         self.child.wait().unwrap();
@@ -67,16 +67,16 @@ impl Tcpdump {
 
 impl Drop for Tcpdump {
     fn drop(&mut self) {
-        // Both fail where it has ended, which is as well.
+        // Both fail if it has already ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Sends a signal to a child that was not waited for yet.
+/// Sends a signal to a child that was not yet waited for.
 ///
 /// # Panics
-/// Where the kernel refuses.
+/// If the kernel refuses.
 pub fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }

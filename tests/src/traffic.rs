@@ -1,4 +1,4 @@
-//! A run of real clients against a real broker, seen by three at once: Kafka's request log, tcpdump and
+//! A run of real clients against a real broker, observed by three at once: Kafka's request log, tcpdump and
 //! `brokerscope record`.
 
 use std::collections::{BTreeMap, HashSet};
@@ -22,7 +22,7 @@ use crate::recording::Recording;
 use crate::row::{Key, Output};
 use crate::tcpdump::Tcpdump;
 
-/// What a run left.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Traffic {
     /// The broker's port.
@@ -33,28 +33,28 @@ pub struct Traffic {
     pub sizes: BTreeMap<Key, Sizes>,
     /// The requests that Kafka logged while the capture ran.
     pub log: Vec<LoggedRequest>,
-    /// What `requests` printed for the capture.
+    /// The output of `requests` for the capture.
     pub output: Output,
-    /// What the recording says.
+    /// The contents of the recording.
     pub recording: Recording,
-    /// What the clients say they sent.
+    /// The clients' reports of what they sent.
     pub reports: Vec<Report>,
 }
 
-/// The run against the newest broker, at the end with every version that it has left; made when first asked for.
+/// The run against the newest broker, at the end with every version it supports; started on the first call.
 ///
 /// # Panics
-/// Where it failed, and again each time it is asked for.
+/// If it failed, on every call.
 pub fn traffic() -> &'static Traffic {
     static RUN: OnceLock<Option<Traffic>> = OnceLock::new();
     made(&RUN, || Traffic::make("traffic", DEFAULT_VERSION, &[&CLIENTS, &EVERY]))
 }
 
-/// The run against the last broker that speaks every old version: first as with the newest, then by clients told
-/// to speak as of old, then with every version.
+/// The run against the last broker that supports every old version: first as with the newest, then with clients set to
+/// old versions, then with every version.
 ///
 /// # Panics
-/// Where it failed, and again each time it is asked for.
+/// If it failed, on every call.
 pub fn old_traffic() -> &'static Traffic {
     static RUN: OnceLock<Option<Traffic>> = OnceLock::new();
     made(&RUN, || Traffic::make("old-traffic", OLD_VERSION, &[&CLIENTS, &PINNED, &EVERY]))
@@ -63,7 +63,7 @@ pub fn old_traffic() -> &'static Traffic {
 /// The run of clients that are newer than the broker.
 ///
 /// # Panics
-/// Where it failed, and again each time it is asked for.
+/// If it failed, on every call.
 pub fn newest_traffic() -> &'static Traffic {
     static RUN: OnceLock<Option<Traffic>> = OnceLock::new();
     made(&RUN, || Traffic::make("newest-traffic", DEFAULT_VERSION, &[&NEWEST]))
@@ -74,10 +74,10 @@ fn made(run: &'static OnceLock<Option<Traffic>>, make: impl Fn() -> Traffic) -> 
     traffic.as_ref().expect("the run of clients failed: see the first test's output")
 }
 
-/// An empty directory in the target directory, kept until the next run for who wants to look.
+/// An empty directory in the target directory, left for inspection until the next run.
 ///
 /// # Panics
-/// Where it cannot be made.
+/// If it cannot be made.
 pub fn directory(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let target = test.parent().and_then(Path::parent).expect("a test lies in target/debug/deps");
@@ -90,7 +90,7 @@ pub fn directory(name: &str) -> PathBuf {
 }
 
 impl Traffic {
-    /// `clients` are groups of names: those of a group run side by side, the groups one after another.
+    /// `clients` are groups of names: a group's clients run side by side, the groups one after another.
     fn make(name: &str, kafka: &str, clients: &[&[&str]]) -> Self {
         let directory = directory(name);
         let bench = Bench::start(kafka, &directory);
@@ -113,9 +113,9 @@ impl Traffic {
     }
 }
 
-/// Leaves out the requests before the first that was captured: those by which the broker's start was
-/// noticed. Every later one must be in the capture. A client may have got the port of one of those: they are
-/// told apart by their numbers too.
+/// Leaves out the requests before the first captured one, which were used to detect that the broker has started. Every
+/// later one must be in the capture. A client may reuse the port of one of those, so their numbers distinguish them
+/// too.
 fn since_capture(log: Vec<LoggedRequest>, sizes: &BTreeMap<Key, Sizes>) -> Vec<LoggedRequest> {
     let captured: HashSet<_> = sizes.keys().map(|(client, id, _)| (client.as_str(), *id)).collect();
     let before =
@@ -123,11 +123,11 @@ fn since_capture(log: Vec<LoggedRequest>, sizes: &BTreeMap<Key, Sizes>) -> Vec<L
     log.into_iter().skip_while(before).collect()
 }
 
-/// Waits until nothing was captured for a second and a half: no fetch of the clients waits longer, so every
-/// request is answered.
+/// Waits until nothing was captured for a second and a half: no fetch of the clients waits longer, so every request is
+/// answered.
 ///
 /// # Panics
-/// Where that does not come.
+/// If that does not come.
 pub fn come_to_rest(capture: &Path) {
     let end = Instant::now() + Duration::from_secs(180);
     let mut before = 0;

@@ -1,4 +1,4 @@
-//! What `io`, `files` and `kernel` say, and what must hold of it what the broker did.
+//! The output of `io`, `files` and `kernel`, and checks that hold independently of what the broker did.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::brokerscope;
 /// The JSON rows of a view, without its sums.
 ///
 /// # Panics
-/// Where it fails or prints anything else.
+/// If it fails or prints anything else.
 pub fn rows(view: &str, arguments: &[&str]) -> Vec<Value> {
     let finished = brokerscope::run([&[view, "--format", "json"], arguments].concat()).done();
     let rows = finished.stdout.lines().map(|line| serde_json::from_str(line).unwrap());
@@ -19,7 +19,7 @@ pub fn rows(view: &str, arguments: &[&str]) -> Vec<Value> {
 /// The rows of `io`.
 ///
 /// # Panics
-/// Where the reasons of one do not add up to its latency.
+/// If the reasons of one do not add up to its latency.
 pub fn operations(arguments: &[&str]) -> Vec<Value> {
     let rows = rows("io", arguments);
     for row in &rows {
@@ -30,16 +30,16 @@ pub fn operations(arguments: &[&str]) -> Vec<Value> {
     rows
 }
 
-/// Whether an operation took at least so long, and more than half of it for this reason.
+/// Whether an operation took at least this long, and more than half of it for this reason.
 pub fn mostly(op: &Value, reason: &str, least_ms: i64) -> bool {
     let latency = op["latency_ns"].as_i64().unwrap_or(0);
     latency >= least_ms * 1_000_000 && op["reasons"][reason].as_i64().unwrap_or(0) * 2 > latency
 }
 
-/// `kernel` has commits with calls within them that waited for the journal, in the order of their starts.
+/// Checks that `kernel` has commits with calls within them that waited for the journal, in the order of their starts.
 ///
 /// # Panics
-/// Where it has not.
+/// If it has not.
 pub fn assert_commits_beside_their_victims(arguments: &[&str]) {
     let calls = rows("kernel", &[arguments, &["--slower-than", "50ms"]].concat());
     assert!(calls.is_sorted_by_key(|call| call["start_ns"].as_i64()));
@@ -54,10 +54,10 @@ pub fn assert_commits_beside_their_victims(arguments: &[&str]) {
     assert!(with_victims.count() > 0, "{calls:?}");
 }
 
-/// `files` has the writes and the bytes of `io`, file by file.
+/// Checks that `files` has the writes and the bytes of `io`, file by file.
 ///
 /// # Panics
-/// Where it has not.
+/// If it has not.
 pub fn assert_files_add_up(arguments: &[&str]) {
     type WriteCounts = HashMap<(String, String), (u64, u64)>;
     let key = |row: &Value| ["file", "device"].map(|field| row[field].as_str().unwrap().to_owned()).into();

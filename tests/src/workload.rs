@@ -1,5 +1,5 @@
-//! A process that does with files what it is ordered (`workload.py`), under the name of a broker; and the same
-//! under strace.
+//! A process that executes orders on files (`workload.py`), under the name of a broker; and the same process under
+//! strace.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,7 +15,7 @@ use crate::container::{Image, first_process};
 use crate::first::ahead;
 use crate::tcpdump::signal;
 
-/// How long it may take to begin.
+/// Timeout for starting.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running workload; killed when dropped.
@@ -30,10 +30,10 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Starts one whose log dir is `log_dir`, which is made.
+    /// Starts one whose log dir is `log_dir`, which is created.
     ///
     /// # Panics
-    /// Where that fails.
+    /// If that fails.
     pub fn start(log_dir: &Path) -> Self {
         Self::start_by(log_dir, &[])
     }
@@ -41,7 +41,7 @@ impl Workload {
     /// As [`Workload::start`], by a command that runs the rest of its arguments (`taskset`, `nice`).
     ///
     /// # Panics
-    /// As there.
+    /// As [`Workload::start`].
     pub fn start_by(log_dir: &Path, starter: &[&str]) -> Self {
         fs::create_dir_all(log_dir).unwrap();
         let mut command = match starter {
@@ -56,7 +56,7 @@ impl Workload {
         Self::run(command, &log_dir.display().to_string())
     }
 
-    /// Starts one in a container, with these log its own dirs.
+    /// Starts one in a container, with these log dirs.
     ///
     /// # Panics
     /// As [`Workload::start`].
@@ -73,8 +73,8 @@ impl Workload {
         let properties = std::env::temp_dir().join(format!("workload-{}.properties", std::process::id()));
         fs::write(&properties, format!("log.dirs={log_dirs}\nlisteners=PLAINTEXT://127.0.0.1:1\n")).unwrap();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("workload.py");
-        // The last to be run takes a broker's name. `python3` may be a script that looks for one, and Python finds
-        // its library by its name, unless it is reported.
+        // The last program run has a broker's name. `python3` may be a script that looks for Python, and Python finds
+        // its library by its program name, unless PYTHONHOME is set.
         let named = "set -e; python=$(python3 -c 'import sys; print(sys.executable)'); \
                      export PYTHONHOME=$(python3 -c 'import sys; print(sys.base_prefix)'); \
                      exec -a java \"$python\" \"$@\"";
@@ -95,20 +95,20 @@ impl Workload {
         this
     }
 
-    /// Its process, as the host numbers it.
+    /// Its process id on the host.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// The thread that obeys, as it numbers itself.
+    /// The id of the thread that executes orders, in its own namespace.
     pub fn tid(&self) -> u32 {
         self.tid
     }
 
-    /// Has it do one thing, and returns what it answered.
+    /// Sends an order, and returns the answer.
     ///
     /// # Panics
-    /// Where it is gone.
+    /// If the process has ended.
     pub fn order(&mut self, order: &str) -> String {
         writeln!(self.orders, "{order}").unwrap();
         self.answer()
@@ -124,7 +124,7 @@ impl Workload {
 
 impl Drop for Workload {
     fn drop(&mut self) {
-        // All fail where it has ended, which is as well.
+        // All fail if it has already ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = fs::remove_file(&self.properties);
@@ -142,7 +142,7 @@ impl Strace {
     /// Traces everything from when this returns.
     ///
     /// # Panics
-    /// Where it does not begin.
+    /// If it does not start.
     pub fn start(pid: u32, said: &Path) -> Self {
         let errors = said.with_extension("err");
         let mut strace = Command::new("strace");
@@ -157,10 +157,10 @@ impl Strace {
         Self { child, said: said.to_owned() }
     }
 
-    /// releases, and returns the calls of one thread in the order of their ends.
+    /// Detaches, and returns the calls of one thread in the order of their ends.
     ///
     /// # Panics
-    /// Where it does not end, or what it wrote cannot be read.
+    /// If it does not end, or what it wrote cannot be read.
     pub fn stop(mut self, tid: u32) -> Vec<Call> {
         signal(&self.child, Signal::INT);
         self.child.wait().unwrap();
@@ -183,7 +183,7 @@ pub struct Call {
     pub name: String,
     /// What it returned; negative where it failed.
     pub result: i64,
-    /// How long it took, as `-T` says.
+    /// Its duration, from `-T`.
     pub seconds: f64,
 }
 

@@ -1,6 +1,6 @@
-"""The files of a folder as a bucket called `recordings`, on loopback, by moto's server, which from then on checks who asks, what
-they may and what they signed; without TLS and with it. Prints one JSON object, where it is, the file of who signed its certificate
-and the keys of its users, and ends with its standard input."""
+"""Serves the files of a folder as the bucket `recordings`, on loopback, with moto's server, without and with TLS. After the
+upload it checks users, permissions and signatures. Prints one JSON object with its endpoints, the file of its certificate
+authority and the keys of its users. Exits at the end of its standard input."""
 
 import datetime
 import ipaddress
@@ -20,7 +20,7 @@ from werkzeug.serving import make_server
 
 HOST = "127.0.0.1"
 BUCKET = "recordings"
-# More objects than a page of a list has, that are no part of any recording.
+# Objects that belong to no recording: more than one page of a listing.
 OTHERS = 1100
 READS = {"Effect": "Allow", "Action": ["s3:ListBucket", "s3:GetObject"], "Resource": "*"}
 
@@ -57,7 +57,7 @@ def certificate(name, issuer, issuer_key, key, extension):
 
 
 def tls(folder):
-    """What a server of this host shows, and the file of who signed that, both below a folder."""
+    """Creates a server certificate for this host in a folder. Returns its TLS context and the file of its authority."""
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     authority = certificate("authority", None, authority_key, authority_key, x509.BasicConstraints(True, None))
     of_host = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(HOST))])
@@ -73,7 +73,7 @@ def tls(folder):
 
 
 def serve(context):
-    """The same buckets on each server of this process."""
+    """Starts a server; all servers of this process have the same buckets. Returns its URL."""
     app = DomainDispatcherApplication(create_backend_app)
     server = make_server(HOST, 0, app, threaded=True, request_handler=MotoRequestHandler, ssl_context=context)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -87,7 +87,7 @@ def main():
     upload(client("s3", endpoint), folder)
     iam = client("iam", endpoint)
     users = {"reader": user(iam, "reader", [READS]), "stranger": user(iam, "stranger", [])}
-    # From here on nobody is let in unchecked.
+    # From here on, every request is authenticated.
     plain = {"Content-Type": "text/plain"}
     urllib.request.urlopen(urllib.request.Request(endpoint + "/moto-api/reset-auth", b"0", plain)).read()
     print(json.dumps({"endpoint": endpoint, "tls": serve(context), "authority": str(authority), **users}), flush=True)

@@ -1,5 +1,5 @@
-//! `record --request-log`: its rows beside the log read by another reader, and its verdicts beside those of `--see-tls` on the same
-//! requests.
+//! Tests `record --request-log`: its rows against the log read by another reader, and its verdicts against those of
+//! `--see-tls` on the same requests.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -27,7 +27,8 @@ use serde_json::{Value, json};
 
 use crate::site::{Site, done, judged, rows_of, sizes_of};
 
-/// What Kafka logs from the recorder's start on is a row exactly once, and its produce requests are joined with their appends.
+/// Checks that each request logged after the recorder's start has exactly one row, and that produce requests are joined
+/// with their appends.
 pub(crate) fn rows_are_those_of_the_log(name: &str) {
     let site = Site::start(name, DEFAULT_VERSION, Path::new("java"), false);
     site.create_topic("tls");
@@ -67,7 +68,7 @@ pub(crate) fn rows_are_those_of_the_log(name: &str) {
     assert!(rows.iter().all(|row| row["seen_by"] == "request-log" && row["sequence"].is_null()));
     joins_are_by_base_offset(&recording.summary, &log);
     let log = judged(log, &rows, &recording.summary);
-    // The log has no sizes of frames: only that there was an answer.
+    // The log has no frame sizes: only whether there was an answer.
     let sizes = sizes_of(&rows).into_iter();
     let sizes = sizes.map(|(key, of)| (key, Sizes { response: of.whole.then_some(0), ..of })).collect();
     let output = Output { rows, summary: json!({}) };
@@ -75,7 +76,7 @@ pub(crate) fn rows_are_those_of_the_log(name: &str) {
     assert_eq!(recording.summary["losses"], json!({}), "{}", recording.summary);
 }
 
-/// All that were answered: the others have no base offset.
+/// Checks the joins of all answered requests; the others have no base offset.
 fn joins_are_by_base_offset(summary: &Value, log: &[LoggedRequest]) {
     let joins = &summary["joins"];
     let produced = log.iter().filter_map(|logged| logged.produce.as_ref()).flat_map(|of| &of.partitions);
@@ -92,7 +93,7 @@ struct SlowJournal {
     broker: Broker,
     load: Load,
     volume: Volume,
-    // Taken down last.
+    // Dropped last.
     _site: LabSite,
 }
 
@@ -139,7 +140,7 @@ fn verdicts(recording: &Path) -> (Verdicts, Value) {
     (of_producers.map(|verdict| (key(&verdict), verdict)).collect(), summary)
 }
 
-/// Two recorders watch the same requests, by the agent and by the log.
+/// Checks that two recorders that watch the same requests, by the agent and by the log, agree.
 pub(crate) fn verdicts_agree(name: &str) {
     let directory = directory(name);
     let SlowJournal { broker, load, mut volume, _site } = SlowJournal::start(&directory);
@@ -170,14 +171,14 @@ pub(crate) fn verdicts_agree(name: &str) {
     fs::remove_dir_all(&directory).unwrap();
 }
 
-/// Whether both are of the same time: the log does not have how long a request took to arrive.
+/// Whether both times agree: the log does not include how long a request took to arrive.
 fn is_same_time(log: &Value, agent: &Value) -> bool {
     let [log, agent] = [log, agent].map(|verdict| verdict["request"]["latency_ns"].as_f64().unwrap());
     (log - agent).abs() * 10.0 <= agent
 }
 
-/// Whether a verdict by the log names something that the agent's does not say. The log knows how long a request was in the queue: of
-/// several causes that took about as long, another may have taken the most.
+/// Whether a verdict by the log names a cause that the agent's does not. The log shows how long a request was in the
+/// queue: if several causes took about as long, another one may have taken the most.
 fn is_other(log: &Value, agent: &Value) -> bool {
     let chain = agent["chain"].as_array().unwrap();
     let mut evidence = agent["evidence"].as_array().unwrap().iter().map(|of| of["text"].as_str().unwrap());

@@ -1,5 +1,5 @@
-//! A broker whose clients speak TLS, those clients, and the comparison of what `record --see-tls` saw of them with Kafka's own
-//! request log.
+//! A broker whose clients use TLS, those clients, and the comparison of the requests that `record --see-tls` records with
+//! Kafka's own request log.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -21,14 +21,14 @@ use lab::kafka::{DEFAULT_VERSION, Kafka};
 use lab::{Broker, BrokerOptions};
 use serde_json::{Value, json};
 
-/// A client that works longer than this hangs.
+/// Timeout: a client that runs longer hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-/// By when an agent whose recorder was killed has stopped.
+/// Time by which an agent whose recorder was killed has stopped.
 pub(crate) const STOPS_WITHIN: Duration = Duration::from_secs(5);
 /// The agent's thread.
 pub(crate) const AGENT: &str = "brokerscope-age";
 
-/// Has the listener for TLS ask for a password.
+/// Properties that make the TLS listener require a password.
 pub(crate) const SASL_BROKER: [(&str, &str); 3] = [
     ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SASL_SSL"),
     ("listener.name.ssl.sasl.enabled.mechanisms", "PLAIN"),
@@ -40,20 +40,20 @@ pub(crate) const SASL_BROKER: [(&str, &str); 3] = [
 pub(crate) const SASL_CLIENT: &str = "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n\
     sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username=\"lab\" password=\"lab-secret\";\n";
 
-/// From here on numbers are for requests of authentication (`SaslClientAuthenticator.MIN_RESERVED_CORRELATION_ID`).
+/// Correlation ids from here on are for authentication requests (`SaslClientAuthenticator.MIN_RESERVED_CORRELATION_ID`).
 const LEAST_OF_SASL: i64 = 2_147_483_640;
 
-/// A broker that speaks TLS, and what its clients need.
+/// A broker with TLS, and what its clients need.
 pub(crate) struct Site {
     pub(crate) directory: PathBuf,
     kafka: Kafka,
     pub(crate) broker: Broker,
-    /// For each version of TLS.
+    /// Client properties for each version of TLS.
     properties: BTreeMap<&'static str, PathBuf>,
 }
 
 impl Site {
-    /// With passwords its listener is `SASL_SSL`, else `SSL`.
+    /// Starts it. With passwords, its listener is `SASL_SSL`, else `SSL`.
     pub(crate) fn start(name: &str, version: &str, java: &Path, with_password: bool) -> Self {
         let directory = directory(name);
         let kafka = Kafka::prepare_with(java, version).unwrap();
@@ -79,7 +79,7 @@ impl Site {
         self.broker.clients_bootstrap()
     }
 
-    /// Kafka's tool, which speaks TLS of this version.
+    /// One of Kafka's tools, with this TLS version.
     pub(crate) fn tool(&self, class: &str, flag: &str, tls: &str) -> Command {
         let mut command = self.kafka.tool(class);
         command.args(["--bootstrap-server", &self.address(), flag]).arg(&self.properties[tls]);
@@ -93,7 +93,7 @@ impl Site {
         done(spawn(command));
     }
 
-    /// Produces so many records of so many bytes, so many a second (-1: as many as it can).
+    /// Produces `records` records of `bytes` bytes at `rate` per second (-1: unlimited).
     pub(crate) fn produce(&self, tls: &str, records: u32, bytes: u32, rate: i32, settings: &[&str]) -> Child {
         let mut command = self.kafka.tool("org.apache.kafka.tools.ProducerPerformance");
         command.args(["--topic", "tls", "--num-records", &records.to_string()]);
@@ -110,7 +110,7 @@ impl Site {
         done(spawn(command));
     }
 
-    /// What the broker logged of the requests on its listener for TLS; ends the broker.
+    /// Ends the broker, and returns its log of the requests on its TLS listener.
     pub(crate) fn log(self) -> Vec<LoggedRequest> {
         let (address, log) = (self.address(), self.broker.request_log.clone().unwrap());
         self.broker.stop();
@@ -124,7 +124,7 @@ impl Site {
             .any(|comm| comm.trim() == AGENT)
     }
 
-    /// What of the recorder's is beside the broker.
+    /// Files that the recorder has left in the broker's directories.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         let root = format!("/proc/{}/root", self.broker.pid);
         let files = ["/dev/shm", "/tmp"]
@@ -149,7 +149,7 @@ pub(crate) fn done(mut child: Child) {
     assert!(child.wait().unwrap().success());
 }
 
-/// Waits until something is so; whether it came to that in time.
+/// Waits until a condition holds; returns whether it did in time.
 pub(crate) fn comes_true(within: Duration, is_so: impl Fn() -> bool) -> bool {
     let end = Instant::now() + within;
     while !is_so() {
@@ -166,7 +166,7 @@ pub(crate) fn rows_of(recording: &Recording, listener: &str) -> Vec<Value> {
     recording.requests.iter().filter(|row| row["broker"] == listener).cloned().collect()
 }
 
-/// The sizes that the rows say: which bytes passed is not known otherwise.
+/// The sizes in the rows: there is no other source for them.
 pub(crate) fn sizes_of(rows: &[Value]) -> BTreeMap<Key, Sizes> {
     let of = |row: &Value| Sizes {
         request: row["request_bytes"].as_u64().unwrap(),
@@ -176,7 +176,7 @@ pub(crate) fn sizes_of(rows: &[Value]) -> BTreeMap<Key, Sizes> {
     row::by_key(rows.iter()).into_iter().map(|(key, row)| (key, of(row))).collect()
 }
 
-/// Leaves out what connections did before their first row: an agent sees nothing of the time before it was loaded.
+/// Leaves out requests before a connection's first row: an agent observes nothing from before it was loaded.
 pub(crate) fn since_loaded(log: Vec<LoggedRequest>, rows: &[Value], early: &[String]) -> Vec<LoggedRequest> {
     let mut first: HashMap<String, i64> = HashMap::new();
     for row in rows {
@@ -206,7 +206,7 @@ pub(crate) fn connections_to(port: u16) -> Vec<String> {
 pub(crate) fn rows_agree(name: &str, version: &str, java: &Path, with_password: bool) {
     let site = Site::start(name, version, java, with_password);
     site.create_topic("tls");
-    // Its connections are there before the agent.
+    // Its connections exist before the agent is loaded.
     let early = site.produce("TLSv1.3", 1_500, 100, 50, &["acks=1", "linger.ms=0"]);
     let port = site.broker.tls_port.unwrap();
     assert!(comes_true(PATIENCE, || connections_to(port).len() >= 2), "the producer does not connect");
@@ -216,7 +216,7 @@ pub(crate) fn rows_agree(name: &str, version: &str, java: &Path, with_password: 
     let recorder = Recorder::start_with(&recording, site.broker.pid, &["--see-tls"]);
     assert!(site.has_agent(), "the agent does not run");
     assert_eq!(few(site.leftovers()), none(), "while it is watched");
-    // Less than the ring holds, also if its reader gets no CPU for a while.
+    // Less than the ring holds, even if its reader gets no CPU for a while.
     let clients = [
         site.produce("TLSv1.2", 2_000, 100, 400, &["acks=all", "linger.ms=0", "batch.size=1"]),
         site.produce("TLSv1.3", 100, 60_000, -1, &["acks=1", "compression.type=lz4"]),
@@ -234,7 +234,7 @@ pub(crate) fn rows_agree(name: &str, version: &str, java: &Path, with_password: 
         (site.address(), longest_safepoint(&site.directory.join("broker/safepoints.log")));
     let log = site.log();
     let recording = Recording::read(&recording);
-    // Who authenticates is answered before Kafka logs requests.
+    // Authentication requests are answered before Kafka's request log.
     let authenticates = |row: &Value| row::correlation_id(row) >= LEAST_OF_SASL;
     let (authenticating, rows): (Vec<_>, Vec<_>) =
         rows_of(&recording, &listener).into_iter().partition(authenticates);
@@ -256,8 +256,8 @@ pub(crate) fn rows_agree(name: &str, version: &str, java: &Path, with_password: 
     joins_are_by_crc(&recording);
 }
 
-/// Leaves out what `explain` does not judge, because nobody waited for it: acks=0, long polls, and members of a group that waited for
-/// each other. That these were seen shows in the numbers.
+/// Leaves out requests that `explain` does not judge because nobody waited for them: acks=0, long polls, and group
+/// members that waited for each other. The numbers show that these were observed.
 pub(crate) fn judged(log: Vec<LoggedRequest>, rows: &[Value], summary: &Value) -> Vec<LoggedRequest> {
     let all = log.len() as u64;
     let judged: HashSet<_> = rows.iter().map(|row| (row::client(row), row::correlation_id(row))).collect();
@@ -290,7 +290,7 @@ pub(crate) fn joins_are_by_crc(recording: &Recording) {
     assert!(count("by_crc") * 100 >= all * 99 && count("by_time") == 0, "{joins}");
 }
 
-/// In ms, by the JVM's own log: `Safepoint "RedefineClasses", …, Total: 123456 ns`.
+/// The longest safepoint in ms, from the JVM's own log: `Safepoint "RedefineClasses", …, Total: 123456 ns`.
 pub(crate) fn longest_safepoint(log: &Path) -> f64 {
     let text = fs::read_to_string(log).unwrap();
     let of = |line: &str| -> Option<f64> {
@@ -301,8 +301,8 @@ pub(crate) fn longest_safepoint(log: &Path) -> f64 {
     text.lines().filter_map(of).fold(0.0, f64::max)
 }
 
-/// Recorders are killed so many ms after they have begun; what the agent copied for them ends, the broker serves on, and the next
-/// recorder sees everything.
+/// Checks that after recorders are killed, these numbers of ms after their start, the agent stops copying for them, the
+/// broker keeps serving, and the next recorder observes everything.
 pub(crate) fn survives_kills(name: &str, moments_ms: &[u64]) {
     let site = Site::start(name, DEFAULT_VERSION, Path::new("java"), false);
     site.create_topic("tls");
@@ -328,7 +328,7 @@ pub(crate) struct KilledAtTheEnd(pub(crate) Child);
 
 impl Drop for KilledAtTheEnd {
     fn drop(&mut self) {
-        // Both fail where it has ended, which is as well.
+        // Both fail if it has already ended, which is fine.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

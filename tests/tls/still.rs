@@ -1,4 +1,4 @@
-//! A parser of TLS connections that stands still for longer than the agent waits for it, as on a machine that gives it no CPU.
+//! A parser of TLS connections that stops for longer than the agent waits for it, as on a machine that gives it no CPU.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,10 +14,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::site::{KilledAtTheEnd, PATIENCE, STOPS_WITHIN, Site, comes_true, connections_to};
 
-/// What the client's own pace and the times of reading leave open.
+/// Slack for the client's own pace and for polling.
 const SLACK: Nanos = Nanos::from_millis(200);
 
-/// The agent stops, what passes until another one copies is a loss, and every request outside of that has its row.
+/// Checks that the agent stops, that traffic until another one copies is a loss, and that every request outside of that
+/// has its row.
 pub(crate) fn is_a_loss_until_another_agent_copies(name: &str) {
     let site = Site::start(name, DEFAULT_VERSION, Path::new("java"), false);
     site.create_topic("tls");
@@ -45,14 +46,14 @@ pub(crate) fn is_a_loss_until_another_agent_copies(name: &str) {
     let before = requests.iter().filter(|row| row.arrival < start).count();
     let after = requests.iter().filter(|row| row.arrival > end).count();
     assert!(before > 20 && after > 20, "{before} requests before, {after} after");
-    // A client numbers its requests one by one.
+    // A client numbers its requests consecutively.
     for pair in requests.windows(2).filter(|pair| pair[1].correlation_id != pair[0].correlation_id + 1) {
         let (last, next) = (pair[0].arrival, pair[1].arrival);
         assert!(last >= start - SLACK && next <= end + SLACK, "requests are missing from {last} to {next}");
     }
 }
 
-/// From when until when there was none, as the losses say.
+/// The interval without an agent, from the losses.
 fn without_agent(events: &[Event]) -> (Nanos, Nanos) {
     let is_it = |loss: &&Loss| {
         loss.kind == LossKind::SourceDown && loss.detail.starts_with("TLS connections were not read")
@@ -64,7 +65,7 @@ fn without_agent(events: &[Event]) -> (Nanos, Nanos) {
     start.zip(losses.iter().map(|loss| loss.end).max()).expect("no loss")
 }
 
-/// The requests on the connection that has most of them.
+/// The requests on the connection with the most of them.
 fn of_the_producer(events: &[Event]) -> Vec<&Request> {
     let mut connections: HashMap<_, Vec<&Request>> = HashMap::new();
     for event in events {

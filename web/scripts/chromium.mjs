@@ -1,4 +1,4 @@
-// A page in Debian's Chromium from its file, as somebody who opens it sees it.
+// Opens a page from its file in Debian's Chromium, as a user would.
 
 import { pathToFileURL } from "node:url";
 
@@ -8,7 +8,7 @@ import { chromium } from "@playwright/test";
 export async function opened(file, viewport, act) {
   const browser = await chromium.launch({
     executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium",
-    // Root has no sandbox; /dev/shm is small in containers.
+    // Chromium's sandbox does not work as root; /dev/shm is small in containers.
     args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--force-color-profile=srgb"],
   });
   try {
@@ -20,7 +20,7 @@ export async function opened(file, viewport, act) {
   }
 }
 
-/** Milliseconds from the navigation to the first frame that shows every chart. */
+/** Milliseconds from navigation to the first frame that shows every chart. */
 export function drawn(page) {
   return page.evaluate(
     () =>

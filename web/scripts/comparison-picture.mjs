@@ -1,4 +1,4 @@
-// The picture of a comparison's page that README shows: what differs, p99.9 over the time of the run, and what slow requests
+// Takes the picture of a comparison's page for README: what differs, p99.9 over the time of the run, and what slow requests
 // waited for. Used by `make fs-picture`.
 //
 //   node scripts/comparison-picture.mjs PAGE PICTURE.png
@@ -10,7 +10,7 @@ if (!file || !picture) throw new Error("usage: comparison-picture.mjs PAGE PICTU
 await opened(file, { width: 920, height: 900 }, async (page) => {
   await drawn(page);
   if (!(await page.locator('#page[data-ready="comparison"]').count())) throw new Error(`${file} is no page of a comparison`);
-  // As much as tells it: the figures are beneath, in tables.
+  // Removes everything else: tables below show the figures.
   await page.evaluate(() => {
     for (const element of document.querySelectorAll("section:not(#story, #heat, #causes), .top, footer, #causes table")) element.remove();
   });

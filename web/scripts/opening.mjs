@@ -1,4 +1,4 @@
-// How long a page takes to open, by a browser that has just started: milliseconds, a line for each round. Used by `make bench`.
+// Measures how long a page takes to open in a freshly started browser: milliseconds, one line per round. Used by `make bench`.
 //
 //   node scripts/opening.mjs PAGE ROUNDS
 

@@ -1,5 +1,5 @@
-// The picture of a page that README shows: what was slow and why, over time, and the waterfall of one that waited for another's
-// write. Used by `make picture`.
+// Takes the picture of a page for README: what was slow and why, over time, and the waterfall of a request that waited for the
+// write of another. Used by `make picture`.
 //
 //   node scripts/picture.mjs PAGE PICTURE.png
 
@@ -15,9 +15,9 @@ await opened(file, { width: 920, height: 900 }, async (page) => {
   });
   if (!waiter) throw new Error("no request waited for another's write");
   await page.evaluate((id) => (location.hash = `request=${id}`), waiter);
-  // As much as tells it: the rest of the page is beneath.
+  // Keeps only the parts for the picture.
   await page.evaluate(() => {
-    // As much as tells it; the rest of the page is beside and beneath.
+    // Of the charts over time, the first and the fourth.
     const strips = [...document.querySelectorAll("#time .strip")].filter((_, at) => ![0, 3].includes(at));
     const rest = document.querySelectorAll("section:not(#story, #time, #request), .top, footer, .columns, .told, .notes, .about, .request .legend");
     for (const element of [...strips, ...rest]) element.remove();

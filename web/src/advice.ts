@@ -1,10 +1,10 @@
-// What to change: what rules advise, by layer, with the evidence, and what they could not tell.
+// What to change: the advice of rules, by layer, with the evidence and the unknown inputs.
 
 import type { Advice, Recommendation } from "./data";
 import { h } from "./dom";
 import { counted, length } from "./format";
 
-/** The dearest first; what nothing was measured of comes last. */
+/** The most costly first; advice without a measured cost comes last. */
 export function advice(advice: Advice): HTMLElement[] {
   const { layers, missing, silent } = advice;
   const given = layers.map(({ layer, given }) => h("div", { class: "layer" }, h("h3", {}, capital(layer)), ...given.map(one)));

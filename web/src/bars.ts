@@ -1,5 +1,5 @@
-// A bar for every configuration, in the order given: throughput after each step, or any other figure. With intervals, and a
-// dot for each run.
+// One bar per configuration, in the given order: throughput after each step, or any other figure. With intervals, and one
+// dot per run.
 
 import { type Comparison, type Configuration, type Figure, FIGURES } from "./comparison";
 import { h, s } from "./dom";
@@ -25,8 +25,8 @@ export function bars(comparison: Comparison): HTMLElement {
   return h("div", {}, h("p", { class: "controls" }, choose), holder);
 }
 
-/** The figure that is shown first: where all were given the same load and carried it, how often they missed the objective; else how
- * much they carried. How much a request carries may be just what was changed, so bytes count. */
+/** The figure that is shown first: the share of missed objectives if all configurations carried the same load, else the
+ * throughput. It is in bytes, because a change may affect the size of requests. */
 function telling(configurations: Configuration[]): Figure {
   const carried = configurations.map((one) => one.record_bytes_per_s ?? 0);
   const [least, most] = [Math.min(...carried), Math.max(...carried)];
@@ -39,17 +39,17 @@ function chart(configurations: Configuration[], figure: Figure): HTMLElement {
   const title = FIGURES.find(([name]) => name === figure)?.[1] ?? figure;
   const values = configurations.flatMap((one) => [one[figure], ...one.runs.map((run) => run[figure])]).filter((value): value is number => value !== null);
   const longest = Math.max(0, ...values);
-  // An interval may be far longer than all bars: it is cut where they would become too short.
+  // An interval may be far longer than all bars; it is cut off so that the bars do not become too short.
   const ends = configurations.map((one) => one.intervals[figure]?.[1] ?? 0);
   const most = Math.min(Math.max(longest, ...ends), 2 * longest) || 1;
   const told = configurations.map((one) => `${one.configuration} ${show(figure, one[figure])}`).join(", ");
   return picture(`${title}: ${told}`, (width) => {
     const gutter = width < 700 ? 110 : 190;
     const right = 90;
-    // An interval may reach below what there can be.
+    // An interval may extend below zero.
     const x = (value: number): number => gutter + (Math.max(0, Math.min(value, most)) / most) * (width - gutter - right);
     const svg = s("svg", { class: "bars", width });
-    // Sizes are round in their unit.
+    // Sizes have round ticks in their unit.
     const unit = figure === "record_bytes_per_s" ? 1024 ** Math.max(0, Math.floor(Math.log(most) / Math.log(1024))) : 1;
     const marks = ticks(most / unit, width < 700 ? 3 : 6).map((mark) => mark * unit);
     let y = 4;

@@ -1,5 +1,5 @@
-// Charts over time that share one axis: brushing any of them selects a stretch of time for the whole page. Drawing and
-// axes are uPlot's. Knows no data.
+// Charts over time that share one axis: brushing any of them selects a time range for the whole page. uPlot draws the lines
+// and axes. Independent of the page's data.
 
 import uPlot from "uplot";
 
@@ -8,10 +8,10 @@ import { h } from "./dom";
 import type { Clock } from "./format";
 import type { State } from "./state";
 
-/** Space for a chart's values, left of it. */
+/** Width of the value axis, left of a chart. */
 const AXIS = 58;
 const SYNC = "time";
-/** Seconds between two marks of the axis of time. */
+/** Seconds between two ticks of the time axis. */
 const STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400];
 /** Up to this height a chart is low. */
 const LOW = 80;
@@ -19,13 +19,13 @@ const HEADROOM = 1.05;
 
 export interface Line {
   label: string;
-  /** A colour, or the name of one of the style sheet's. */
+  /** A colour, or the name of a colour of the style sheet. */
   colour: string;
   values: (number | null)[];
   fill?: string;
   bars?: boolean;
   width?: number;
-  /** Whether to draw on where there is no value. */
+  /** Whether the line continues across missing values. */
   spans?: boolean;
 }
 
@@ -38,20 +38,20 @@ export interface ChartOptions {
   times: number[];
   lines: Line[];
   show: (value: number) => string;
-  /** Values of the axis: from least to most; logarithmic where asked for. */
+  /** Lowest and highest value of the axis; `log` makes it logarithmic. */
   range?: [number, number];
   log?: boolean;
   bare?: boolean;
   /** Draws beneath the lines. */
   draw?: (plot: uPlot) => void;
-  /** What is said of a moment that is pointed at. */
+  /** The text of the tooltip at the pointer. */
   tell?: (seconds: number, value: number) => string;
   legend?: HTMLElement;
 }
 
 /** All charts of a recording. */
 export class Charts {
-  /** Those that have no chart yet. */
+  /** Rows that have no chart yet. */
   private rows: { host: HTMLElement; tip: HTMLElement; options: ChartOptions }[] = [];
   private plots: { plot: uPlot; host: HTMLElement; height: number }[] = [];
   private readonly whole: [number, number];
@@ -74,13 +74,13 @@ export class Charts {
     });
   }
 
-  /** A row of the page: what the chart is, and the chart. */
+  /** A row of the page: the chart's title and the chart. */
   row(options: ChartOptions): HTMLElement {
     const host = h("div", { class: "plot", tabindex: 0, role: "img", "aria-label": `${options.title}, ${options.unit}, over time` });
     const tip = h("p", { class: "tip", "aria-hidden": "true" });
     const label = h("div", { class: "label" }, h("h3", {}, options.title), h("p", {}, options.unit), options.legend, tip);
     host.addEventListener("keydown", (event) => this.key(event));
-    // uPlot needs to know its width: it is made when the row stands in the page.
+    // uPlot needs its width, so it is created when the row is in the page.
     if (this.rows.length === 0) requestAnimationFrame(() => this.makeAll());
     this.rows.push({ host, tip, options });
     return h("div", { class: "strip" }, label, host);
@@ -89,7 +89,7 @@ export class Charts {
   private makeAll(): void {
     const rows = this.rows;
     this.rows = [];
-    // All widths before any chart: after each change the browser would lay out the whole page to tell the next.
+    // Reads all widths before it creates any chart: otherwise the browser would lay out the whole page for each width.
     const widths = rows.map(({ host }) => host.clientWidth);
     for (const [at, { host, tip, options }] of rows.entries()) {
       this.plots.push({ plot: this.make(host, widths[at] ?? 0, tip, options), host, height: options.height });
@@ -105,7 +105,7 @@ export class Charts {
   private draw(): void {
     const [min, max] = this.shown();
     for (const { plot } of this.plots) {
-      // At once, not in uPlot's next task.
+      // Immediately, not in uPlot's next task.
       plot.batch(() => {
         plot.setScale("x", { min, max });
         plot.redraw(false, true);
@@ -113,7 +113,7 @@ export class Charts {
     }
   }
 
-  /** Ends them. */
+  /** Destroys all charts. */
   destroy(): void {
     for (const { plot } of this.plots) plot.destroy();
     this.plots = [];
@@ -132,7 +132,7 @@ export class Charts {
     }
   }
 
-  /** Arrows move the selection by a bucket, with Shift its end alone. */
+  /** Arrow keys move the selection by a bucket; with Shift, only its end. */
   private key(event: KeyboardEvent): void {
     const direction = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     if (direction === 0) return;
@@ -180,7 +180,7 @@ export class Charts {
             size: AXIS,
             space: options.bare ? 1000 : 26,
             show: true,
-            // A low chart has room for its least and greatest value.
+            // A low chart only has room for its lowest and highest value.
             ...(height <= LOW && !options.range ? { splits: (_u: uPlot, _axis: number, _least: number, most: number) => [0, most / HEADROOM] } : {}),
             values: (_u, splits) => splits.map((value) => (value === null || options.bare ? "" : tidy(options.show(value)))),
           },
@@ -249,7 +249,7 @@ export class Charts {
   }
 }
 
-/** A round value without digits that say nothing: `10.0 ms` is `10 ms`. */
+/** A round value without insignificant digits: `10.0 ms` becomes `10 ms`. */
 function tidy(value: string): string {
   return /^0(\.0+)? /.test(value) ? "0" : value.replace(/^(\d+)\.0+ /, "$1 ");
 }

@@ -17,7 +17,7 @@ const PALETTE = [
 
 const GREY = "#8b949e";
 
-/** The colour of the one at this place of a list; what was not observed is grey. */
+/** The colour for a name, by its position in a list; unobserved is grey. */
 export function colourOf(name: string, names: string[]): string {
   if (name === "unobserved") return GREY;
   const known = names.filter((one) => one !== "unobserved");
@@ -25,7 +25,7 @@ export function colourOf(name: string, names: string[]): string {
   return PALETTE[at % PALETTE.length] ?? GREY;
 }
 
-/** What kinds of things look like in a waterfall and among threads' states. */
+/** Colours of the kinds in a waterfall and of thread states. */
 export const KINDS: Record<string, string> = {
   "file-op": "#0072b2",
   "lock-wait": "#cc79a7",
@@ -48,7 +48,7 @@ export const KINDS: Record<string, string> = {
   "waiting for work": "#9aa4b0",
 };
 
-/** The kind of a thread's waits for work; drawn pale. */
+/** The kind for a thread that waits for work; drawn pale. */
 export const IDLE = "idle";
 
 /** A kind's colour. */
@@ -56,7 +56,7 @@ export function kindColour(kind: string): string {
   return KINDS[kind] ?? GREY;
 }
 
-/** Whether dark text reads better on it than white. */
+/** Whether dark text is more readable on the colour than white. */
 export function isPale(colour: string): boolean {
   const part = (at: number): number => (parseInt(colour.slice(at, at + 2), 16) / 255) ** 2.2;
   return 0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5) > 0.22;
@@ -65,22 +65,22 @@ export function isPale(colour: string): boolean {
 const LIGHT = ["#e6eef7", "#b9d3ea", "#7fb2db", "#3f89c4", "#14609f", "#0b3d70", "#07264a"];
 const DARK = ["#16283a", "#1d4468", "#266a9a", "#3f94bd", "#79bfc4", "#c6e0a6", "#fff3b0"];
 
-/** A scale for counts: the share of the highest, by logarithm. */
+/** The colour for a count, on a logarithmic scale up to the highest count. */
 export function heat(count: number, most: number, dark: boolean): string {
   const scale = dark ? DARK : LIGHT;
   const share = most <= 1 ? 1 : Math.log1p(count) / Math.log1p(most);
   return scale[Math.min(scale.length - 1, Math.floor(share * scale.length))] ?? GREY;
 }
 
-/** How many colours the scale has. */
+/** Number of colours of the scale. */
 export const LEVELS = LIGHT.length;
 
-/** From which count on one has this colour. */
+/** The lowest count that has this colour. */
 export function leastOf(level: number, most: number): number {
   return most <= 1 ? (level === LEVELS - 1 ? 1 : Infinity) : Math.expm1((level / LEVELS) * Math.log1p(most)) - 1e-9;
 }
 
-/** Whether the page is dark now. */
+/** Whether the page currently uses the dark theme. */
 export function isDark(): boolean {
   const chosen = document.documentElement.dataset["theme"];
   if (chosen === "dark" || chosen === "light") return chosen === "dark";

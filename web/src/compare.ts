@@ -1,5 +1,5 @@
-// The page of a comparison: did the change help? What differs in a sentence, p99.9 over the time of the run on one scale, a
-// bar for every step, differences with their intervals, causes. The statistics are the Rust side's.
+// The page of a comparison: did the change help? A summary, p99.9 over the time of the run on one scale, one bar per step,
+// differences with their intervals, and causes. The Rust side computes the statistics.
 
 import "./compare.css";
 
@@ -13,10 +13,10 @@ import { heatrows } from "./heatrows";
 
 const SECTIONS: [string, string][] = [["heat", "Over time"], ["steps", "Steps"], ["differences", "Differences"], ["causes", "Causes"], ["runs", "Runs"], ["basis", "Basis"]];
 
-/** What shows the recording of a name, if the page has it. */
+/** Returns a function that shows the recording of a name, if the page has it. */
 type Shows = (name: string) => (() => void) | undefined;
 
-/** All of it; `view` chooses what is looked at, where there is more. */
+/** The whole page; `view` selects the recording or the comparison, if there are several. */
 export function comparePage(page: Page, comparison: Comparison, turn: () => void, view: HTMLElement | null, shows: Shows): HTMLElement[] {
   document.title = `${comparison.configurations.map((one) => one.configuration).join(" · ")} · brokerscope`;
   const go = (id: string) => (event: Event): void => {
@@ -47,7 +47,7 @@ function sections(comparison: Comparison, shows: Shows): HTMLElement[] {
   ];
 }
 
-/** Who is better, in a sentence; and one for each configuration. */
+/** Which configuration is better, in a sentence, and a sentence per configuration. */
 function story({ configurations, differences: all, summary }: Comparison): HTMLElement {
   const objective = chosen(summary.slo_ns);
   const misses = all.filter((one) => one.figure === "slo_miss_ratio");
@@ -81,7 +81,7 @@ function list(names: string[]): string {
 
 const WORDS: Record<string, string> = { "no-difference": "no difference", "too-short": "too short to say", untested: "not tested" };
 
-/** Whether what it became is better; none of requests, of which there are fewer where each carries more. */
+/** Whether the new value is better; undefined for the request rate, which also drops if requests become larger. */
 function isBetter(one: Difference): boolean | undefined {
   return one.figure === "requests_per_s" ? undefined : (one.outcome === "higher") === (one.figure === "record_bytes_per_s");
 }

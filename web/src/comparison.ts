@@ -1,4 +1,4 @@
-// A comparison's data: the objects of `brokerscope compare --format json` (crates/report/src/comparison/view.rs).
+// The data of a comparison: the objects of `brokerscope compare --format json` (crates/report/src/comparison/view.rs).
 
 export interface Comparison {
   configurations: Configuration[];
@@ -7,7 +7,7 @@ export interface Comparison {
   summary: Summary;
 }
 
-/** Figures by name; null where there was nothing to tell one from. */
+/** Figures by name; null if there was no data for a figure. */
 export interface Figures {
   requests_per_s: number | null;
   record_bytes_per_s: number | null;
@@ -76,7 +76,7 @@ export interface Summary {
   notes: string[];
 }
 
-/** Names for people, in the order of figures. */
+/** Display names, in the order of the figures. */
 export const FIGURES: [Figure, string][] = [
   ["requests_per_s", "requests/s"],
   ["record_bytes_per_s", "record bytes/s"],

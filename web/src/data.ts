@@ -1,10 +1,10 @@
-// The page's data: its types are generated (types.ts), and the golden of the Rust side is checked against them by `npm run check`.
+// The page's data. Its types are generated (types.ts), and `npm run check` checks the golden of the Rust side against them.
 
 import type { Page, Recording, Span } from "./types";
 
 export type { Advice, Api, Detail, Figure, Page, Recommendation, Recording, Root, Span, Stack, Why } from "./types";
 
-/** A slow request, as much as a row of `slow.rows` tells. */
+/** A slow request, with the fields of a row of `slow.rows`. */
 export interface Row {
   arrival: number;
   latency: number;
@@ -36,12 +36,12 @@ export function rowsOf(recording: Recording): Row[] {
   }));
 }
 
-/** The stretches of these numbers. */
+/** The spans with these numbers. */
 export function spansOf(recording: Recording, numbers: number[]): Span[] {
   return numbers.flatMap((number) => recording.spans[number] ?? []);
 }
 
-/** Reads the data that is in the page. */
+/** Reads the data embedded in the page. */
 export function read(): Page {
   const element = document.getElementById("page-data");
   const page = JSON.parse(element?.textContent ?? "{}") as Page;

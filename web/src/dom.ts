@@ -1,4 +1,4 @@
-// Making elements. Text goes into text nodes only: what a client calls itself may hold markup.
+// Creates elements. Text only goes into text nodes, because a client id may contain markup.
 
 type Child = Node | string | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | EventListener | undefined>;
@@ -35,7 +35,7 @@ export function s<K extends keyof SVGElementTagNameMap>(
   return fill(document.createElementNS(SVG, tag) as SVGElementTagNameMap[K], attributes, children);
 }
 
-/** A section of the page: its heading, a sentence about it, and what is in it. */
+/** A section of the page: its heading, a sentence about it, and its content. */
 export function section(id: string, title: string, about: string, ...children: Child[]): HTMLElement {
   return h(
     "section",

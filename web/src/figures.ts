@@ -1,10 +1,10 @@
-// Figures of a comparison as people read them.
+// Formats the figures of a comparison.
 
 import { count, counted, length, plain, short, size } from "./format";
 
 export { count, counted, length };
 
-/** A figure's value, by its name's unit. */
+/** A figure's value, in the unit of its name. */
 export function show(figure: string, value: number | null): string {
   if (value === null) return "–";
   if (figure.endsWith("_ns")) return length(value);
@@ -18,17 +18,17 @@ function share(value: number): string {
   return `${hundredths === 0 ? "0" : hundredths.toFixed(hundredths < 0.1 ? 3 : hundredths < 10 ? 2 : 1)} %`;
 }
 
-/** A length of time that somebody chose: `65 ms`. */
+/** A duration that a user has set: `65 ms`. */
 export function chosen(ns: number): string {
   return plain(ns);
 }
 
-/** A change: per cent, or percentage points. */
+/** A change, in per cent or percentage points. */
 export function change(kind: string, value: number | null): string {
   return value === null ? "–" : `${signed(kind, value)} ${kind === "ratio" ? "%" : "points"}`;
 }
 
-/** From where to where, in the unit of the change. */
+/** An interval, in the unit of the change. */
 export function spread(kind: string, low: number, high: number): string {
   return `${signed(kind, low)} to ${signed(kind, high)}`;
 }

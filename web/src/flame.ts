@@ -1,4 +1,4 @@
-// Flame graphs of time on and off the CPU, of the time that is selected: outermost frames on top, click to zoom.
+// Flame graphs of time on and off the CPU in the selected time range: outermost frames on top, click to zoom.
 
 import type { Recording, Stack } from "./data";
 import { h, s } from "./dom";
@@ -16,7 +16,7 @@ interface Frame {
   children: Map<string, Frame>;
 }
 
-/** The graph of one state. */
+/** The flame graph of one thread state. */
 export function flame(recording: Recording, state: State, which: "on_cpu" | "off_cpu", title: string): HTMLElement {
   const stacks = recording.flames[which];
   const figure = h("figure", { class: "flame", id: which });
@@ -27,7 +27,7 @@ export function flame(recording: Recording, state: State, which: "on_cpu" | "off
   let path: string[] = [];
   let width = 0;
   const show = (): void => {
-    // It has none yet: it is drawn when it has.
+    // Not laid out yet: drawn once it has a width.
     if (width === 0) return;
     const root = fold(recording, stacks, state.selection.range);
     figure.replaceChildren(...picture(Math.max(NARROWEST_GRAPH, width), root, title, path, state.selection.search, (next) => {
@@ -38,7 +38,7 @@ export function flame(recording: Recording, state: State, which: "on_cpu" | "off
   state.listen((_, changed) => {
     if (changed.has("range") || changed.has("search") || changed.has("look")) show();
   });
-  // What is drawn changes the height only.
+  // Drawing only changes the height.
   new ResizeObserver(([entry]) => {
     const now = Math.floor(entry?.contentRect.width ?? 0);
     if (now === width || now === 0) return;

@@ -1,4 +1,4 @@
-// Lengths of time, moments, sizes and counts as people read them.
+// Formats durations, times, sizes and counts.
 
 const UNITS: [number, string][] = [
   [1e9, "s"],
@@ -6,7 +6,7 @@ const UNITS: [number, string][] = [
   [1e3, "µs"],
 ];
 
-/** A length of time in nanoseconds: `126 ms`. */
+/** A duration in nanoseconds: `126 ms`. */
 export function length(ns: number): string {
   for (const [unit, name] of UNITS) {
     if (Math.abs(ns) >= unit) {
@@ -17,7 +17,7 @@ export function length(ns: number): string {
   return `${Math.round(ns)} ns`;
 }
 
-/** A length of time without digits that say nothing: `1 ms`. */
+/** A duration without insignificant digits: `1 ms`. */
 export function plain(ns: number): string {
   return ns === 0 ? "0" : length(ns).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ");
 }
@@ -27,7 +27,7 @@ export function percent(share: number): string {
   return `${(100 * share).toFixed(share >= 0.1 ? 0 : 1)} %`;
 }
 
-/** A count with separated thousands. */
+/** A count with thousands separators. */
 export function count(value: number): string {
   return Math.round(value).toLocaleString("en-US");
 }
@@ -49,7 +49,7 @@ export function size(bytes: number): string {
   return `${value.toFixed(unit === 0 || value >= 100 ? 0 : 1)} ${units[unit] ?? ""}`;
 }
 
-/** A figure as its name's unit says. */
+/** A figure, in the unit of its name. */
 export function figure(metric: string, value: number): string {
   if (metric.endsWith("bytes_per_second")) return `${size(value)}/s`;
   if (metric.endsWith("_bytes")) return size(value);
@@ -59,7 +59,7 @@ export function figure(metric: string, value: number): string {
   return short(value);
 }
 
-/** A number in few characters. */
+/** A number in a few characters. */
 export function short(value: number): string {
   const magnitude = Math.abs(value);
   if (magnitude >= 1e9) return `${(value / 1e9).toPrecision(3)} G`;
@@ -68,9 +68,9 @@ export function short(value: number): string {
   return String(Number(value.toPrecision(3)));
 }
 
-/** Moments of a recording, in UTC. */
+/** Times of a recording, in UTC. */
 export class Clock {
-  /** Milliseconds and the rest: a number does not hold nanoseconds since 1970. */
+  /** Milliseconds and the rest separately: a number cannot hold nanoseconds since 1970. */
   private readonly ms: number;
   private readonly rest: number;
 

@@ -1,5 +1,5 @@
-// Latency over time: how many requests took how long, every one of them counted, on a logarithmic scale; and the median and
-// 99th percentile of each bucket, computed from the same counts.
+// Latency over time: counts of all requests by latency, on a logarithmic scale, with the median and 99th percentile of each
+// bucket, computed from the same counts.
 
 import type uPlot from "uplot";
 
@@ -117,14 +117,14 @@ function add(apis: Api[]): Counts {
   return counts;
 }
 
-/** What the colours mean: a block for each that some count has. */
+/** The colour legend: one block for each colour that a count can have. */
 function counted(most: number): HTMLElement {
   const levels = Array.from({ length: LEVELS }, (_, level) => ({ level, from: Math.max(1, Math.ceil(leastOf(level, most))) }));
   const blocks = levels.filter(({ from }, at) => from < (levels[at + 1]?.from ?? most + 1));
   return scale({ title: "requests in a cell", blocks: blocks.map(({ level, from }) => ({ level, from: count(from) })), until: count(most) }, true);
 }
 
-/** The upper bound of the level that holds it. */
+/** The upper bound of the level that contains the quantile. */
 function quantileOf(levels: Map<number, number> | undefined, share: number, upper: (level: number) => number): number | null {
   if (!levels) return null;
   const sorted = [...levels].sort(([a], [b]) => a - b);

@@ -1,4 +1,4 @@
-// p99.9 over the time of the run: one row a configuration, on one logarithmic scale.
+// p99.9 over the time of the run: one row per configuration, on one logarithmic scale.
 
 import type { Comparison } from "./comparison";
 import { h, s } from "./dom";

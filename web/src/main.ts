@@ -1,4 +1,4 @@
-// Puts the page together, and what the keyboard does.
+// Assembles the page and handles the keyboard.
 
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
@@ -113,7 +113,7 @@ function header(page: Page, recording: Recording, clock: Clock): HTMLElement {
   );
 }
 
-/** What is looked at, of several: recordings, and what compares them. */
+/** The control that selects a recording or their comparison, if there are several. */
 function view(page: Page, state: State): HTMLElement | null {
   if (page.recordings.length + (page.comparison ? 1 : 0) < 2) return null;
   const views = h("select", { "aria-label": "Recording", change: () => look(Number(views.value)) });
@@ -160,7 +160,7 @@ addEventListener("keydown", (event) => {
 });
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => state.look());
-// Paper is light and narrower than most screens; it is drawn before the handler returns.
+// Paper is light and narrower than most screens, and the browser prints as soon as the handler returns.
 addEventListener("beforeprint", () => {
   const root = document.documentElement;
   root.dataset["printing"] = root.dataset["theme"] ?? "";

@@ -1,4 +1,4 @@
-// The section of one slow request: who it was, why it was slow, its waterfall, and what to change.
+// The section of one slow request: its client, why it was slow, its waterfall, and what to change.
 
 import { colourOf } from "./colours";
 import type { Detail, Recording } from "./data";
@@ -7,7 +7,7 @@ import { type Clock, length, percent, size } from "./format";
 import type { State } from "./state";
 import { evidenceList, kindLegend, waterfall } from "./waterfall";
 
-/** The request that is selected, or the slowest. */
+/** The selected request, or the slowest. */
 export function request(recording: Recording, state: State, clock: Clock): { element: HTMLElement; draw: () => void } {
   const holder = h("div", { class: "request" });
   let width = 0;
@@ -52,7 +52,7 @@ function head(detail: Detail, clock: Clock): HTMLElement {
   return h("div", {}, h("h3", {}, `${detail.api} v${detail.api_version}, correlation id ${detail.correlation_id}`), list);
 }
 
-/** Where its time went, in words that print and that a screen reader reads. */
+/** Where its time went, as text for printing and for screen readers. */
 function stages(recording: Recording, detail: Detail): HTMLElement {
   const all = Math.max(1, detail.end_ns - detail.arrival_ns);
   const list = h("ul", { class: "legend", "aria-label": "Stages" });

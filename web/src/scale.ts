@@ -1,19 +1,19 @@
-// What the colours of a map mean: blocks in a row with the values at their bounds.
+// The colour legend of a map: a row of blocks with the values at their bounds.
 
 import { h } from "./dom";
 
 export interface Scale {
-  /** What is coloured, with its unit. */
+  /** What the colours show, with its unit. */
   title: string;
-  /** The number of each block's colour, and its lower bound. */
+  /** The colour number and the lower bound of each block. */
   blocks: { level: number; from: string }[];
   /** The upper bound of the last block. */
   until: string;
-  /** A value to point out, as a share of the blocks' width. */
+  /** A value to mark, as a share of the blocks' width. */
   mark?: { at: number; text: string } | undefined;
 }
 
-/** The row. A narrow one has its first and last bound only. */
+/** The legend. A narrow one shows only its first and last bound. */
 export function scale({ title, blocks, until, mark }: Scale, narrow = false): HTMLElement {
   const label = `Scale of ${title}: from ${blocks[0]?.from ?? until} to ${until}${mark ? `; ${mark.text}` : ""}`;
   const row = h("div", { class: narrow ? "scale narrow" : "scale", role: "img", "aria-label": label }, h("span", { class: "title" }, title));

@@ -1,12 +1,12 @@
-// What is selected: a recording, a stretch of time, a cause or root, words to search for, one request. It is kept in the
-// address' fragment, so that a link to what is seen can be passed on.
+// The selection: a recording, a time range, a cause or root, search words, one request. It is stored in the fragment of the
+// page's address, so that the current view can be shared as a link.
 
 export interface Selection {
-  /** Its number, or COMPARISON. */
+  /** The recording's number, or COMPARISON. */
   recording: number;
   /** Nanoseconds after the origin. */
   range: [number, number] | null;
-  /** Whether the time axis shows the range only. */
+  /** Whether the time axis shows only the range. */
   zoomed: boolean;
   cause: string | null;
   root: string | null;
@@ -14,10 +14,10 @@ export interface Selection {
   request: string | null;
 }
 
-/** In the place of a recording's number: what compares them. */
+/** Selects the comparison instead of a recording's number. */
 export const COMPARISON = -1;
 
-/** What changed: parts of the selection, or the look of the page: its theme, or its width on paper. */
+/** What changed: parts of the selection, or the page's look (its theme, or its width on paper). */
 export type Changed = Set<keyof Selection | "look">;
 type Listener = (selection: Selection, changed: Changed) => void;
 
@@ -31,12 +31,12 @@ const NONE: Selection = {
   request: null,
 };
 
-/** The selection, and who wants to know when it changes. */
+/** The selection, and the listeners for its changes. */
 export class State {
   selection: Selection = NONE;
   private listeners: Listener[] = [];
 
-  /** With what a page opens whose address names no recording. */
+  /** `first` is the recording that opens if the address names none. */
   constructor(private readonly first: number) {
     this.selection = fromFragment(location.hash, first);
     addEventListener("hashchange", () => {
@@ -49,7 +49,7 @@ export class State {
     this.listeners.push(listener);
   }
 
-  /** Forgets who listens: another recording is drawn. */
+  /** Removes all listeners, because another recording is drawn. */
   forget(): void {
     this.listeners = [];
   }
@@ -65,12 +65,12 @@ export class State {
     for (const listener of this.listeners) listener(this.selection, changed);
   }
 
-  /** Draws all at once: paper does not wait for the next frame. */
+  /** Redraws everything immediately: printing does not wait for the next frame. */
   look(): void {
     for (const listener of this.listeners) listener(this.selection, new Set(["look"]));
   }
 
-  /** Back to everything; the request stays. */
+  /** Clears the selection except for the request. */
   clear(): void {
     this.set({ range: null, zoomed: false, cause: null, root: null, search: "" });
   }

@@ -1,4 +1,4 @@
-// The top of the page: what was slow, why, and what to change, in sentences; and at its end what all of it rests on.
+// The top of the page: what was slow, why, and what to change, in sentences; and the data quality section at its end.
 
 import { colourOf } from "./colours";
 import type { Recording, Why } from "./data";
@@ -46,7 +46,7 @@ function bars(recording: Recording, state: State): HTMLElement | null {
   return bar;
 }
 
-/** What it rests on: losses, joins, what could not be observed. */
+/** Data quality: losses, joins, what could not be observed. */
 export function basis(recording: Recording, clock: Clock): HTMLElement[] {
   const { loss_totals, losses, joins, unobservable, notes, about, slow } = recording;
   const item = (...children: (string | Node)[]): HTMLElement => h("li", {}, ...children);

@@ -15,7 +15,7 @@ interface Column<T> {
   sort?: (row: T) => number | string;
 }
 
-/** A table that is drawn again when the selection changes; a heading sorts by its column. */
+/** A table that is redrawn when the selection changes; clicking a heading sorts by its column. */
 function table<T>(caption: string, columns: Column<T>[], rows: () => T[], more: { click?: (row: T) => void; mark?: (row: T) => boolean; dim?: (row: T) => boolean }): { element: HTMLElement; show: () => void } {
   let by: { column: Column<T>; down: boolean } | null = null;
   let shown = SHOWN;
@@ -69,7 +69,7 @@ export function selects(selection: Selection, row: Row): boolean {
   return search.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
-/** Roots, with how many of their victims are in the selection. */
+/** Roots, with the number of their victims in the selection. */
 export function roots(recording: Recording, rows: Row[], state: State, clock: Clock): HTMLElement {
   const victims = (): Map<string, number> => {
     const counts = new Map<string, number>();
@@ -126,7 +126,7 @@ export function requests(recording: Recording, rows: Row[], state: State, clock:
   return { element, within };
 }
 
-/** Sums of a partition's or a file's cells in the selected time; the last number is a maximum. */
+/** Sums of a partition's or a file's cells in the selected time range; the last number is a maximum. */
 function sums(recording: Recording, cells: number[][], range: [number, number] | null): number[] {
   const bucket_ns = recording.bucket_ns * recording.coarse_buckets;
   const total: number[] = [];
@@ -197,7 +197,7 @@ export function files(recording: Recording, state: State): HTMLElement {
   return summed(recording, state, all, "Files, the most time in operations first", columns);
 }
 
-/** A partition's heat: slow requests by topic and number. */
+/** A heat map of partitions: slow requests by topic and partition number. */
 export function partitionGrid(recording: Recording, state: State): HTMLElement {
   const topics = new Map<string, { partition: number; cells: number[][] }[]>();
   for (const { topic, partition, cells } of recording.partitions) {

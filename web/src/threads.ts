@@ -1,5 +1,5 @@
-// What each thread did over time: a lane a thread, and in it for each bucket the shares of its time, waits that cost requests
-// their time on top. What was not seen is left blank. Threads of the selected request's evidence are marked.
+// What each thread did over time: one lane per thread, with the shares of its time in each bucket. Waits that delayed requests
+// are on top; unobserved time is blank. Threads in the evidence of the selected request are marked.
 
 import type uPlot from "uplot";
 
@@ -11,9 +11,9 @@ import { length } from "./format";
 import type { State } from "./state";
 
 const ROW = 17;
-/** As many as a sheet of paper holds. */
+/** The number of threads that fit on a sheet of paper. */
 const SHOWN = 36;
-/** Drawn as the ground that the others stand on. */
+/** Drawn at the bottom, as the background for other states. */
 const IDLE = "waiting for work";
 
 export function threads(charts: Charts, recording: Recording, state: State): HTMLElement | null {
@@ -26,7 +26,7 @@ export function threads(charts: Charts, recording: Recording, state: State): HTM
   const names = shown.map(({ thread, tid }) => h("li", { title: `${thread} ${tid ?? ""}` }, `${thread.replace("data-plane-kafka-", "")} ${tid ?? "others"}`));
   let dim = new Set<number>();
 
-  // The style sheet is asked once for a drawing: there are cells by the ten thousand.
+  // Reads the style sheet once per drawing: there are tens of thousands of cells.
   const colours = (): string[] => states.map((name) => (name === IDLE ? themed("--idle") : kindColour(name)));
   const lane = (plot: uPlot, of: string[], lengths: number[], bucket: number, top: number, height: number): void => {
     const { ctx } = plot;
@@ -37,7 +37,7 @@ export function threads(charts: Charts, recording: Recording, state: State): HTM
       const share = (micros * 1e3) / bucket_ns;
       if (share <= 0) continue;
       const name = states[at] ?? "";
-      // A wait of a two-hundredth of the bucket is to be seen too.
+      // Even a wait of a two-hundredth of the bucket must be visible.
       const high = Math.min(bottom - top, Math.max(share * height, name === IDLE || share < 0.005 ? 0 : 1));
       ctx.fillStyle = of[at] ?? "";
       ctx.fillRect(left, bottom - high, width, high);
@@ -88,7 +88,7 @@ export function threads(charts: Charts, recording: Recording, state: State): HTM
     const named = new Set(detail?.threads.filter((thread) => thread.in_evidence).map((thread) => thread.tid));
     const words = search.toLowerCase().split(/\s+/).filter(Boolean);
     const missed = shown.flatMap(({ thread, tid }, at) => (words.every((word) => `${thread} ${tid ?? ""}`.toLowerCase().includes(word)) ? [] : [at]));
-    // A search for something else is none for threads.
+    // A search that matches no thread is not about threads.
     dim = new Set(missed.length < shown.length ? missed : []);
     for (const [at, { tid }] of shown.entries()) {
       names[at]?.classList.toggle("named", tid !== null && named.has(tid));

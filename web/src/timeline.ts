@@ -1,4 +1,4 @@
-// Strips over time: stages and causes of the slow requests stacked, journal commits, devices, and the host's figures.
+// Charts over time: stacked stages and causes of slow requests, journal commits, devices, and the host's figures.
 
 import type uPlot from "uplot";
 
@@ -9,12 +9,12 @@ import { h } from "./dom";
 import { figure, length, short } from "./format";
 import type { State } from "./state";
 
-/** Of a recording's buckets, the middles in seconds. */
+/** Midpoints of a recording's buckets, in seconds. */
 function middles(recording: Recording): number[] {
   return Array.from({ length: recording.buckets }, (_, at) => ((at + 0.5) * recording.bucket_ns) / 1e9);
 }
 
-/** Cells with a number for each name, stacked: the whole first, so that each is painted over by what is beneath it. */
+/** Stacked cells with a number per name: the total first, so that each line is painted over by those below it. */
 function stacked(recording: Recording, cells: number[][], names: string[]): Line[] {
   const used = names.map((_, at) => cells.some((cell) => (cell[at + 1] ?? 0) > 0));
   const sums = Array.from({ length: recording.buckets }, () => 0);
@@ -63,7 +63,7 @@ export function slowTime(charts: Charts, recording: Recording, state: State): HT
   );
 }
 
-/** Journal commits: each as a bar as long as it took, at the height of its length. */
+/** Journal commits: each is a bar as long as its duration, at the height of its duration. */
 export function commits(charts: Charts, recording: Recording): HTMLElement | null {
   if (recording.commits.length === 0) return null;
   const most = Math.max(...recording.commits.map((commit) => commit.end_ns - commit.start_ns));
@@ -97,7 +97,7 @@ export function commits(charts: Charts, recording: Recording): HTMLElement | nul
   });
 }
 
-/** What the block requests of each device say, and what the kernel counts of it. */
+/** For each device, figures of its block requests and of the kernel's counters. */
 export function devices(charts: Charts, recording: Recording): HTMLElement[] {
   const seconds = recording.bucket_ns / 1e9;
   const times = middles(recording);
@@ -157,7 +157,7 @@ function figureRow(charts: Charts, times: number[], of: Figure, title: string, u
 
 const FIRST = ["host pressure_io_some_ratio", "process user_cpu_ratio", "host dirty_bytes", "process write_bytes_per_second"];
 
-/** Some of the host's figures; others can be added. */
+/** Some of the host's figures; the user can add others. */
 export function host(charts: Charts, recording: Recording): HTMLElement {
   const times = middles(recording);
   const named = recording.figures.map((one) => ({ one, name: [one.scope, one.name, one.metric].filter(Boolean).join(" ") }));

@@ -11,47 +11,47 @@ export interface Page {
   version: number;
   /** The program that wrote it. */
   written_by: string;
-  /** What was recorded. */
+  /** The recordings. */
   recordings: Recording[];
-  /** What was compared; the field is not there where nothing was. */
+  /** The comparison; the field is absent without one. */
   comparison?: Comparison;
 }
 
-/** One recording. Times are nanoseconds after `origin_ns`; cells begin with their bucket of time. */
+/** One recording. Times are nanoseconds after `origin_ns`; cells start with their bucket of time. */
 export interface Recording {
-  /** What is known of it. */
+  /** Facts about it. */
   about: RecordingInfo;
-  /** The axis' beginning, UTC nanoseconds, as text: a JavaScript number would not hold it. */
+  /** Start of the axis, UTC nanoseconds, as text: a JavaScript number cannot hold it. */
   origin_ns: string;
-  /** When the last event was. */
+  /** Time of the last event. */
   end_ns: number;
-  /** The width of a bucket of time, and how many there are. */
+  /** Width of a bucket of time. */
   bucket_ns: number;
-  /** How many buckets. */
+  /** Number of buckets. */
   buckets: number;
-  /** In sentences. */
+  /** Summary in sentences. */
   story: Story;
   /** All requests. */
   latency: Latency;
-  /** The slow ones. */
+  /** Slow requests. */
   slow: Slow;
-  /** What to change; the field is not there where no rule was asked. */
+  /** What to change; the field is absent if no rules were evaluated. */
   advice?: Advice;
-  /** Some of them in detail, the slowest first. */
+  /** Some slow requests in detail, the slowest first. */
   requests: Detail[];
-  /** Stretches of time in them, each once: requests name them by number. */
+  /** Spans of these requests, each once: requests refer to them by number. */
   spans: Span[];
-  /** Buckets in one cell of a partition or a file. */
+  /** Buckets per cell of a partition or a file. */
   coarse_buckets: number;
   /** Topics × partitions. */
   partitions: Partition[];
-  /** What a thread's cells count. */
+  /** Names of the states in threads' cells. */
   thread_states: string[];
   /** Threads. */
   threads: Thread[];
   /** Block devices. */
   devices: Device[];
-  /** The host. */
+  /** Figures of the host. */
   figures: Figure[];
   /** The longest commits of journals. */
   commits: Commit[];
@@ -59,15 +59,15 @@ export interface Recording {
   flames: Flame;
   /** Files. */
   files: File[];
-  /** What was lost. */
+  /** Losses. */
   losses: Loss[];
-  /** Totals of it. */
+  /** Totals of losses by kind. */
   loss_totals: Record<string, number>;
-  /** How produce partitions found their writes. */
+  /** Joins of produce partitions with their writes. */
   joins: ((number | string)[])[];
   /** What could not be observed, and why. */
   unobservable: Unobservable[];
-  /** What else is to be known. */
+  /** Further notes. */
   notes: string[];
 }
 
@@ -81,7 +81,7 @@ export interface Unobservable {
 
 /** One thread. */
 export interface Thread {
-  /** Its id; none for all that are not told apart. */
+  /** Its id; `None` for the sum of all other threads. */
   tid: number | null;
   /** Its name. */
   thread: string;
@@ -93,13 +93,13 @@ export interface Thread {
 export interface Story {
   /** What was slow, in one sentence. */
   headline: string;
-  /** Why, one sentence a cause. */
+  /** Why, one sentence per cause. */
   why: Why[];
   /** The root events that took the most time. */
   roots: Why[];
   /** What to change: the cause and the advice. */
   change: Why[];
-  /** How fast requests were, by API. */
+  /** Latencies of requests, by API. */
   speeds: string[];
 }
 
@@ -107,57 +107,57 @@ export interface Story {
 export interface Why {
   /** The cause. */
   cause: string;
-  /** The root, where it is about one. */
+  /** The root, if it is about one. */
   root: string | null;
   /** The sentence. */
   text: string;
 }
 
-/** A stretch of time. */
+/** A span of time. */
 export interface Span {
-  /** What kind of thing: as kinds of evidence are named, or `throttle`, `reclaim`, `call`, or `idle`: a wait for work. */
+  /** The name of a kind of evidence, or `throttle`, `reclaim`, `call`, or `idle`: a wait for work. */
   kind: string;
   /** Its start, nanoseconds after the page's origin. */
   start_ns: number;
   /** Its end. */
   end_ns: number;
-  /** Where a part of it ends that is shown apart: the wait of a block request before the driver had it. */
+  /** End of a part that is shown separately, such as the wait of a block request before the driver had it. */
   parted_ns: number | null;
   /** A word or two. */
   label: string;
-  /** More about it. */
+  /** Details. */
   text: string;
 }
 
 /** The slow requests, over time and one by one. */
 export interface Slow {
-  /** From which latency on a request counts as slow. */
+  /** Latency from which a request counts as slow. */
   slower_than_ns: number;
-  /** Requests seen, and slow ones among them. */
+  /** Requests seen. */
   requests: number;
-  /** Slow ones that were judged. */
+  /** Slow requests with a verdict. */
   slow: number;
-  /** Slow requests of APIs that are not judged. */
+  /** Slow requests of APIs without verdicts. */
   not_judged: ((number | string)[])[];
   /** The stages' names, in order. */
   stages: string[];
   /** The causes' names. */
   causes: string[];
-  /** Totals by cause, most time first. */
+  /** Totals by cause, the most time first. */
   by_cause: Cause[];
-  /** Roots, most time first. */
+  /** Roots, the most time first. */
   by_root: Root[];
-  /** Roots that are not told. */
+  /** Number of roots that are not shown. */
   more_roots: number;
   /** Time of slow requests by the bucket of their arrival: the bucket, then microseconds by stage. */
   stage_cells: number[][];
-  /** The same by cause. */
+  /** Like `stage_cells`, by cause. */
   cause_cells: number[][];
-  /** Texts that the rows name by number. */
+  /** Texts that the rows refer to by number. */
   names: string[];
   /** The rows, slowest first; see `ROW`. */
   rows: number[][];
-  /** What a row's numbers are. */
+  /** Names of a row's numbers. */
   row: string[];
 }
 
@@ -167,17 +167,17 @@ export interface Root {
   root: string;
   /** Its cause. */
   cause: string;
-  /** What it was. */
+  /** Description. */
   text: string;
-  /** How many requests it slowed. */
+  /** Number of requests that it slowed. */
   requests: number;
-  /** Their latencies together, and the slowest. */
+  /** Their total latency. */
   time_ns: number;
   /** The slowest of them. */
   slowest_ns: number;
-  /** From the first arrival to the last end of them, where known. */
+  /** Their first arrival, if known. */
   start_ns: number | null;
-  /** The last end. */
+  /** Their last end. */
   end_ns: number | null;
 }
 
@@ -185,45 +185,45 @@ export interface Root {
 export interface Cause {
   /** Its name. */
   cause: string;
-  /** How many. */
+  /** Number of requests. */
   requests: number;
-  /** Their latencies together. */
+  /** Their total latency. */
   time_ns: number;
   /** What to change. */
   advice: string[];
 }
 
-/** What is known of a recording beside its events. */
+/** Facts about a recording besides its events. */
 export interface RecordingInfo {
-  /** What it is called. */
+  /** Its name. */
   name: string;
   /** Facts worth a line: the host, the broker, its settings. */
   facts: string[][];
-  /** What was to be seen, and how that went. */
+  /** The plan: what was to be observed, and whether it was. */
   plan: string[][];
 }
 
 /** One partition. */
 export interface Partition {
-  /** Its topic, or the topic's id; none for all partitions that are not told apart. */
+  /** Its topic, or the topic's id; `None` for the sum of all other partitions. */
   topic: string | null;
   /** Its number. */
   partition: number;
-  /** By `COARSE` bucket of arrival: the bucket, requests, slow ones, bytes, and their latencies in microseconds together and the longest of them. */
+  /** By `COARSE` bucket of arrival: the bucket, requests, slow requests, bytes, and in microseconds their total latency and the longest. */
   cells: number[][];
 }
 
-/** Something lost. */
+/** A loss. */
 export interface Loss {
-  /** Between when it was lost. */
+  /** Start of the interval of the loss. */
   start_ns: number;
-  /** And when. */
+  /** End of the interval. */
   end_ns: number;
-  /** What. */
+  /** Its kind. */
   kind: string;
-  /** How many. */
+  /** Number of lost events. */
   count: number;
-  /** More about it. */
+  /** Details. */
   detail: string;
 }
 
@@ -233,7 +233,7 @@ export interface Latency {
   bounds_ns: number[];
   /** By API. */
   apis: Api[];
-  /** Requests whose response was not seen, and that one was due for. */
+  /** Requests whose response was due but not seen. */
   unanswered: number;
 }
 
@@ -241,19 +241,19 @@ export interface Latency {
 export interface Api {
   /** Kafka's name. */
   api: string;
-  /** Whether the broker kept them on purpose: a long poll, a rebalance. */
+  /** Whether the broker kept the requests on purpose: a long poll, a rebalance. */
   intended_wait: boolean;
-  /** How many were answered. */
+  /** Number of answered requests. */
   requests: number;
-  /** Percentiles and the slowest, nanoseconds. */
+  /** Median, nanoseconds. */
   p50_ns: number;
-  /** 90 %. */
+  /** 90th percentile. */
   p90_ns: number;
-  /** 99 %. */
+  /** 99th percentile. */
   p99_ns: number;
-  /** 99.9 %. */
+  /** 99.9th percentile. */
   p999_ns: number;
-  /** The slowest. */
+  /** Maximum. */
   max_ns: number;
   /** Triples of bucket, level and count. */
   cells: number[];
@@ -261,9 +261,9 @@ export interface Api {
 
 /** Flame graphs, filtered by time. */
 export interface Flame {
-  /** Buckets of the axis in one of these. */
+  /** Buckets of the axis per bucket of these. */
   buckets_each: number;
-  /** Names of frames, which stacks name by number. */
+  /** Names of frames, which stacks refer to by number. */
   frames: string[];
   /** Time on the CPU: samples. */
   on_cpu: Stack;
@@ -275,29 +275,29 @@ export interface Flame {
 export interface Stack {
   /** Numbers of frames, outermost first; the first is the threads' name. */
   stacks: number[][];
-  /** For each stack pairs of bucket and microseconds. */
+  /** For each stack, pairs of bucket and microseconds. */
   cells: number[][][];
-  /** Microseconds in stacks that are not told. */
+  /** Microseconds in stacks that are not shown. */
   left_out_us: number;
 }
 
 /** One file. */
 export interface File {
-  /** Its name; none for all files that are not told apart. */
+  /** Its name; `None` for the sum of all other files. */
   file: string | null;
-  /** What it is to the broker. */
+  /** The kind of file. */
   kind: string;
   /** The device that holds it. */
   device: string | null;
-  /** By `COARSE` bucket: the bucket, operations, bytes written, bytes read and those of them that came from the device, and the operations' time in microseconds together and the longest. */
+  /** By `COARSE` bucket: the bucket, operations, bytes written, bytes read, bytes of these that came from the device, and in microseconds the operations' total time and the longest. */
   cells: number[][];
 }
 
 /** One figure of the host, about once a second. */
 export interface Figure {
-  /** What it is of. */
+  /** Its scope. */
   scope: string;
-  /** Which one of them. */
+  /** Its instance within the scope. */
   name: string;
   /** The figure, with its unit. */
   metric: string;
@@ -309,13 +309,13 @@ export interface Figure {
 export interface Device {
   /** Its name. */
   device: string;
-  /** By bucket of issue: the bucket, reads, writes, flushes and others, bytes, and in microseconds the time that the device took, the time before it had them, and the longest that it took. */
+  /** By bucket of issue: the bucket, reads, writes, flushes and others, bytes, and in microseconds the time in the device, the time before the device, and the longest time in the device. */
   cells: number[][];
 }
 
-/** A slow request. Times are nanoseconds after the page's origin; stretches are numbers of the recording's spans. */
+/** A slow request. Times are nanoseconds after the page's origin; spans are numbers of the recording's spans. */
 export interface Detail {
-  /** What a link names it by. */
+  /** Id in links. */
   id: string;
   /** First byte of the request. */
   arrival_ns: number;
@@ -325,55 +325,55 @@ export interface Detail {
   response_ns: number | null;
   /** Its last byte. */
   end_ns: number;
-  /** Kafka's name of the API. */
+  /** Kafka's name for the API. */
   api: string;
   /** Its version. */
   api_version: number;
-  /** The client's number for it. */
+  /** The client's correlation id. */
   correlation_id: number;
-  /** What the client calls itself. */
+  /** The client's id. */
   client_id: string | null;
   /** The client's end of the connection. */
   client: string;
-  /** The broker's. */
+  /** The broker's end. */
   broker: string;
   /** Bytes of its frame. */
   request_bytes: number;
   /** Produce: 0, 1 or -1. */
   acks: number | null;
-  /** Its partitions, as the broker names their directories, with the bytes of each. */
+  /** Its partitions, named like the broker's directories, with the bytes of each. */
   partitions: ((number | string)[])[];
   /** Nanoseconds in each stage, in their order. */
   stages: number[];
-  /** The same in the order of time: the number of the stage, its start and its end. */
+  /** The stages in order of time: the number of the stage, its start and its end. */
   stage_spans: number[][];
   /** The cause. */
   cause: string;
-  /** The way to it, nearest first. */
+  /** The chain to it, nearest first. */
   chain: string[];
   /** The root's id. */
   root: string;
   /** `exact`, `strong` or `weak`. */
   confidence: string;
-  /** The partition that the time was lost on. */
+  /** The partition that was slow. */
   partition: string | null;
-  /** What was seen that supports the verdict, in the order of the story. */
+  /** The evidence of the verdict, in the order of the chain. */
   evidence: Proof[];
   /** What to change. */
   advice: string[];
-  /** What was lost near it. */
+  /** Losses near it. */
   losses: string[];
-  /** What could not be decided, and what would have told. */
+  /** What could not be decided, and what would have shown it. */
   doubts: Open[];
-  /** What threads did meanwhile: those of the evidence first, in its order. */
+  /** Threads and what they did meanwhile: those of the evidence first, in its order. */
   threads: Lane[];
   /** Commits of journals. */
   commits: Commit[];
   /** Requests to devices. */
   block_ios: number[];
-  /** Stops of the JVM, and calls of kernel functions by threads that are not the broker's. */
+  /** JVM pauses, and calls of kernel functions by threads that are not the broker's. */
   others: number[];
-  /** Whether something of its surroundings had been given up, or is not told, for want of room. */
+  /** Whether some surrounding events were dropped, or are not shown, because of a limit. */
   cut: boolean;
 }
 
@@ -385,13 +385,13 @@ export interface Proof {
   start_ns: number;
   /** Its end. */
   end_ns: number;
-  /** The thread; of a wait for a lock, the one that held it. */
+  /** The thread; for a wait for a lock, its holder. */
   tid: number | null;
   /** Its name. */
   thread: string | null;
   /** A sentence. */
   text: string;
-  /** Of a wait for a lock: the thread that waited. */
+  /** For a wait for a lock: the thread that waited. */
   waiter_tid: number | null;
   /** Its name. */
   waiter: string | null;
@@ -403,11 +403,11 @@ export interface Open {
   stage: string;
   /** What is open. */
   what: string;
-  /** What would have told. */
+  /** What would have shown it. */
   tells: string;
 }
 
-/** What one thread did. */
+/** One thread and what it did. */
 export interface Lane {
   /** The thread. */
   tid: number;
@@ -421,7 +421,7 @@ export interface Lane {
 
 /** One commit of a journal; times are nanoseconds after the origin. */
 export interface Commit {
-  /** Its beginning. */
+  /** Its start. */
   start_ns: number;
   /** Its end. */
   end_ns: number;
@@ -429,23 +429,23 @@ export interface Commit {
   device: string;
   /** The transaction. */
   transaction: number;
-  /** Its phases in order, milliseconds, where they were seen. */
+  /** Its phases in order, milliseconds, if they were seen. */
   phases: ((number | string)[])[];
   /** Blocks it logged. */
   blocks: number | null;
 }
 
-/** Advice as a page shows it. */
+/** Advice for the page. */
 export interface Advice {
-  /** How long was watched; none where nothing of requests is known. */
+  /** Length of the watch; `None` if no requests were observed. */
   window_ns: number | null;
   /** Slow requests in that time. */
   slow_requests: number | null;
-  /** What they took. */
+  /** Their total latency. */
   slow_ns: number | null;
-  /** By layer, that with the dearest first. */
+  /** Advice by layer, the layer with the costliest finding first. */
   layers: Layer[];
-  /** What is not known. */
+  /** Unknown inputs. */
   missing: UnknownInput[];
   /** Rules that have nothing to advise. */
   silent: QuietRule[];
@@ -453,9 +453,9 @@ export interface Advice {
 
 /** An input that is not known. */
 export interface UnknownInput {
-  /** What. */
+  /** Name of the input. */
   input: string;
-  /** Why not. */
+  /** Why it is not known. */
   why: string;
   /** The rules that need it. */
   rules: string[];
@@ -467,7 +467,7 @@ export interface QuietRule {
   rule: string;
   /** Its layer. */
   layer: string;
-  /** Why not. */
+  /** Why it does not fire. */
   why: string;
 }
 
@@ -481,29 +481,29 @@ export interface Layer {
 
 /** One rule's advice. */
 export interface Recommendation {
-  /** Its place by measured cost, from 1. */
+  /** Rank by measured cost, from 1. */
   rank: number;
   /** The rule's name. */
   rule: string;
-  /** Where its change is made. */
+  /** The layer that its change applies to. */
   layer: string;
-  /** What it cost slow requests; none where that was not measured. */
+  /** Time it cost slow requests; `None` if not measured. */
   cost_ns: number | null;
-  /** How many of them. */
+  /** Number of these requests; `None` if not measured. */
   cost_requests: number | null;
-  /** What was seen. */
+  /** Observed evidence. */
   evidence: string;
-  /** Settings, the first to be tried first. */
+  /** Settings to change, in the order to try them. */
   changes: Change[];
-  /** What to expect. */
+  /** Expected effect. */
   effect: string;
-  /** What it may cost. */
+  /** Risk of the change. */
   risk: string;
-  /** The command that shows whether it helped, and what to look at. */
+  /** The command that shows whether it helped, and what to look at in its output. */
   verify: string;
-  /** When the rule speaks. */
+  /** Condition under which the rule fires. */
   condition: string;
-  /** Where that and the advice come from. */
+  /** Source of the condition and the advice. */
   source: string;
 }
 
@@ -511,19 +511,19 @@ export interface Recommendation {
 export interface Change {
   /** Its name. */
   setting: string;
-  /** What it is. */
+  /** Current value. */
   old: string;
-  /** What it should be. */
+  /** Recommended value. */
   new: string;
-  /** The same for programs; none where only a person can make the change. */
+  /** The change for programs; `None` if only a person can make it. */
   target: Target | null;
   /** Whether it helps only together with the change before it. */
   together: boolean;
-  /** How it goes with the changes before it: `and/or` (it helps alone, too), `and` (only together), `or` (it excludes them). */
+  /** Relation to the changes before it: `and/or` (also helps alone), `and` (helps only together), `or` (excludes them). */
   combination: string;
 }
 
-/** A setting as a program changes it. */
+/** A setting that a program can change. */
 export interface Target {
   /** Where it is set. */
   of: string;

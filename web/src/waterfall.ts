@@ -1,5 +1,5 @@
-// One slow request on one axis of time: its bytes on the wire, its stages, what the evidence names, commits and device
-// requests, what the threads of its story did, and other threads beneath.
+// One slow request on one time axis: its bytes on the wire, its stages, its evidence, commits and device requests, the
+// activity of the threads involved, and other threads below.
 
 import { colourOf, IDLE, isPale, KINDS, kindColour } from "./colours";
 import { type Detail, type Recording, type Span, spansOf } from "./data";
@@ -10,7 +10,7 @@ const GUTTER = 230;
 const BAR = 14;
 const GAP = 3;
 const OTHERS = 6;
-/** Of a lane. */
+/** Per lane. */
 const MOST_ROWS = 5;
 
 interface Bar {
@@ -32,7 +32,7 @@ interface Lane {
   heading?: boolean;
 }
 
-/** The picture. */
+/** The waterfall as an SVG. */
 export function waterfall(recording: Recording, detail: Detail, width: number, told: (text: string) => void): SVGSVGElement {
   const { arrival_ns: start, end_ns: end } = detail;
   const first = Math.min(start, ...detail.evidence.map((proof) => proof.start_ns));
@@ -99,7 +99,7 @@ function lanesOf(recording: Recording, detail: Detail): Lane[] {
   if (detail.others.length > 0) lanes.push({ title: "JVM, kernel", about: "", bars: spansOf(recording, detail.others).map(bar) });
   if (others.length > 0) lanes.push({ title: `Other threads${others.length > OTHERS ? `, the busiest ${OTHERS} of ${others.length}` : ""}`, about: "", bars: [], heading: true });
   for (const thread of others.slice(0, OTHERS)) lanes.push({ title: `${short(thread.thread)} ${thread.tid}`, about: "", bars: spansOf(recording, thread.spans).map(bar) });
-  // A heading with nothing beneath it.
+  // Drops headings with nothing below them.
   return lanes.filter((lane, at) => !lane.heading || (lanes[at + 1] !== undefined && !lanes[at + 1]?.heading));
 }
 
@@ -114,7 +114,7 @@ function wire(detail: Detail): Bar[] {
   return bars.filter((one) => one.end > one.start);
 }
 
-/** Every instant of it is in one of them. */
+/** Stages of the request; together they cover all of its time. */
 function stages(recording: Recording, detail: Detail): Bar[] {
   const names = recording.slow.stages;
   return detail.stage_spans.map(([stage = 0, start = 0, end = 0]) => {
@@ -129,8 +129,8 @@ function bar(span: Span): Bar {
   return { kind, start: span.start_ns, end: span.end_ns, parted: span.parted_ns, label: span.label, text: `${kind}, ${length(span.end_ns - span.start_ns)}: ${span.text}`, hatched: kind === IDLE };
 }
 
-/** Rows in which no bar covers another: kinds stay apart, so that reasons stand beneath what they explain. What finds no row
- * is counted. */
+/** Rows without overlapping bars. Each kind has separate rows, so that reasons are below what they explain. Counts the bars that
+ * find no row. */
 function pack(bars: Bar[]): { rows: Bar[][]; left: number } {
   const rows: { kind: string; end: number; bars: Bar[] }[] = [];
   let left = 0;
@@ -155,7 +155,7 @@ function draw(one: Bar, x: (at: number) => number, y: number, width: number, tol
   const group = s("g", { class: "bar", "data-kind": one.kind, tabindex: -1, click: () => told(one.text), mouseenter: () => told(one.text) }, s("title", {}, one.text));
   group.append(s("rect", { x: left, y, width: wide, height: BAR, rx: 1.5, fill: colour, ...(one.hatched ? { "fill-opacity": 0.35 } : {}) }));
   if (one.parted !== null && one.parted !== undefined && one.parted > one.start) {
-    // A block request is pale until the driver had it; a thread off the CPU, from when it could have run.
+    // A block request is pale until the driver has it; a thread off the CPU, from when it is runnable.
     const [from, until] = one.kind === "off-cpu" || one.kind === IDLE ? [one.parted, one.end] : [one.start, one.parted];
     group.append(s("rect", { class: "pale", x: x(from), y, width: Math.max(0, x(until) - x(from)), height: BAR }));
   }
@@ -182,7 +182,7 @@ function axis(svg: SVGSVGElement, x: (at: number) => number, from: number, until
   return 22;
 }
 
-/** As much of a text as fits so many pixels. */
+/** As much of a text as fits into a width in pixels. */
 function clip(text: string, pixels: number): string {
   const room = Math.floor(pixels / 6.1);
   if (room < 3) return "";
@@ -193,7 +193,7 @@ function short(thread: string): string {
   return thread.replace("data-plane-kafka-", "");
 }
 
-/** What the colours of the lanes stand for. */
+/** The legend of the colours in the lanes. */
 export function kindLegend(recording: Recording, detail: Detail): HTMLElement {
   const spans = spansOf(recording, [...detail.threads.flatMap((thread) => thread.spans), ...detail.block_ios, ...detail.others]);
   const kinds = new Set([...detail.evidence.map((proof) => proof.kind), ...(detail.commits.length > 0 ? ["commit"] : []), ...spans.map((span) => span.kind)]);
@@ -206,7 +206,7 @@ export function kindLegend(recording: Recording, detail: Detail): HTMLElement {
   return list;
 }
 
-/** The text for screen readers, printed beneath. */
+/** The evidence as text for screen readers, printed below. */
 export function evidenceList(detail: Detail): HTMLElement {
   const list = h("ol", { class: "evidence" });
   for (const proof of detail.evidence) {

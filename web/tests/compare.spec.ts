@@ -1,5 +1,5 @@
-// The page of a comparison: of the sample's halves, as `brokerscope compare` writes it, and with the data of the golden, where
-// names mean harm. COMPARE names the file; `make page` makes it.
+// The page of a comparison: of the sample's two halves, as `brokerscope compare` writes it, and with the data of the golden,
+// which has hostile names. COMPARE names the file; `make page` creates it.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
@@ -16,7 +16,7 @@ if (!file) throw new Error("COMPARE names the page to test: run `make page`");
 const BEGIN = '<script type="application/json" id="page-data">';
 const GOLDEN = "../crates/report/tests/goldens/expected/compare-page.json";
 
-/** Opens a page, and fails for anything that it logs or asks any network for. */
+/** Opens a page, and fails if it logs anything or makes any network request. */
 async function open(page: Page, path: string): Promise<string[]> {
   const faults: string[] = [];
   page.on("console", (message) => faults.push(`console: ${message.text()}`));
@@ -50,7 +50,7 @@ function golden(path: string): string {
   return write(path, readFileSync(GOLDEN, "utf8"));
 }
 
-/** A page of two recordings and what compares them, as `brokerscope report A B` writes it. */
+/** A page of two recordings and their comparison, as `brokerscope report A B` writes it. */
 function several(path: string): string {
   const compared = JSON.parse(data(readFileSync(file ?? "", "utf8"))) as Data;
   const recording = (JSON.parse(data(readFileSync(process.env["PAGE"] ?? "", "utf8"))) as Data).recordings[0];
@@ -71,7 +71,7 @@ test("a comparison opens without a word and without a network", async ({ page })
 test("one row a configuration on one scale, and a bar for each", async ({ page }, info) => {
   const faults = await open(page, golden(info.outputPath("golden.html")));
   await expect(page.locator("svg.heatrows rect.empty")).toHaveCount(3);
-  // A stall of one configuration is as dark as the same stall of another; the third one's are seldom.
+  // The same stall has the same colour in every configuration; the third configuration rarely stalls.
   const tops = await page.evaluate(() => [...document.querySelectorAll("svg.heatrows rect.heat5, svg.heatrows rect.heat6")].map((rect) => Number(rect.getAttribute("y"))));
   const rows = [...new Set(tops)].sort((a, b) => a - b).map((top) => tops.filter((one) => one === top).length);
   expect(rows.length).toBe(3);
@@ -80,7 +80,7 @@ test("one row a configuration on one scale, and a bar for each", async ({ page }
   await expect(page.locator("svg.bars rect.bar")).toHaveCount(3);
   await expect(page.locator("svg.bars circle")).toHaveCount(9);
   await page.getByLabel("Figure").selectOption("slo_miss_ratio");
-  // Pictures are drawn again when their size is known, a moment after they were asked for.
+  // Pictures are redrawn once their size is known, shortly after they are requested.
   const share = () => page.evaluate(() => {
     const [first, , third] = [...document.querySelectorAll("svg.bars rect.bar")].map((bar) => Number(bar.getAttribute("width")));
     return first && third !== undefined ? third / first : 1;

@@ -1,4 +1,4 @@
-// Holds the types of `src/data.ts` to what the Rust side writes: `npm run check` fails where they differ. Not run.
+// Checks the types of `src/data.ts` against the output of the Rust side: `npm run check` fails if they differ. Never executed.
 
 import golden from "../../crates/page/tests/goldens/expected/page.json";
 import comparison from "../../crates/report/tests/goldens/expected/compare-page.json";

@@ -1,5 +1,5 @@
 // The page of the shipped sample, as `brokerscope report samples/journal-stall` writes it, and one with hostile names.
-// PAGE and HOSTILE name the files; `make page` makes them.
+// PAGE and HOSTILE name the files; `make page` creates them.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
@@ -15,7 +15,7 @@ if (!file) throw new Error("PAGE names the page to test: run `make page`");
 
 const BEGIN = '<script type="application/json" id="page-data">';
 
-/** Opens a page, and fails for anything that it logs or asks any network for. */
+/** Opens a page, and fails if it logs anything or makes any network request. */
 async function open(page: Page, path: string, fragment = ""): Promise<string[]> {
   const faults: string[] = [];
   page.on("console", (message) => faults.push(`console: ${message.text()}`));
@@ -54,14 +54,14 @@ test("the waterfall of the slowest request shows commit, write and waiter", asyn
   const waterfall = page.locator("svg.waterfall");
   await expect(waterfall).toBeVisible();
   await settled(page);
-  // Of one drawing: it is drawn again when its width changes.
+  // Measures all bars in one drawing: it is redrawn when its width changes.
   const widest = await page.evaluate((kinds) => {
     const boxes = (kind: string) => [...document.querySelectorAll(`svg.waterfall .bar[data-kind="${kind}"] rect`)].map((bar) => bar.getBoundingClientRect());
     return kinds.map((kind) => boxes(kind).sort((a, b) => b.width - a.width).map(({ x, width }) => ({ x, width }))[0]);
   }, ["request", "commit", "file-op"]);
   const [request, commit, write] = widest;
   for (const one of [request, commit, write]) expect(one?.width ?? 0).toBeGreaterThan(20);
-  // On one axis of time: the commit went on during most of the write, and the write during most of the request.
+  // On one time axis: the commit overlaps most of the write, and the write most of the request.
   const shared = (a: typeof request, b: typeof request) => {
     const right = (one: typeof request) => (one?.x ?? 0) + (one?.width ?? 0);
     return (Math.min(right(a), right(b)) - Math.max(a?.x ?? 0, b?.x ?? 0)) / (b?.width ?? 1);
@@ -69,7 +69,7 @@ test("the waterfall of the slowest request shows commit, write and waiter", asyn
   expect(shared(commit, write)).toBeGreaterThan(0.7);
   expect(shared(write, request)).toBeGreaterThan(0.5);
   expect(await waterfall.locator('.bar[data-kind="block-io"]').count()).toBeGreaterThan(0);
-  // The wait is shown for the thread that waited, among the evidence and in its lane; the write of who held the lock.
+  // The evidence and the lane of the waiting thread show the wait, and the write of the lock's owner.
   const wait = waiter?.evidence.find(({ kind }) => kind === "lock-wait");
   expect(wait?.waiter_tid).not.toBe(wait?.tid);
   const own = waterfall.locator("g.lane", { hasText: ` ${wait?.waiter_tid}` });
@@ -112,7 +112,7 @@ test("threads have lanes, and those of the request's evidence are marked", async
   await expect(page.locator(".lanes .threads li.named").first()).toBeVisible();
   const marked = await page.locator(".lanes .threads li.named").allInnerTexts();
   for (const name of marked) expect(named).toContain(name.split(" ").at(-1));
-  // Every instant is in one state: the shares of a bucket are no more than the bucket, but for rounding.
+  // A thread has one state at a time: the shares of a bucket do not exceed the bucket, except for rounding.
   const most = Math.max(...(recording?.threads.flatMap(({ cells }) => cells.map(([, ...lengths]) => lengths.reduce((a, b) => a + b, 0))) ?? []));
   expect(most).toBeLessThanOrEqual((recording?.bucket_ns ?? 0) / 1e3 + 1_000);
 });
@@ -155,7 +155,7 @@ test("what to change stands with its evidence, the dearest first", async ({ page
   await expect(ways.nth(0)).toHaveText(/^file system of .*ext4 → xfs$/);
   await expect(ways.nth(1)).toHaveText(/^or tune2fs -O fast_commit /);
   await expect(ways.nth(2)).toHaveText(/^and\/or mount option of /);
-  // In the same order as `advise` has them, layer by layer.
+  // In the order of `advise`, layer by layer.
   const layers = await page.locator("#advice .layer h3").allInnerTexts();
   expect(layers.map((layer) => layer.toLowerCase())).toEqual(advice?.layers.map(({ layer }) => layer.toLowerCase()));
   const unknown = page.locator("#advice > details").first();

@@ -1,11 +1,11 @@
-// When a page has come to rest: what is drawn is drawn again once its size is known, a frame or two later.
+// Waits for a page to settle: pictures are redrawn once their size is known, a frame or two later.
 
 import type { Page } from "@playwright/test";
 
-/** So many frames in which nothing changes: what is still to be drawn is drawn in the next two. */
+/** Frames without a change after which the page has settled: pending drawings need at most two. */
 const QUIET_FRAMES = 8;
 
-/** Waits until nothing in the page has changed for some frames, however long those take. */
+/** Waits until nothing in the page has changed for some frames, no matter how long they take. */
 export async function settled(page: Page): Promise<void> {
   await page.evaluate(
     (frames) =>

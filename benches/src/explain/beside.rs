@@ -1,5 +1,5 @@
-//! What a recorder sees of a broker beside its requests: the host's figures once a second, and samples of what its threads do
-//! on the CPU. The same in every run.
+//! The events that a recorder gets besides requests: the host's figures once per second, and CPU samples of the
+//! broker's threads. The same in every run.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use super::simulation::{MILLI, SECOND};
 use fastrand::Rng;
 
 const SEED: u64 = 7;
-/// A host of some devices and interfaces has as many.
+/// A host with some devices and interfaces has this many.
 const FIGURES: usize = 200;
-/// Threads of a broker, and ways through its code.
+/// Threads of a broker, and paths through its code.
 const THREADS: u64 = 60;
 const STACKS: u64 = 1_000;
-/// Samples on each of two processors: as often as `record` takes them.
+/// Interval of samples on each of two CPUs: the default of `record`.
 const SAMPLES: i64 = SECOND / 49;
 
-/// Makes them as time goes on.
+/// Generates them as time advances.
 pub(super) struct Beside {
     rng: Rng,
     pid: u32,
@@ -49,7 +49,7 @@ impl Beside {
         }
     }
 
-    /// What there was up to that moment since the last call.
+    /// The events up to that moment since the last call.
     pub(super) fn until(&mut self, now: i64) -> Vec<Event> {
         let mut events = Vec::new();
         while self.second + SECOND <= now {

@@ -1,7 +1,7 @@
-//! Writes what a recorder would have seen of a simulated broker: requests, and of each its reads and writes of the
-//! socket and its appends with the batch's CRC; its handler off the CPU inside a write that was held up; commits with
-//! their block requests, and collections. Nothing of handlers that wait for work or for a lock: neither is followed
-//! (`off_cpu.h` in `probes`). Four events beside each request, and somewhat more. The same in every run.
+//! Writes the recording that a recorder would have made of a simulated broker: requests, each with its socket reads and
+//! writes and its appends with the batch's CRC; off-CPU intervals of its handler in a blocked write; commits with their
+//! block requests, and garbage collections. Nothing about handlers that wait for work or for a lock, which are not
+//! traced (`off_cpu.h` in `probes`). Slightly more than four events per request. The same in every run.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -30,7 +30,7 @@ const SEED: u64 = 6;
 const PID: u32 = 4_000;
 /// 2026-01-01, UTC.
 const BEGIN: i64 = 1_767_225_600_000_000_000;
-/// Requests that took this long are slow: what `explain` takes for slow by itself.
+/// Threshold of slow requests: the default of `explain`.
 const SLOW: i64 = 100 * MILLI;
 const TOPICS: [&str; 3] = ["orders", "payments", "clicks"];
 const RECORDS_BYTES: u32 = 1_200;
@@ -39,27 +39,27 @@ const JOURNAL_STACK: &str = "schedule;io_schedule;bit_wait_io;__wait_on_bit;out_
     do_get_write_access;jbd2_journal_get_write_access;__ext4_journal_get_write_access;ext4_reserve_inode_write;\
     __ext4_mark_inode_dirty;ext4_dirty_inode;__mark_inode_dirty;generic_update_time;file_update_time;\
     ext4_buffered_write_iter;vfs_write;ksys_write;do_syscall_64";
-/// Between two looks whether to stop.
+/// Requests between two checks whether to stop.
 const BURST: u64 = 10_000;
 
-/// What was written.
+/// The contents of a recording.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Contents {
     pub(super) requests: u64,
-    /// Others than requests.
+    /// Number of events that are not requests.
     pub(super) events: u64,
     pub(super) slow: u64,
     pub(super) bytes: u64,
 }
 
-/// Whether a verdict names what was injected as its root: who waits for a handler, a log or an answer waits for that.
+/// Whether a verdict names an injected root: waits for a handler, a log or an answer are caused by one.
 pub(super) fn is_injected(verdict: &Value) -> bool {
     let cause = verdict.get("cause").and_then(Value::as_str).unwrap_or_default();
     ["journal-commit", "gc-pause"].contains(&cause)
 }
 
-/// Writes a recording of so many requests into a directory that does not exist yet; with the host's figures and samples of
-/// threads where those are asked for.
+/// Writes a recording of `requests` requests into a directory that does not exist yet; with the host's figures and CPU
+/// samples if requested.
 pub(super) fn write(
     directory: &Path,
     requests: u64,
@@ -107,7 +107,7 @@ fn size(directory: &Path) -> std::io::Result<u64> {
     Ok(bytes)
 }
 
-/// The writer, and what comes later than what was made after it.
+/// The writer, and events that are due later than some created after them.
 struct Load {
     writer: Writer,
     told: ReportedLoad,
@@ -115,7 +115,7 @@ struct Load {
     contents: Contents,
 }
 
-/// Names that are reported again and again.
+/// Names that are used repeatedly.
 struct ReportedLoad {
     handlers: Vec<Arc<str>>,
     network_threads: Vec<Arc<str>>,
@@ -196,7 +196,7 @@ impl Load {
         self.waiting.push(Reverse(Waiting { at: (event.time(), number), event }));
     }
 
-    /// Writes what was over by then: nothing earlier comes any more.
+    /// Writes events that ended by then: no earlier ones follow.
     fn write_until(&mut self, time: i64) -> anyhow::Result<()> {
         while self.waiting.peek().is_some_and(|Reverse(first)| first.at.0.0 <= time) {
             let Some(Reverse(first)) = self.waiting.pop() else { break };
@@ -242,7 +242,7 @@ impl ReportedLoad {
         }
     }
 
-    /// An append as the kernel saw it, and as the wire did.
+    /// An append as a file operation and as a partition of the request.
     fn append(&self, served: &ServedRequest, append: &Append) -> (FileOp, Partition) {
         let offset = append.place * i64::from(RECORDS);
         let crc = (served.number as u32).wrapping_mul(0x9e37_79b1) ^ append.partition as u32;
@@ -296,7 +296,7 @@ impl ReportedLoad {
         (op, partition)
     }
 
-    /// The handler waits for the journal inside the write.
+    /// The handler's wait for the journal in the write.
     fn held_up(&self, served: &ServedRequest, append: &Append) -> Event {
         let end = append.time.end - 5 * MICRO;
         Event::OffCpu(Box::new(OffCpu {
@@ -312,7 +312,7 @@ impl ReportedLoad {
         }))
     }
 
-    /// A call that moved a part of a request or response of so many bytes, its length included.
+    /// A call that moved a part of a request or response of this many bytes, including its length.
     fn socket_op(
         &self,
         served: &ServedRequest,
@@ -376,10 +376,10 @@ impl ReportedLoad {
 
 const REQUEST_BYTES: u32 = 1_300;
 const RESPONSE_BYTES: u32 = 60;
-/// Each begins with its length.
+/// Size of the length field in front of each.
 const LENGTH_BYTES: u32 = 4;
 
-/// Where on its connection a request or response begins: the numbers need only go on and differ.
+/// The sequence number at which a request or response starts: the numbers only need to increase and differ.
 fn sequence(number: u64, bytes: u32) -> u32 {
     (number as u32).wrapping_mul(bytes)
 }
@@ -392,7 +392,7 @@ fn name(names: &[Arc<str>], at: usize) -> Arc<str> {
     names.get(at).cloned().unwrap_or_else(|| Arc::from(""))
 }
 
-/// An event that is not due yet, by its time and the order in which it was made.
+/// An event that is not due yet, ordered by time and creation.
 struct Waiting {
     at: (Nanos, u64),
     event: Event,

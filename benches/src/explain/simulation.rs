@@ -1,10 +1,10 @@
-//! A broker under a steady load of produce requests, simulated: who serves which request when. Every so often a
-//! journal's commit holds up one append, and by it who waits for that partition's log, for a handler, or for an
-//! answer on the same connection; now and then the collector stops everybody. Writes nothing.
+//! Simulates a broker under a steady load of produce requests: which thread serves which request when. At intervals a
+//! journal commit blocks one append, and with it requests that wait for that partition's log, for a handler, or for an
+//! answer on the same connection; sometimes a garbage collection stops all threads. Writes nothing.
 //!
-//! The rules are Kafka's: one request of a connection at a time, one append of a partition at a time, as many requests
-//! as there are handlers, and each of these goes to who has waited longest. Everything happens in the order of time:
-//! nobody waits for a thread or a log that somebody is to have only later.
+//! The rules are Kafka's: one request per connection at a time, one append per partition at a time, as many requests as
+//! there are handlers, each taken by the handler that has waited longest. Everything happens in order of time: nothing
+//! waits for a thread or a log that another will take only later.
 
 mod trouble;
 
@@ -15,20 +15,20 @@ use fastrand::Rng;
 use trouble::Trouble;
 pub(super) use trouble::{Incident, Incidents};
 
-/// Requests a second.
+/// Requests per second.
 pub(crate) const RATE: u64 = 5_000;
 pub(super) const CONNECTIONS: usize = 64;
 pub(super) const PARTITIONS: usize = 48;
 pub(super) const HANDLERS: usize = 8;
 pub(super) const NETWORK_THREADS: usize = 3;
-/// So many requests have two partitions: one in this number.
+/// One in this many requests has two partitions.
 const TWO_PARTITIONS: u64 = 16;
 
 pub(super) const MICRO: i64 = 1_000;
 pub(super) const MILLI: i64 = 1_000 * MICRO;
 pub(super) const SECOND: i64 = 1_000 * MILLI;
 
-/// A stretch of time, nanoseconds.
+/// A time interval in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stretch {
     pub(super) start: i64,
@@ -39,14 +39,14 @@ pub(super) struct Stretch {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Append {
     pub(super) partition: usize,
-    /// How many came before it in that partition.
+    /// Number of earlier appends in that partition.
     pub(super) place: i64,
     pub(super) time: Stretch,
     /// The number of the commit that it waited for.
     pub(super) held_by: Option<u32>,
 }
 
-/// One request as it was served.
+/// One request, with the times of its steps.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServedRequest {
     pub(super) number: u64,
@@ -54,7 +54,7 @@ pub(super) struct ServedRequest {
     pub(super) handler: usize,
     pub(super) arrival: Stretch,
     pub(super) head_of_line: i64,
-    /// Of its length, which Kafka reads first (`NetworkReceive`), and of the rest.
+    /// Reads of its length, which Kafka reads first (`NetworkReceive`), and of the rest.
     pub(super) reads: [Stretch; 2],
     pub(super) appends: Vec<Append>,
     pub(super) write: Stretch,
@@ -67,7 +67,7 @@ impl ServedRequest {
     }
 }
 
-/// What falls due. Numbers are those of requests.
+/// A scheduled step. Numbers are those of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Arrival,
@@ -76,29 +76,29 @@ enum Step {
     WantLog(u64),
     Append(u64),
     Appended(u64),
-    /// A handler has nothing to do any more.
+    /// A handler becomes idle.
     Free(usize),
     Answer(u64),
     Answered(u64),
 }
 
-/// A request on its way.
+/// A request in progress.
 struct UnderWay {
     served: ServedRequest,
-    /// Those that it has not appended to yet.
+    /// Partitions that it has not appended to yet.
     partitions: VecDeque<usize>,
 }
 
-/// A connection's requests, the first of which is served.
+/// A connection's requests; the first one is being served.
 struct Connection {
     requests: VecDeque<u64>,
-    /// When the last byte of the last one came.
+    /// Arrival of the last byte of the last one.
     arrived: i64,
     /// When the last one was answered.
     answered: i64,
 }
 
-/// A partition's log, and who waits for it.
+/// A partition's log, and the requests that wait for it.
 #[derive(Default)]
 struct Log {
     appended: i64,
@@ -109,24 +109,24 @@ struct Log {
 pub(super) struct Simulation {
     rng: Rng,
     now: i64,
-    /// Requests that have arrived, and that are still to arrive.
+    /// Requests that have arrived, and those that are still to arrive.
     arrived: u64,
     to_arrive: u64,
     trouble: Trouble,
-    /// In the order of time, and of what fell due first to be decided on.
+    /// Steps ordered by time, and, if equal, by when they were scheduled.
     calendar: BinaryHeap<Reverse<(i64, u64, Step)>>,
     decided: u64,
     under_way: BTreeMap<u64, UnderWay>,
     connections: Vec<Connection>,
     network_threads_free: [i64; NETWORK_THREADS],
-    /// Requests that were read, and handlers that wait for one: never both.
+    /// Requests that were read, or handlers that wait for one: never both.
     queue: VecDeque<u64>,
     idle: VecDeque<usize>,
     logs: Vec<Log>,
 }
 
 impl Simulation {
-    /// One of so many requests, from a moment on.
+    /// Creates a simulation of `requests` requests that starts at `now`.
     pub(super) fn new(seed: u64, now: i64, requests: u64, incidents: Incidents) -> Self {
         let mut rng = Rng::with_seed(seed);
         let trouble = Trouble::new(incidents, now, &mut rng);
@@ -154,20 +154,20 @@ impl Simulation {
         self.now
     }
 
-    /// What is reported from now on begins no earlier: a request is reported when it has been answered.
+    /// No later report starts before this time: a request is reported when it has been answered.
     pub(super) fn told_until(&self) -> i64 {
         let begun = self.under_way.values().map(|one| one.served.arrival.start);
         begun.min().map_or(self.now, |first| first.min(self.now))
     }
 
-    /// The next request that was answered, and what happened to the broker meanwhile; none after the last.
+    /// The next answered request, and the incidents meanwhile; `None` after the last.
     pub(super) fn next(&mut self) -> Option<(ServedRequest, Vec<Incident>)> {
         let mut incidents = Vec::new();
         loop {
             let Reverse((at, _, step)) = self.calendar.pop()?;
             self.now = at;
             incidents.extend(self.trouble.over(at, &mut self.rng));
-            // While the collector works nothing but packets moves.
+            // During a garbage collection only packets move.
             let awake = self.trouble.awake(at);
             if awake > at && step != Step::Arrival {
                 self.due(awake, step);
@@ -226,7 +226,7 @@ impl Simulation {
         self.due(next, Step::Arrival);
     }
 
-    /// A connection's first request is noticed, once all of it is there and the one before it is answered.
+    /// Schedules the read of a connection's first request, once it is complete and the one before it is answered.
     fn notice(&mut self, connection: usize) {
         let Some(connection) = self.connections.get(connection) else { return };
         let Some(number) = connection.requests.front().copied() else { return };
@@ -247,7 +247,7 @@ impl Simulation {
         self.due(start + 17 * MICRO, Step::Queued(number));
     }
 
-    /// When the network thread of a request's connection can begin with something that takes so long.
+    /// When the network thread of a request's connection can start something that takes this long.
     fn network_thread(&mut self, number: u64, takes: i64) -> Option<i64> {
         let thread = self.under_way.get(&number)?.served.network_thread();
         let free = self.network_threads_free.get_mut(thread)?;
@@ -263,7 +263,7 @@ impl Simulation {
         self.validate(number, 5 * MICRO);
     }
 
-    /// What a handler does before it wants a partition's log.
+    /// The handler's work before it takes a partition's log lock.
     fn validate(&mut self, number: u64, after: i64) {
         let at = self.now + after + 15 * MICRO + self.below(20 * MICRO);
         self.due(at, Step::WantLog(number));
@@ -300,7 +300,7 @@ impl Simulation {
         if let Some(log) = partition.and_then(|partition| self.logs.get_mut(partition)) {
             let next = log.waiting.pop_front();
             log.is_held = next.is_some();
-            // Who waited for the log is woken this much later.
+            // The next waiter for the log wakes up this much later.
             if let Some(next) = next {
                 self.due(self.now + 20 * MICRO, Step::Append(next));
             }
@@ -345,9 +345,9 @@ impl Simulation {
 mod tests {
     use super::*;
 
-    /// More than a request takes by itself.
+    /// Longer than an undisturbed request.
     const LONG: i64 = MILLI;
-    /// From one who had a log or a handler to the next, with what the next does first.
+    /// Time from one holder of a log or handler to the next, including the next one's first work.
     const HANDED_ON: i64 = 100 * MICRO;
 
     fn stalls() -> (Vec<ServedRequest>, Vec<Stretch>) {
@@ -366,7 +366,7 @@ mod tests {
         (all, collections)
     }
 
-    /// The requests' appends by what `of` says of them, in the order of time.
+    /// The requests' appends grouped by `of`, in order of time.
     fn by(
         all: &[ServedRequest],
         of: impl Fn(&ServedRequest, &Append) -> usize,
@@ -401,7 +401,7 @@ mod tests {
         }
     }
 
-    /// The verdicts must be able to find it.
+    /// Checks that verdicts can find the cause of each wait.
     #[test]
     fn whoever_waits_waits_for_what_another_had_until_then() {
         let (all, collections) = stalls();

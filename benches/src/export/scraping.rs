@@ -1,4 +1,4 @@
-//! Scrapes an exporter again and again, as Prometheus does, and notes how long each took and what it told in the end.
+//! Scrapes an exporter repeatedly, as Prometheus does, and records the time of each scrape and the last result.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -10,23 +10,23 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it is looked whether to stop.
+/// Interval at which to check whether to stop.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// What scrapes showed.
+/// Results of the scrapes.
 #[derive(Debug, Default)]
 pub(super) struct ScrapeStats {
-    /// From the connection to the last byte.
+    /// Times from the connection to the last byte.
     pub(super) times_ms: Vec<f64>,
-    /// As the last one told.
+    /// Requests in the last one.
     pub(super) requests: f64,
     pub(super) lost: f64,
-    /// Series it had.
+    /// Number of series in it.
     pub(super) series: usize,
     pub(super) bytes: usize,
 }
 
-/// Somebody who scrapes.
+/// A running scraper.
 pub(super) struct Scraping {
     over: Arc<AtomicBool>,
     thread: JoinHandle<anyhow::Result<ScrapeStats>>,
@@ -54,7 +54,7 @@ impl Scraping {
         Self { over, thread }
     }
 
-    /// What was reported, once more at the end.
+    /// Scrapes once more, and returns the results.
     pub(super) fn stop(self) -> anyhow::Result<ScrapeStats> {
         self.over.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow::anyhow!("who scrapes died"))?
@@ -74,7 +74,7 @@ impl ScrapeStats {
     }
 }
 
-/// Where an exporter says that it answers.
+/// The address in an exporter's output.
 pub(super) fn address(said: &str) -> anyhow::Result<SocketAddr> {
     let url = said.lines().find_map(|line| line.strip_prefix("http://")?.strip_suffix("/metrics"));
     Ok(url.with_context(|| format!("the exporter does not say where it is: {said}"))?.parse()?)

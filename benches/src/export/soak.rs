@@ -1,6 +1,6 @@
-//! A day of a broker with a thousand partitions, told to `export` as fast as it can be read: memory must stay bounded, and scrapes
-//! quick meanwhile. The recording is made up: produce requests with their reads, writes and appends at even times, host samples
-//! every second, a stall of the journal now and then.
+//! Replays a day of a broker with a thousand partitions to `export`, as fast as it can be read: memory must stay
+//! bounded, and scrapes fast. The recording is invented: produce requests with their reads, writes and appends at even
+//! intervals, host samples every second, and occasional journal stalls.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -33,17 +33,17 @@ const SECOND: i64 = 1_000_000_000;
 const MILLI: i64 = 1_000_000;
 /// 2026-01-01, UTC.
 const BEGIN: i64 = 1_767_225_600_000_000_000;
-/// The journal stands still for this long, every so many seconds.
+/// Length of a journal stall, and seconds between two.
 const STALL: i64 = 130 * MILLI;
 const STALL_EVERY: i64 = 600;
 const RECORDS_BYTES: u32 = 1_200;
 const REQUEST_BYTES: u32 = 1_300;
 const RESPONSE_BYTES: u32 = 60;
 const PID: u32 = 4_000;
-/// How long reading may take.
+/// Timeout for reading.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// Makes the recording, has it told, and says what was reached.
+/// Writes the recording, exports it, and returns the results.
 pub(super) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let recording = directory.join("export-soak");
     let _ = std::fs::remove_dir_all(&recording);
@@ -116,7 +116,7 @@ impl Exporting {
             .spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("no pipe")?).read_line(&mut line)?;
-        // Who is made is killed when dropped, no matter what comes of the address.
+        // Created before the address is known, so that the process is killed when dropped in any case.
         let mut exporting = Self { child, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
         exporting.address = scraping::address(&line)?;
         Ok(exporting)
@@ -135,13 +135,13 @@ impl Exporting {
 
 impl Drop for Exporting {
     fn drop(&mut self) {
-        // Both fail where it has ended, which is as well.
+        // Both fail if it has already ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// How many events were written.
+/// Writes the recording; returns the number of events.
 fn write(directory: &Path) -> anyhow::Result<u64> {
     let mut manifest = Manifest { started_ns: BEGIN, ..Manifest::default() };
     let mut writer = Writer::create(directory, &manifest, WriterOptions::default())?;
@@ -159,7 +159,7 @@ fn write(directory: &Path) -> anyhow::Result<u64> {
     Ok(events)
 }
 
-/// What is reported again and again.
+/// Values that are used repeatedly.
 struct Day {
     rng: Rng,
     partitions: Vec<(TopicPartition, Arc<str>)>,
@@ -201,7 +201,7 @@ impl Day {
         }
     }
 
-    /// All that happened in a second, in the order in which it ended.
+    /// All events of a second, in the order of their ends.
     fn second(&mut self, second: i64) -> Vec<Event> {
         let from = BEGIN + second * SECOND;
         let stalls = second % STALL_EVERY == STALL_EVERY / 2;
@@ -295,7 +295,7 @@ impl Day {
         }
     }
 
-    /// The thread that wrote waits for a commit.
+    /// The writing thread waits for a commit.
     fn stall(&self, served: &ServedRequest) -> [Event; 2] {
         let off_cpu = OffCpu {
             start: Nanos(served.append + 10_000),

@@ -1,8 +1,8 @@
-//! Makes up recordings of the brokers of a cluster, in the folders that `brokerscope fleet` reads: produce requests and their
-//! writes, fetches and their `sendfile`s, and what the host's devices served. One of them re-reads large state files of tiered
-//! storage, another's batches are small, a third leads twice as many partitions. The same in every run.
+//! Invents recordings of the brokers of a cluster, in the folders that `brokerscope fleet` reads: produce requests and
+//! their writes, fetches and their `sendfile`s, and the host's device figures. One broker re-reads large state files of
+//! tiered storage, another one's batches are small, a third leads twice as many partitions. The same in every run.
 //!
-//! its own file, without anything else of the bench: tests make small ones of it.
+//! A separate file that uses nothing else of the bench, because tests create small ones with it.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -21,16 +21,16 @@ const SECOND: i64 = 1_000_000_000;
 const MICRO: i64 = 1_000;
 const MILLI: i64 = 1_000_000;
 const TOPICS: [&str; 3] = ["orders", "payments", "clicks"];
-/// Partitions that a broker leads, but for one that leads twice as many.
+/// Partitions that a broker leads, except one that leads twice as many.
 const LED: i32 = 12;
-/// Figures of the host a second that nothing is made of here: a recorder has as many.
+/// Further host figures per second, as many as from a recorder.
 const OTHER_FIGURES: usize = 100;
-/// Reads from the disk that any broker does, and those of the one that reads its state again and again, a second.
+/// Disk reads per second of every broker, and of the one that re-reads its state.
 const READS: i64 = 5;
 const STATE_READS: i64 = 350;
 const STATE_READ_BYTES: u64 = 4_096;
 const READAHEAD_BYTES: u64 = 12_288;
-/// What the devices serve that nobody's operation on a file is the reason for.
+/// Device reads that no file operation explains.
 const OTHER_DEVICE_READS: i64 = 45;
 const BATCH_BYTES: u64 = 16_000;
 
@@ -46,16 +46,16 @@ pub(crate) const WRITES_SLOWLY: usize = 2;
 /// The cluster's name.
 pub(crate) const CLUSTER: &str = "prod";
 
-/// How much to make up.
+/// Amount of data to invent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) brokers: usize,
     pub(crate) seconds: i64,
-    /// Requests a second, half of them produce.
+    /// Requests per second, half of them produce.
     pub(crate) requests: i64,
 }
 
-/// Writes the recordings below a directory; how many events they hold.
+/// Writes the recordings below a directory; returns the number of events.
 pub(crate) fn write(directory: &Path, size: Size) -> anyhow::Result<u64> {
     let mut events = 0;
     for number in 1..=size.brokers {
@@ -64,7 +64,7 @@ pub(crate) fn write(directory: &Path, size: Size) -> anyhow::Result<u64> {
     Ok(events)
 }
 
-/// Where the recording of a broker lies.
+/// The path of a broker's recording.
 pub(crate) fn folder(directory: &Path, number: usize) -> PathBuf {
     directory.join(format!("cluster={CLUSTER}/broker={number}/date=2026-01-01/00h"))
 }
@@ -81,7 +81,7 @@ struct SyntheticData {
     names: Names,
 }
 
-/// Texts that are reported again and again.
+/// Texts that are used repeatedly.
 struct Names {
     handler: Arc<str>,
     network: Arc<str>,
@@ -127,7 +127,7 @@ impl SyntheticData {
         let mut events = 0;
         for second in 0..size.seconds {
             let begin = BEGIN + second * SECOND;
-            // As of a recorder, which looks at the host once a second and not once more when it ends.
+            // Like a recorder, which samples the host once per second and not again at the end.
             let is_last = second + 1 == size.seconds;
             let events_then = self.second(begin, size.requests).into_iter();
             for event in events_then.filter(|event| !is_last || !matches!(event, Event::HostSample(_))) {
@@ -241,7 +241,7 @@ impl SyntheticData {
     /// A read from the disk: of a segment, or of a state file.
     fn read(&mut self, at: i64, of_state: bool) -> Event {
         let (file, kind) = if of_state {
-            // Of the first half of all reads, of the others a quarter.
+            // Half of all reads are of the first file, a quarter of each other one.
             let which = [0, 0, 1, 2].get(self.below(4) as usize).copied().unwrap_or(0);
             (self.state_files.get(which).cloned().unwrap_or_default(), FileKind::TierState)
         } else {

@@ -1,4 +1,4 @@
-//! What processes and BPF programs have cost so far, as the kernel accounts it, all of it from `/proc`.
+//! Costs of processes and BPF programs so far, from the kernel's accounting in `/proc`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,9 +11,9 @@ use lab::program::children;
 const TICKS_PER_SECOND: u32 = 100;
 const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-/// User and system time of a process with all its threads, those that ended included, and of its children. The kernel scales both
-/// so that their sum is what its threads ran, to the nanosecond, no matter what the ticks hit (`cputime_adjust` in
-/// kernel/sched/cputime.c).
+/// User and system time of a process with all its threads, including those that have ended, and of its children. The
+/// kernel scales both so that their sum is what its threads ran, to the nanosecond, independent of which code the ticks
+/// hit (`cputime_adjust` in kernel/sched/cputime.c).
 pub(crate) fn processor_time(pid: u32) -> anyhow::Result<Duration> {
     children(pid)
         .into_iter()
@@ -30,7 +30,7 @@ fn own_processor_time(pid: u32) -> anyhow::Result<Duration> {
     Ok(Duration::from_secs(ticks.into()) / TICKS_PER_SECOND)
 }
 
-/// The most memory that a process and its children had resident so far, in bytes; what they share counts for each.
+/// Peak resident memory of a process and its children, in bytes; shared memory counts for each.
 pub(crate) fn peak_memory(pid: u32) -> anyhow::Result<u64> {
     children(pid).into_iter().try_fold(own_peak_memory(pid)?, |sum, child| Ok(sum + peak_memory(child)?))
 }
@@ -42,7 +42,7 @@ fn own_peak_memory(pid: u32) -> anyhow::Result<u64> {
     Ok(line.trim().trim_end_matches("kB").trim().parse::<u64>()? * 1024)
 }
 
-/// The kernel's count of BPF programs' run time, switched on; as it was before when dropped.
+/// Enables the kernel's count of BPF programs' run time; restores the setting when dropped.
 pub(crate) struct Counting(String);
 
 impl Counting {
@@ -55,17 +55,17 @@ impl Counting {
 
 impl Drop for Counting {
     fn drop(&mut self) {
-        // It was written before.
+        // It could be written before.
         let _ = fs::write(SWITCH, self.0.trim());
     }
 }
 
-/// What BPF programs ran.
+/// Run time of BPF programs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ran {
     pub(crate) time: Duration,
     pub(crate) count: u64,
-    /// Not run because another ran on that processor.
+    /// Runs skipped because another was running on that CPU.
     pub(crate) skipped: u64,
 }
 
@@ -85,7 +85,7 @@ impl Ran {
     }
 }
 
-/// What the BPF programs that a process holds open ran so far, by name.
+/// Run times so far of the BPF programs that a process holds open, by name.
 ///
 /// The counts are in the descriptors' `fdinfo`, which has no name but a tag; `/proc/kallsyms` has both
 /// (`bpf_prog_TAG_NAME`) for programs that were compiled.

@@ -1,5 +1,5 @@
-//! What other processes pay while a broker is watched: loops of cheap system calls and of switches between
-//! two threads, in a process that has nothing to do with it.
+//! Measures the cost for other processes while a broker is watched: loops of cheap system calls and of switches between
+//! two threads, in an unrelated process.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -18,16 +18,16 @@ use super::{BYSTAND, stop};
 use crate::table;
 use crate::target::{Bound, Target};
 
-/// What is done over and over.
+/// Repeated operations.
 const DEEDS: [&str; 3] = ["getppid", "read", "switch"];
 const ROUNDS: usize = 7;
 const LENGTH: Duration = Duration::from_millis(300);
-/// Timed together, so that an interruption spoils few.
+/// Operations timed together, so that an interruption affects few of them.
 const BUNCH: u32 = 500;
-/// Nanoseconds that a call or a switch of somebody else may take longer.
+/// Maximum extra nanoseconds of a call or switch in another process.
 const MOST_NANOS: f64 = 100.0;
 
-/// Prints how many nanoseconds one takes: the median of bunches.
+/// Prints the nanoseconds of one operation: the median of bunches.
 pub(crate) fn bystand(deed: &str) -> anyhow::Result<()> {
     let nanos = match deed {
         "getppid" => timed(|| {
@@ -57,8 +57,8 @@ fn timed(mut deed: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<f64> {
     bunches.get(bunches.len() / 2).copied().context("no time")
 }
 
-/// Two threads that wake each other through a pair of sockets: half of the time there and back is one switch, with the
-/// two system calls that it takes.
+/// Two threads that wake each other through a socket pair: half of a round trip is one switch, with the two system
+/// calls it needs.
 fn switches() -> anyhow::Result<f64> {
     let (mut here, mut there) = UnixStream::pair()?;
     let echo = thread::spawn(move || {
@@ -74,7 +74,7 @@ fn switches() -> anyhow::Result<f64> {
     nanos.map(|there_and_back| there_and_back / 2.0)
 }
 
-/// Measures all deeds with and without a recorder of an idle broker, in turns.
+/// Measures all operations with and without a recorder of an idle broker, in turns.
 pub(crate) fn hold(stage: &Stage, brokerscope: &Path) -> anyhow::Result<Vec<Target>> {
     let mut pairs: Vec<Vec<(f64, f64)>> = vec![Vec::new(); DEEDS.len()];
     for _ in 0..ROUNDS {
@@ -113,7 +113,7 @@ pub(crate) fn hold(stage: &Stage, brokerscope: &Path) -> anyhow::Result<Vec<Targ
     Ok(DEEDS.iter().zip(&pairs).map(target).collect())
 }
 
-/// On one processor: there and back must be two switches.
+/// Runs on one CPU, so that a round trip is two switches.
 fn run(deed: &str) -> anyhow::Result<f64> {
     let mut command = Command::new("taskset");
     command.args(["--cpu-list", "0"]).arg(std::env::current_exe()?).args([BYSTAND, deed]);

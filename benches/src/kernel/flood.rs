@@ -1,5 +1,5 @@
-//! Ten times the events: a process that does nothing but write, watched as if it were a broker. Every write
-//! must be recorded or counted as lost, and the recorder must stay within its memory.
+//! Ten times the events: a process that only writes, watched like a broker. Every write must be recorded or counted as
+//! lost, and the recorder must stay within its memory limit.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -18,9 +18,9 @@ use crate::table;
 use crate::target::{Bound, Target};
 
 const SECONDS: u64 = 5;
-/// Ten times the requests that a broker must bear.
+/// Ten times the requests that a broker must sustain.
 const LEAST_RATE: f64 = 50_000.0;
-/// What the recorder is given: the least it takes.
+/// The recorder's memory limit: the minimum.
 const CEILING_MIB: u64 = 96;
 /// A write as small as an append of the load.
 const BYTES: [u8; 180] = [0x5a; 180];
@@ -41,7 +41,7 @@ pub(crate) fn flood(file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Has a flood recorded and prints what became of it.
+/// Records a flood and prints the results.
 pub(crate) fn hold(stage: &Stage, brokerscope: &Path) -> anyhow::Result<Vec<Target>> {
     let recording = stage.path("flood");
     let mut flood = StandIn::start(stage, [OsStr::new(FLOOD), stage.path("flooded.log").as_os_str()])?;
@@ -49,7 +49,7 @@ pub(crate) fn hold(stage: &Stage, brokerscope: &Path) -> anyhow::Result<Vec<Targ
     let watcher = Watcher::brokerscope(brokerscope, &recording, flood.pid(), &["--max-memory", &ceiling])?;
     let said = flood.go_on()?;
     let peak = accounts::peak_memory(watcher.pid());
-    // It may have ended by itself, as what it watched is gone.
+    // It may have ended by itself, because the watched process has ended.
     let ended = watcher.stop();
     let numbers: Vec<u64> = said.split_whitespace().filter_map(|number| number.parse().ok()).collect();
     let [writes, micros] = numbers[..] else { anyhow::bail!("the flood said {said}") };

@@ -1,13 +1,13 @@
-//! What of the cost is the hooks' own: a recorder of a process that does nothing has the same programs on the same
-//! hooks, and in the broker's threads they find that the process is another and return. What that costs beside nobody
-//! is the kernel's price of hooks on this machine; what the recorder of the broker itself costs beside it is ours.
+//! Separates the cost of the hooks themselves: a recorder of an idle process has the same programs on the same hooks,
+//! and in the broker's threads they see that the process is another one and return. Their cost compared with no watcher
+//! is the kernel's price of hooks on this machine; the additional cost of recording the broker itself is ours.
 
 use super::judgement::{differences, p99, throughput};
 use super::run::Run;
 use super::watcher::Kind;
 use crate::table;
 
-/// Prints what hooks alone cost, and what is ours, of runs as fast as the broker answers.
+/// Prints the cost of hooks alone, and ours, for runs as fast as the broker answers.
 pub(super) fn print_differences(runs: &[Run]) {
     let ratio = |what: &str, of: fn(&Run) -> f64| {
         let pairs = [

@@ -1,4 +1,4 @@
-//! What the runs say together: the tables of programs and of what was recorded, and the targets.
+//! Evaluates all runs: the tables of programs and of recorded events, and the targets.
 
 use super::recorded::RecordingStats;
 use super::run::Run;
@@ -6,13 +6,13 @@ use super::watcher::Kind;
 use crate::table;
 use crate::target::{Bound, Target};
 
-/// Requests a second that all of it must hold at.
+/// Minimum requests per second for all targets.
 const LEAST_RATE: f64 = 5_000.0;
 const THROUGHPUT_PERCENT: f64 = -2.0;
 const P99_WHAT: &str = "p99, watched against not";
 const P99_PERCENT: f64 = 5.0;
 
-/// Judges runs as fast as the broker answers.
+/// Evaluates runs as fast as the broker answers.
 pub(super) fn saturated(runs: &[Run]) -> Vec<Target> {
     let p99 = differences(runs, Kind::Brokerscope, Kind::Nobody, p99);
     let mut targets = vec![rate(runs.iter()), throughput_against_nobody(runs)];
@@ -30,7 +30,7 @@ pub(super) fn of_kind(runs: &[Run], kind: Kind) -> impl Iterator<Item = &Run> {
     runs.iter().filter(move |run| run.kind == kind)
 }
 
-/// By how many per cent a figure differs between the runs of two kinds that were beside each other.
+/// Differences in per cent of a figure between adjacent runs of two kinds.
 pub(super) fn differences(runs: &[Run], one: Kind, other: Kind, of: impl Fn(&Run) -> f64) -> Vec<f64> {
     let pairs = of_kind(runs, one).zip(of_kind(runs, other));
     pairs.map(|(one, other)| percent_more(of(one), of(other))).collect()
@@ -74,7 +74,7 @@ fn against_tools(runs: &[Run]) -> [Target; 2] {
     ]
 }
 
-/// One in one run is one too many.
+/// Even one missing event in one run is a failure.
 fn completeness<'a>(
     what: &str,
     runs: impl Iterator<Item = &'a Run>,
@@ -85,7 +85,7 @@ fn completeness<'a>(
     Target { measured, ..Target::of_runs(what.to_owned(), &runs, Bound::AtMost(0.0), "") }
 }
 
-/// What was recorded in each run beside what really happened, and what the last recorder said.
+/// Prints what was recorded in each run next to what really happened, and the last recorder's output.
 pub(super) fn print_recorded<'a>(runs: impl Iterator<Item = &'a Run>) {
     let recorded: Vec<_> = runs.filter_map(|run| run.recorded.as_ref()).collect();
     table::print(

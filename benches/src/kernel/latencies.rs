@@ -1,4 +1,4 @@
-//! Latencies of many requests, and what is said of them from one process to another.
+//! Latencies of many requests, and their text form for passing them between processes.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use anyhow::{Context as _, bail};
 #[derive(Default)]
 pub(crate) struct Latencies(Vec<u32>);
 
-/// A request that takes longer is one of the tail.
+/// Requests that take longer are in the tail.
 const SLOW: Duration = Duration::from_millis(2);
 
-/// What a producer saw of its load.
+/// A producer's results.
 #[derive(Clone, Debug)]
 pub(crate) struct LatencyStats {
-    /// All requests ever answered, those before and after what was measured too.
+    /// All answered requests, including those before and after the measurement.
     pub(crate) answered: u64,
     pub(crate) requests: u64,
     pub(crate) seconds: f64,
@@ -24,12 +24,12 @@ pub(crate) struct LatencyStats {
 }
 
 impl Latencies {
-    /// Adds one; none is over an hour.
+    /// Adds a latency; none is longer than an hour.
     pub(crate) fn add(&mut self, latency: Duration) {
         self.0.push(u32::try_from(latency.as_micros()).unwrap_or(u32::MAX));
     }
 
-    /// What [`Quantiles::parse`] reads, of all that were due within such a time.
+    /// Formats the quantiles of requests due within a time, for [`Quantiles::parse`].
     pub(crate) fn quantiles(mut self, within: Duration) -> String {
         self.0.sort_unstable();
         let millis = |share| f64::from(self.at(share)) / 1e3;
@@ -40,13 +40,13 @@ impl Latencies {
         format!("{} {} {}", self.0.len(), within.as_secs_f64(), quantiles.join(" "))
     }
 
-    /// The latency that so many are below, of sorted ones; in microseconds.
+    /// The quantile of sorted latencies, in microseconds.
     fn at(&self, share: f64) -> u32 {
         let index = (self.0.len() as f64 * share) as usize;
         self.0.get(index.min(self.0.len().saturating_sub(1))).copied().unwrap_or(0)
     }
 
-    /// What [`LatencyStats::parse`] reads.
+    /// Formats the results for [`LatencyStats::parse`].
     pub(crate) fn line(mut self, within: Duration) -> String {
         self.0.sort_unstable();
         let at = |share| self.at(share);
@@ -54,7 +54,7 @@ impl Latencies {
     }
 }
 
-/// What requests that were due in a window saw.
+/// Results for requests that were due in a window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quantiles {
     pub(crate) requests: u64,
@@ -69,7 +69,7 @@ pub(crate) struct Quantiles {
 }
 
 impl Quantiles {
-    /// Reads what [`Latencies::quantiles`] says.
+    /// Parses the output of [`Latencies::quantiles`].
     pub(crate) fn parse(line: &str) -> anyhow::Result<Self> {
         let numbers = line.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>();
         let numbers = numbers.with_context(|| format!("not what a producer says: {line}"))?;
@@ -81,7 +81,7 @@ impl Quantiles {
 }
 
 impl LatencyStats {
-    /// Reads how many were answered, and what [`Latencies::line`] says.
+    /// Parses the number of answers and the output of [`Latencies::line`].
     pub(crate) fn parse(line: &str) -> anyhow::Result<Self> {
         let numbers = line.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>();
         let numbers = numbers.with_context(|| format!("not what a producer says: {line}"))?;

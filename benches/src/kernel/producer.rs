@@ -1,5 +1,5 @@
-//! A producer that costs little: requests over several connections, from one thread, without Kafka's
-//! client. It speaks Produce version 7 (ProduceRequest.json: not flexible yet, topics by name), acks=1.
+//! A cheap producer: sends requests over several connections, from one thread, without Kafka's client. It uses Produce
+//! version 7 (ProduceRequest.json: not flexible yet, topics by name), acks=1.
 
 mod connection;
 mod frame;
@@ -18,22 +18,21 @@ use super::latencies::Latencies;
 use connection::Connection;
 pub(crate) use pace::pace;
 
-/// As many as there are, so that several request handlers and network threads have work.
+/// Enough connections for several request handlers and network threads.
 const CONNECTIONS: usize = 8;
-/// Requests of a connection that are on their way at once, at most.
+/// Maximum number of requests in flight per connection.
 const WINDOW: usize = 16;
-/// Let pass before anything is measured.
+/// Time before the measurement.
 pub(crate) const SETTLE: Duration = Duration::from_secs(2);
-/// How long the broker may say nothing.
+/// Timeout for an answer of the broker.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Paced requests are due in bunches at whole ones of these: a producer that woke for each would cost much.
+/// Paced requests are due in bunches at multiples of this: waking up for each one would cost much.
 const BEAT: Duration = Duration::from_millis(1);
 
-/// Sends to every partition in turn: as fast as the broker answers, or `rate` requests a second at even times
-/// what it does. Prints `begin` when what is measured begins, `end` when it ends, and, once everything is
-/// answered, how much that was in all and the latencies that [`Latencies`] prints.
-///
-/// A paced request's latency counts from when it was due, so that a stall counts for all that it held up.
+/// Sends to every partition in turn: as fast as the broker answers, or `rate` requests per second at even intervals
+/// regardless of the broker. Prints `begin` when the measurement starts, `end` when it ends, and, once everything is
+/// answered, the total number and the latencies that [`Latencies`] formats. A paced request's latency counts from when
+/// it was due, so that a stall counts for everything that it delayed.
 pub(crate) fn produce(
     port: u16,
     partitions: usize,
@@ -82,7 +81,7 @@ fn say(line: &str) -> anyhow::Result<()> {
     Ok(std::io::stdout().flush()?)
 }
 
-/// When something is due, and whether it counts.
+/// The schedule of requests and of the measurement.
 struct Clock {
     start: Instant,
     rate: u64,
@@ -97,7 +96,7 @@ impl Clock {
         Self { start: Instant::now(), rate, length, sent: 0, begun: None }
     }
 
-    /// Whether the time is over. Says when that which is measured begins.
+    /// Whether the time is over. Prints when the measurement starts.
     fn is_over(&mut self) -> anyhow::Result<bool> {
         if self.begun.is_none() && self.start.elapsed() >= SETTLE {
             self.begun = Some(Instant::now());
@@ -129,13 +128,13 @@ impl Clock {
         Ok(())
     }
 
-    /// How long nothing will be due.
+    /// Time until the next request is due.
     fn next(&self) -> Option<Duration> {
         (self.rate > 0).then(|| self.due().saturating_duration_since(Instant::now()))
     }
 }
 
-/// The connections that can be read, as soon as there is one or `due` has passed.
+/// Waits until connections are readable or `due` has passed; returns the readable ones.
 fn wait(connections: &[Connection], due: Option<Duration>) -> anyhow::Result<Vec<usize>> {
     let mut polled: Vec<PollFd> =
         connections.iter().map(|one| PollFd::new(one.stream().as_fd(), PollFlags::POLLIN)).collect();

@@ -1,4 +1,4 @@
-//! What a recording has of a run, beside what really happened, and what it says it lost.
+//! The events of a run in a recording, what really happened, and the recording's own count of losses.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,23 +11,23 @@ use serde_json::Value;
 
 use super::TOPIC;
 
-/// What was recorded of a run.
+/// The recorded events of a run.
 #[derive(Debug)]
 pub(crate) struct RecordingStats {
     /// Operations on files and on connections.
     pub(crate) operations: u64,
     /// Writes of the topic's records.
     pub(crate) appends: u64,
-    /// How many there really were.
+    /// The real number of them.
     pub(crate) appended: u64,
-    /// What the recording says was lost, by kind.
+    /// Losses in the recording, by kind.
     pub(crate) lost: BTreeMap<String, u64>,
-    /// What the recorder said in the end.
+    /// The recorder's output.
     pub(crate) said: String,
 }
 
 impl RecordingStats {
-    /// Reads a recording as a user does; `appended` is how many batches the broker took.
+    /// Reads a recording as a user does; `appended` is the number of batches that the broker accepted.
     pub(crate) fn read(
         brokerscope: &Path,
         recording: &Path,
@@ -42,12 +42,12 @@ impl RecordingStats {
         Ok(Self { operations, appends, appended, lost: lost(&manifest)?, said })
     }
 
-    /// All that was lost.
+    /// Sum of all losses.
     pub(crate) fn all_lost(&self) -> u64 {
         self.lost.values().sum()
     }
 
-    /// What was lost as a table shows it.
+    /// Formats the losses for a table.
     pub(crate) fn lost_of_each_kind(&self) -> String {
         if self.lost.is_empty() {
             return "0".to_owned();
@@ -56,7 +56,7 @@ impl RecordingStats {
         kinds.join(", ")
     }
 
-    /// Appends that are not in the recording and that nothing says were lost.
+    /// Appends that are neither recorded nor counted as lost.
     pub(crate) fn unaccounted(&self) -> u64 {
         self.wrong().saturating_sub(self.all_lost())
     }
@@ -67,7 +67,7 @@ impl RecordingStats {
     }
 }
 
-/// Counts a recording's file operations: all, and those that are wanted.
+/// Counts a recording's file operations: all, and the selected ones.
 pub(crate) fn file_ops(
     brokerscope: &Path,
     recording: &Path,
@@ -89,7 +89,7 @@ pub(crate) fn file_ops(
     Ok((all, counted))
 }
 
-/// A field that is text; empty where it is not.
+/// A text field; empty if it is not text.
 pub(crate) fn text<'v>(object: &'v Value, field: &str) -> &'v str {
     object.get(field).and_then(Value::as_str).unwrap_or_default()
 }
@@ -110,7 +110,7 @@ fn manifest(recording: &Path) -> anyhow::Result<Value> {
     Ok(serde_json::from_str(&fs::read_to_string(recording.join("manifest.json"))?)?)
 }
 
-/// The sum of those of a manifest's numbers that are wanted by their names.
+/// The sum of a manifest's numbers, selected by name.
 fn counted(manifest: &Value, field: &str, wanted: impl Fn(&str) -> bool) -> anyhow::Result<u64> {
     let numbers = manifest.get(field).and_then(Value::as_object);
     let numbers = numbers.with_context(|| format!("the manifest has no {field}"))?;

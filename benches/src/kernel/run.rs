@@ -1,5 +1,4 @@
-//! One run of the load, with or without somebody who watches: what the producer saw, and what everybody took
-//! of the processors meanwhile.
+//! One run of the load, with or without a watcher: the producer's results, and everybody's CPU time meanwhile.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,17 +18,17 @@ use super::watcher::{Kind, Watcher};
 use super::{IDLE, Load, PRODUCE};
 use crate::stop;
 
-/// What one run showed.
+/// Results of a run.
 pub(crate) struct Run {
     pub(crate) kind: Kind,
     pub(crate) seen: LatencyStats,
-    /// The broker's processor time, with what hooks took of it.
+    /// The broker's CPU time, including hooks.
     pub(crate) broker: Duration,
-    /// That of the processes that watched.
+    /// CPU time of the watching processes.
     pub(crate) watchers: Duration,
-    /// What their BPF programs ran in others' time; without times unless the kernel counts them.
+    /// Run time of their BPF programs in other threads; no times unless the kernel counts them.
     pub(crate) programs: BTreeMap<String, Ran>,
-    /// What was recorded, where it was.
+    /// The recorded events, if it was recorded.
     pub(crate) recorded: Option<RecordingStats>,
 }
 
@@ -62,12 +61,12 @@ impl Run {
         Ok(run)
     }
 
-    /// Processor time that the programs took, all together.
+    /// Total CPU time of the programs.
     pub(crate) fn in_programs(&self) -> Duration {
         self.programs.values().map(|ran| ran.time).sum()
     }
 
-    /// The broker's processor time for one request, without what programs took of it; in nanoseconds.
+    /// The broker's CPU time per request without the programs' part, in nanoseconds.
     pub(crate) fn broker_nanos(&self) -> f64 {
         self.broker.saturating_sub(self.in_programs()).as_nanos() as f64 / self.seen.requests as f64
     }
@@ -91,7 +90,7 @@ impl Run {
         ["watched by", "requests/s", "median ms", "p99 ms", "max ms", "broker", "watchers", "BPF"];
 }
 
-/// Lets the producer run and reads the accounts when it begins to measure and when it ends.
+/// Runs the producer and reads the accounts when its measurement starts and ends.
 pub(crate) fn measure(stage: &Stage, kind: Kind, load: Load, watchers: &[Watcher]) -> anyhow::Result<Run> {
     let numbers = [u64::from(stage.port()), stage.partitions().into(), load.records, load.rate, load.seconds];
     let mut producer = Command::new(std::env::current_exe()?)
@@ -122,7 +121,7 @@ pub(crate) fn measure(stage: &Stage, kind: Kind, load: Load, watchers: &[Watcher
     })
 }
 
-/// What everybody took so far.
+/// CPU time of everybody so far.
 struct Accounts {
     broker: Duration,
     watchers: Duration,

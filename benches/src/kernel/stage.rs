@@ -1,4 +1,4 @@
-//! Where it is measured: a journaled ext4 on a loop device in memory, with a real broker on it.
+//! The test bed: a journaled ext4 on a loop device in memory, with a real broker on it.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -15,15 +15,15 @@ use lab::{Broker, BrokerOptions, Site, sweep_in};
 
 use super::TOPIC;
 
-/// Of the topic, where nothing else is said.
+/// Default number of the topic's partitions.
 const PARTITIONS: u32 = 8;
-/// How long the partitions may take to be there, and then to be led.
+/// Timeout for creating the partitions, and for electing their leaders.
 const PATIENCE: Duration = Duration::from_secs(20);
 const SETTLE: Duration = Duration::from_secs(1);
-/// Sparse, so that no more is used than is written.
+/// Size of the sparse image.
 const VOLUME_BYTES: u64 = 6 << 30;
 
-/// Segments go soon, so that the volume holds what any number of runs write.
+/// Settings that delete segments soon, so that the volume has room for any number of runs.
 const SHORT_LIVED: [(&str, &str); 5] = [
     ("log.segment.bytes", "67108864"),
     ("log.retention.bytes", "134217728"),
@@ -32,13 +32,13 @@ const SHORT_LIVED: [(&str, &str); 5] = [
     ("log.cleaner.backoff.ms", "1000"),
 ];
 
-/// What differs from one stage to another.
+/// Options of a test bed.
 pub(crate) struct Setting {
-    /// Of the topic.
+    /// Partitions of the topic.
     pub(crate) partitions: u32,
-    /// Whether the load speaks TLS.
+    /// Whether the load uses TLS.
     pub(crate) is_tls: bool,
-    /// What runs the broker.
+    /// The Java that runs the broker.
     pub(crate) java: PathBuf,
     /// Further arguments of its JVM.
     pub(crate) jvm_arguments: Vec<String>,
@@ -50,7 +50,7 @@ impl Default for Setting {
     }
 }
 
-/// A broker with one topic, and the directory that everything lies in. Taken down when dropped.
+/// A broker with one topic, and the directory with everything in it. Removed when dropped.
 pub(crate) struct Stage {
     // Dropped in this order: what is mounted goes last.
     broker: Broker,
@@ -60,14 +60,14 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Sets one in a directory that all of its kind share; also takes down what a killed run left there.
+    /// Creates one in a directory shared by all; also removes what a killed run left there.
     pub(crate) fn set(directory: &Path, setting: &Setting) -> anyhow::Result<Self> {
         let site = claim(directory)?;
         let log_dir = mount(&site)?;
         Self::start(site, None, log_dir, setting)
     }
 
-    /// As [`Stage::set`], on a device that can be made slow, which `brokerscope-lab` serves.
+    /// As [`Stage::set`], on a device with injectable latency, which `brokerscope-lab` serves.
     pub(crate) fn set_slow(
         directory: &Path,
         setting: &Setting,
@@ -106,12 +106,12 @@ impl Stage {
         self.partitions
     }
 
-    /// What the broker's log is on, where that can be made slow.
+    /// The broker's volume, if it has injectable latency.
     pub(crate) fn volume(&mut self) -> Option<&mut Volume> {
         self.volume.as_mut()
     }
 
-    /// The same, out of the stage: it can be steered while the stage is borrowed. Must be given back.
+    /// Takes the volume out, so that it can be controlled while the test bed is borrowed. Must be given back.
     pub(crate) fn take_volume(&mut self) -> Option<Volume> {
         self.volume.take()
     }
@@ -128,12 +128,12 @@ impl Stage {
         self.broker.port
     }
 
-    /// Where the load goes.
+    /// The endpoint for the load.
     pub(crate) fn endpoint(&self) -> Endpoint {
         self.broker.clients_endpoint()
     }
 
-    /// A directory that goes with this.
+    /// A directory that is removed with this.
     pub(crate) fn directory(&self) -> &Path {
         self.site.path()
     }
@@ -143,7 +143,7 @@ impl Stage {
         self.site.path().join(name)
     }
 
-    /// The controller answers for a new topic before the broker leads its partitions.
+    /// Waits for the partitions' leaders: the controller answers for a new topic before the broker leads its partitions.
     fn await_partitions(&self) -> anyhow::Result<()> {
         let end = Instant::now() + PATIENCE;
         while !(0..self.partitions).all(|number| self.partition(number).is_dir()) {
@@ -159,14 +159,14 @@ impl Stage {
     }
 }
 
-/// A site among those of the same directory, of which those that nobody holds are taken down.
+/// Claims a site in the directory, after removing sites that no process holds.
 pub(crate) fn claim(directory: &Path) -> anyhow::Result<Site> {
     fs::create_dir_all(directory)?;
     sweep_in(directory)?;
     Ok(Site::claim_in(directory)?)
 }
 
-/// In memory: how long this machine's disk makes a journal commit take says nothing about who watches.
+/// Mounts the volume in memory, because the commit latency of this machine's disk is irrelevant to the comparison.
 fn mount(site: &Site) -> anyhow::Result<PathBuf> {
     let (memory, volume) = (site.directory("memory")?, site.directory("volume")?);
     let room = format!("size={VOLUME_BYTES}");
@@ -176,7 +176,7 @@ fn mount(site: &Site) -> anyhow::Result<PathBuf> {
     let initialised = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
     run(Command::new("mkfs.ext4").args(["-q", "-F", "-N", "16384", "-E", initialised]).arg(&image))?;
     run(Command::new("mount").args(["-t", "ext4", "-o", "loop,commit=1"]).arg(&image).arg(&volume))?;
-    // A log directory may hold nothing but partitions.
+    // A log directory may contain only partitions.
     fs::remove_dir(volume.join("lost+found"))?;
     Ok(volume)
 }

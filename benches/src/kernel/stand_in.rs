@@ -1,4 +1,4 @@
-//! A process that looks like a broker and is none: for what is measured on one that only writes, or does nothing.
+//! A stand-in process that looks like a broker: for measurements on one that only writes, or does nothing.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,12 +10,12 @@ use anyhow::{Context as _, ensure};
 
 use super::stage::Stage;
 
-/// Runs until it is dropped, or ends by itself once it was asked to go on.
+/// Runs until it is dropped, or ends by itself after [`StandIn::go_on`].
 pub(crate) struct StandIn(Child);
 
 impl StandIn {
-    /// Starts this binary with such arguments under a broker's name, and with its main class and properties. It is
-    /// expected to wait until its standard input is closed.
+    /// Starts this binary with these arguments under a broker's name, and with its main class and properties. It must
+    /// wait until its standard input is closed.
     pub(crate) fn start(
         stage: &Stage,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -38,7 +38,7 @@ impl StandIn {
         self.0.id()
     }
 
-    /// Closes its standard input, waits until it has ended and returns all that it printed.
+    /// Closes its standard input, waits until it has ended and returns its output.
     pub(crate) fn go_on(&mut self) -> anyhow::Result<String> {
         drop(self.0.stdin.take());
         let mut said = String::new();
@@ -51,7 +51,7 @@ impl StandIn {
 
 impl Drop for StandIn {
     fn drop(&mut self) {
-        // Both fail where it has ended, which is as well.
+        // Both fail if it has already ended, which is fine.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

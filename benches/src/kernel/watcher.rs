@@ -1,6 +1,6 @@
-//! Who watches the broker while it is measured: nobody; `brokerscope record`; the same on a process that does nothing,
-//! so that of its hooks the broker's threads pay but what every thread of the host pays; or what an operator would
-//! use without it: tcpdump and a bpftrace script.
+//! The watcher during a measurement: none; `brokerscope record`; the same for an idle process, so that the broker's
+//! threads pay for its hooks only what every thread of the host pays; or what an operator would use without it: tcpdump
+//! and a bpftrace script.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,16 +14,16 @@ use nix::unistd::Pid;
 
 use super::accounts;
 
-/// How long a watcher may take to begin, and to end.
+/// Timeout for starting a watcher, and for ending it.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// When to ask it once more to end.
+/// Time after which to signal it again.
 const AGAIN: Duration = Duration::from_secs(15);
-/// What that process is called.
+/// Name of the process that detaches hooks.
 const ENDING: &str = "brokerscope-end";
-/// Let pass after it has begun.
+/// Time to wait after it has started.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Writes that took 10 ms or longer, by tracepoints alone: this kernel may have no kprobes.
+/// A script for writes of 10 ms or longer, using only tracepoints: this kernel may have no kprobes.
 const SCRIPT: &str = r#"
 BEGIN { printf("ready\n"); }
 tracepoint:syscalls:sys_enter_write, tracepoint:syscalls:sys_enter_writev,
@@ -38,7 +38,7 @@ tracepoint:syscalls:sys_exit_pwrite64, tracepoint:syscalls:sys_exit_pwritev
 }
 "#;
 
-/// Who watches.
+/// The kind of watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Nobody,
@@ -66,7 +66,7 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// `brokerscope record`, when everything is attached: it writes its manifest then.
+    /// Starts `brokerscope record`; returns when everything is attached, because it writes its manifest then.
     pub(crate) fn brokerscope(
         binary: &Path,
         recording: &Path,
@@ -79,7 +79,7 @@ impl Watcher {
         Self::start("brokerscope record", command, &recording.with_extension("err"), |_| manifest.exists())
     }
 
-    /// The same of an always-on watch, which looks for causes of requests that are slower.
+    /// Like `brokerscope`, for an always-on watch, with a higher threshold.
     pub(crate) fn always_on(
         binary: &Path,
         recording: &Path,
@@ -89,7 +89,8 @@ impl Watcher {
         Self::brokerscope(binary, recording, pid, &["--watch", "always-on", "--slower-than", slower_than])
     }
 
-    /// `brokerscope export` on a free port, when everything is attached: [`Watcher::said`] has its address then.
+    /// Starts `brokerscope export` on a free port; returns when everything is attached: then [`Watcher::said`] has its
+    /// address.
     pub(crate) fn exporter(binary: &Path, said: &Path, pid: u32) -> anyhow::Result<Self> {
         let mut command = Command::new(binary);
         command.args(["export", "--listen", "127.0.0.1:0", "--pid", &pid.to_string()]);
@@ -105,7 +106,7 @@ impl Watcher {
     pub(crate) fn bpftrace(file: &Path, pid: u32) -> anyhow::Result<Self> {
         let script = SCRIPT.replace("PID", &pid.to_string());
         fs::write(file, script)?;
-        // bpftrace wants tracefs, which need not be mounted: it gets its own one. `exec` keeps the process.
+        // bpftrace needs tracefs, which may not be mounted: it gets a separate mount. `exec` keeps the process id.
         let mounted = "[ -e /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing";
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", &format!("({mounted}) && exec bpftrace \"$0\"")]).arg(file);
@@ -140,12 +141,12 @@ impl Watcher {
         accounts::processor_time(self.pid()).with_context(|| format!("{}: {}", self.name, self.said()))
     }
 
-    /// Ends it as Ctrl-C does; returns what it said.
+    /// Ends it as Ctrl-C does; returns its output.
     pub(crate) fn stop(mut self) -> anyhow::Result<String> {
         let end = Instant::now() + PATIENCE;
         let mut asked: Option<Instant> = None;
         loop {
-            // More than once: bpftrace misses one now and then.
+            // Repeatedly, because bpftrace sometimes misses a signal.
             if asked.is_none_or(|asked| asked.elapsed() > AGAIN) {
                 kill(Pid::from_raw(self.pid() as i32), Signal::SIGINT)?;
                 asked = Some(Instant::now());
@@ -162,13 +163,14 @@ impl Watcher {
         }
     }
 
-    /// All that it printed.
+    /// Its output.
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(&self.said).unwrap_or_default()
     }
 }
 
-/// A recorder leaves the closing of its hooks to another process. Who is measured next must not pay for them.
+/// Waits for the process to which a recorder leaves the detaching of its hooks, so that the next measurement is not
+/// affected.
 pub(crate) fn await_hooks_gone() -> anyhow::Result<()> {
     let end = Instant::now() + PATIENCE;
     while is_ending()? {
@@ -191,7 +193,7 @@ fn is_ending() -> anyhow::Result<bool> {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        // Both fail where it has ended, which is as well.
+        // Both fail if it has already ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,4 @@
-//! Sends the packets of a capture into an interface at an even rate. Reads only captures that
-//! packets.rs wrote.
+//! Sends the packets of a capture to an interface at an even rate. Reads only captures that packets.rs wrote.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -13,16 +12,16 @@ use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, bind, send, socket};
 
-/// Packets a second.
+/// Packets per second.
 pub(crate) const RATE: u64 = 100_000;
 const PAUSE: Duration = Duration::from_micros(50);
-/// How long a reader may take to begin.
+/// Timeout for a reader to start.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// A reader that has its socket may still have a little to prepare.
+/// Time for a reader to finish its preparations after it has opened its socket.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// Waits until somebody reads the interface `watched`, sends everything, and prints how many packets that
-/// were and how many microseconds it took.
+/// Waits until a process reads the interface `watched`, sends everything, and prints the number of packets and the
+/// microseconds it took.
 pub(crate) fn inject(interface: &str, watched: &str, capture: &Path) -> anyhow::Result<()> {
     let socket = open(interface)?;
     let mut packets = Packets::open(capture)?;
@@ -40,7 +39,7 @@ pub(crate) fn inject(interface: &str, watched: &str, capture: &Path) -> anyhow::
     Ok(())
 }
 
-/// Packets that should have been sent by now.
+/// Number of packets due by now.
 fn due(start: Instant) -> u64 {
     (start.elapsed().as_nanos() as u64).saturating_mul(RATE) / 1_000_000_000 + 1
 }

@@ -1,5 +1,5 @@
-//! A network namespace with a veth pair in it, on which nothing else is sent. Needs root. Goes when dropped;
-//! one that a killed run left behind goes when the next is made.
+//! A network namespace with a veth pair that carries no other traffic. Needs root. Removed when dropped; one that a
+//! killed run left behind is removed when the next is created.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,22 +7,22 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, ensure};
 
 const NAME: &str = "brokerscope-bench";
-/// What is sent into this end ...
+/// Packets sent to this end ...
 pub(crate) const SENDING: &str = "bench-out";
-/// ... comes in at this one.
+/// ... arrive at this one.
 pub(crate) const WATCHED: &str = "bench-in";
 
 pub(crate) struct Namespace(&'static str);
 
 impl Namespace {
     pub(crate) fn make() -> anyhow::Result<Self> {
-        // There is none to remove, as a rule.
+        // Usually there is none to remove.
         remove();
         ip(&["netns", "add", NAME])?;
         let namespace = Self(NAME);
         ip(&["-n", NAME, "link", "add", SENDING, "type", "veth", "peer", "name", WATCHED])?;
         for end in [SENDING, WATCHED] {
-            // Without its own IPv6 address nothing is said on the link but what is sent.
+            // Without an IPv6 address, the link carries nothing but what is sent.
             ip(&["-n", NAME, "link", "set", end, "addrgenmode", "none", "mtu", "1500", "up"])?;
         }
         Ok(namespace)
@@ -42,7 +42,7 @@ impl Drop for Namespace {
     }
 }
 
-/// The interfaces go with it.
+/// Removes the namespace with its interfaces.
 fn remove() {
     let _ = Command::new("ip").args(["netns", "delete", NAME]).stderr(Stdio::null()).status();
 }

@@ -1,5 +1,5 @@
-//! A broker that is recorded, with its Flight Recorder and without it, or with the calls of its request handlers and without
-//! them, which is all that differs: throughput, and how long its JVM stopped for what was asked of it.
+//! Compares a recorded broker with and without its Flight Recorder, or with and without the tracing of request handler
+//! calls, the only difference: throughput, and the JVM pauses that this causes.
 
 use std::fs;
 use std::path::Path;
@@ -18,24 +18,24 @@ use crate::kernel::watcher::{Kind, Watcher};
 use crate::target::{Bound, Target};
 use crate::{stop, table};
 
-/// Pairs of runs; who comes first changes.
+/// Pairs of runs; the order alternates.
 const ROUNDS: usize = 4;
-/// What the issue asks for, and as fast as the broker answers.
+/// The required rate, and as fast as the broker answers.
 const PACED: Load = Load { records: 1, rate: 5_000, seconds: 3 };
 const UNPACED: Load = Load { records: 1, rate: 0, seconds: 5 };
-/// Until the JVM has compiled what it runs.
+/// Warm-up runs for the JVM's compiler.
 const WARM_UPS: usize = 2;
 const THROUGHPUT_PERCENT: f64 = -1.0;
 
-/// What differs between two sessions.
+/// The difference between two sessions.
 pub(super) struct Comparison {
     what: &'static str,
-    /// `--flight-recorder` without it and with it.
+    /// Values of `--flight-recorder` without it and with it.
     without: &'static str,
     with: &'static str,
-    /// What the plan calls it.
+    /// Its purpose in the plan.
     purpose: &'static str,
-    /// For how long the JVM may stop for it.
+    /// Maximum JVM pause for it.
     stop_ms: f64,
 }
 
@@ -47,7 +47,7 @@ pub(super) const FLIGHT_RECORDER: Comparison = Comparison {
     purpose: "lock-waits",
     stop_ms: 20.0,
 };
-/// The calls of request handlers, for which the JVM redefines classes: only where it is asked for.
+/// The calls of request handlers, for which the JVM redefines classes: only on request.
 pub(super) const HANDLER_CALLS: Comparison = Comparison {
     what: "handler calls",
     without: "always",
@@ -56,9 +56,9 @@ pub(super) const HANDLER_CALLS: Comparison = Comparison {
     stop_ms: 100.0,
 };
 
-/// The broker while it was recorded once.
+/// The broker during one recording.
 struct Session {
-    /// With what differs.
+    /// Whether the difference is on.
     with: bool,
     unpaced: Run,
     paced: Run,
@@ -81,7 +81,7 @@ pub(super) fn hold(
         measure(&stage, Kind::Nobody, UNPACED, &[])?;
     }
     log.next()?;
-    // The first start in a JVM is dearer than all others, and is reported by itself.
+    // The first start in a JVM is the most expensive, and is reported separately.
     let first = Session::hold(&stage, brokerscope, &mut log, compared, true)?;
     let mut sessions = Vec::new();
     for round in 0..ROUNDS {
@@ -166,7 +166,7 @@ impl Session {
         Ok(Self { with, unpaced, paced, pauses: log.next()? })
     }
 
-    /// What its JVM stopped for that it would not have by itself.
+    /// The pauses of its JVM that the recording caused.
     fn asked(&self) -> Vec<&Pause> {
         self.pauses.iter().filter(|stop| !safepoints::is_its_own(stop)).collect()
     }
@@ -190,7 +190,7 @@ impl Session {
     }
 }
 
-/// Whether a recording's plan says that this was seen.
+/// Whether a recording's plan says that this was watched.
 fn sees(recording: &Path, purpose: &str) -> anyhow::Result<bool> {
     let manifest: Value = serde_json::from_str(&fs::read_to_string(recording.join("manifest.json"))?)?;
     let plan = manifest.get("plan").and_then(Value::as_array).context("the manifest has no plan")?;

@@ -1,12 +1,12 @@
-//! The JDKs to measure with: the one that `java` is, and a newer one whose Flight Recorder starts without stopping the
-//! broker for long. Starts no broker.
+//! The JDKs for measurements: the default `java`, and a newer one whose Flight Recorder starts without a long pause of
+//! the broker. Starts no broker.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use lab::kafka::{DEFAULT_VERSION, Kafka};
 
-/// From here on brokerscope has the JVM record unasked.
+/// First release on which brokerscope uses Flight Recorder by default.
 pub(super) const CHEAP_SINCE: u32 = 25;
 const HOMES: &str = "/usr/lib/jvm";
 
@@ -17,7 +17,7 @@ pub(super) struct Jdk {
 }
 
 impl Jdk {
-    /// The default, and a newer one; says so where there is none.
+    /// The default, and a newer one; prints a message if there is none.
     pub(super) fn all() -> anyhow::Result<Vec<Self>> {
         let java = PathBuf::from("java");
         let version = Kafka::prepare_with(&java, DEFAULT_VERSION)?.java_version;
@@ -41,7 +41,7 @@ fn newer() -> Option<Jdk> {
     jdks.max_by_key(|jdk| jdk.version)
 }
 
-/// The feature release in the file that every JDK has.
+/// The feature release, from the file that every JDK has.
 fn release(home: &Path) -> Option<u32> {
     let text = fs::read_to_string(home.join("release")).ok()?;
     let version = text.lines().find_map(|line| line.strip_prefix("JAVA_VERSION=\""))?;

@@ -1,9 +1,9 @@
-//! What a contended wait costs more by the JVM's own probes: `-XX:+DTraceMonitorProbes`, the kernel's traps, and the BPF
-//! programs that they call.
+//! Measures the extra cost of a contended wait due to the JVM's own probes: `-XX:+DTraceMonitorProbes`, the kernel's
+//! traps, and the BPF programs that they call.
 //!
-//! Two threads hand a monitor to each other on one processor, so nothing of it happens at the same time: what a wait takes
-//! of the processor is also how long it is from one to the next, and how many there are in a second. How waits fall on two
-//! processors, and who runs where, is no part of it.
+//! Two threads pass a monitor to each other on one CPU, so nothing happens in parallel: the CPU time of a wait is also
+//! the time from one wait to the next, and determines their number per second. How threads are distributed over several
+//! CPUs is not part of it.
 
 mod contender;
 mod hearer;
@@ -18,7 +18,7 @@ use hearer::Ran;
 use rounds::{LOADS, Round, Subjects};
 
 const ROUNDS: usize = 21;
-/// With the kernel's count of the programs' time.
+/// Rounds with the kernel's count of the programs' run time.
 const COUNTED_ROUNDS: usize = 5;
 const WAIT_NANOS: f64 = 3_000.0;
 
@@ -54,7 +54,7 @@ pub(super) fn hold(sites: &Path) -> anyhow::Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// A line of the table: its name, and what it takes of a round.
+/// A line of the table: its name, and its value for a round.
 type Line = (&'static str, fn(&Round) -> f64);
 
 const LINES: [Line; 6] = [
@@ -104,7 +104,8 @@ fn micros(nanos: f64) -> String {
     format!("{:.2}", nanos / 1e3)
 }
 
-/// For the bound the upper quartile counts: where the rounds differ by more than it, their median would prove nothing.
+/// A quantile. The upper quartile is compared with the bound: if the rounds differ by more than the bound, their median
+/// would prove nothing.
 fn quantile(runs: &[f64], share: f64) -> f64 {
     let mut sorted = runs.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! async-profiler's library, fetched once by Maven into the lab's cache.
+//! async-profiler's library, downloaded once by Maven into the lab's cache.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -23,7 +23,7 @@ pub(super) fn library() -> anyhow::Result<PathBuf> {
     let jars = jars.prepare()?;
     let mut command = Command::new("java");
     command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS");
-    // Beside the jar instead of in its own directory in the user's home.
+    // Next to the jar instead of in a directory in the user's home.
     command.arg(format!("-Dap_loader_extraction_dir={}", jars.display()));
     command.arg("-jar").arg(jars.join(&jar)).arg("agentpath");
     let output = command.output().context("run java")?;

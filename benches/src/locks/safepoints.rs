@@ -1,4 +1,4 @@
-//! A JVM's own account of when it stopped its threads (`-Xlog:safepoint`), and for how long. Does not say for whom.
+//! A JVM's own log of the pauses of its threads (`-Xlog:safepoint`). Does not attribute them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use lab::jvm::{Pause, pauses, pauses_argument};
 
 use crate::table;
 
-/// Where the JVM writes it, in its working directory.
+/// Its file in the JVM's working directory.
 const FILE: &str = "safepoint.log";
 
-/// What the JVM is asked to.
+/// The JVM's argument for it.
 pub(super) fn argument() -> String {
     pauses_argument(Path::new(FILE))
 }
@@ -23,7 +23,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// That of a JVM that runs in this directory.
+    /// The log of a JVM that runs in this directory.
     pub(super) fn of(directory: &Path) -> Self {
         Self { path: directory.join(FILE), told: 0 }
     }
@@ -37,7 +37,7 @@ impl Log {
     }
 }
 
-/// Whether the JVM pauses for this by itself, no matter who asks it anything: collections, and its housekeeping.
+/// Whether the JVM pauses for this by itself, without requests: collections, and its housekeeping.
 pub(super) fn is_its_own(stop: &Pause) -> bool {
     let name = stop.operation.as_str();
     name.starts_with("G1") || name.starts_with("Collect") || name == "Cleanup"
@@ -47,13 +47,13 @@ fn length(stop: &Pause) -> Duration {
     Duration::from_nanos(stop.end_ns.abs_diff(stop.start_ns))
 }
 
-/// The longest of some pauses, in milliseconds; none where there was none.
+/// The longest of some pauses in milliseconds; 0 if there are none.
 pub(super) fn longest_ms<'s>(pauses: impl IntoIterator<Item = &'s Pause>) -> f64 {
     let longest = pauses.into_iter().map(length).max();
     longest.map_or(f64::NAN, |length| length.as_secs_f64() * 1e3)
 }
 
-/// A row for each operation, the longest first.
+/// Prints a row for each operation, the longest first.
 pub(super) fn print(pauses: &[&Pause]) {
     let mut by_operation: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
     for stop in pauses {

@@ -1,5 +1,5 @@
-//! Waits for monitors as somebody reported them: brokerscope, or a file of async-profiler's as the JDK's own `jfr` reads
-//! it. And which of two accounts are of the same wait.
+//! Waits for monitors from brokerscope, or from an async-profiler file read by the JDK's own `jfr`; and the matching of
+//! two reports of the same wait.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-/// How far the two may be apart in when the wait began: each brings its own clock onto the wall's.
+/// Maximum difference of the start: each source converts its own clock to the wall clock.
 const CLOCK_NS: i64 = 5_000_000;
-/// How far they may be apart in how long it was.
+/// Maximum difference of the length.
 const LENGTH_NS: i64 = 1_000_000;
 
 /// One wait.
@@ -24,16 +24,16 @@ pub(super) struct Wait {
     pub(super) owner: Option<u64>,
 }
 
-/// Where brokerscope reads waits from.
+/// The input from which brokerscope reads waits.
 #[derive(Clone, Copy)]
 pub(super) enum From {
-    /// its own recording.
+    /// A recording of brokerscope.
     Recording,
     /// A flight recording.
     FlightRecording,
 }
 
-/// What brokerscope says of waits for monitors that one source saw.
+/// The waits for monitors that brokerscope reports from one source.
 pub(super) fn read(brokerscope: &Path, from: From, path: &Path, source: &str) -> anyhow::Result<Vec<Wait>> {
     let mut command = Command::new(brokerscope);
     let flag = match from {
@@ -62,7 +62,7 @@ fn ours(row: &Value) -> Option<Wait> {
     })
 }
 
-/// What a flight recording has of waits for monitors, by the JDK's own reader.
+/// The waits for monitors in a flight recording, by the JDK's own reader.
 pub(super) fn read_jfr(file: &Path) -> anyhow::Result<Vec<Wait>> {
     let mut command = Command::new("jfr");
     command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS");
@@ -94,7 +94,7 @@ fn output(mut command: Command) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Waits of one account, each with the same one of another, where that has it.
+/// Waits of one source, each with the same wait of another source, if it has it.
 pub(super) fn paired<'w>(waits: &'w [Wait], others: &'w [Wait]) -> Vec<(&'w Wait, Option<&'w Wait>)> {
     let mut by_thread: HashMap<u64, Vec<&Wait>> = HashMap::new();
     for other in others {
@@ -106,7 +106,7 @@ pub(super) fn paired<'w>(waits: &'w [Wait], others: &'w [Wait]) -> Vec<(&'w Wait
         let near = |other: &Wait| (other.length_ns - wait.length_ns).abs() <= LENGTH_NS;
         let candidates = of_thread.iter().enumerate().filter(|(_, it)| apart(it) <= CLOCK_NS && near(it));
         let (index, _) = candidates.min_by_key(|(_, it)| apart(it))?;
-        // Each is the same as one other.
+        // Each matches at most one other.
         Some(of_thread.swap_remove(index))
     };
     waits.iter().map(|wait| (wait, pair(wait))).collect()

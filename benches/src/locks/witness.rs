@@ -1,6 +1,6 @@
-//! async-profiler and brokerscope on the same waits: a broker with one partition, writes that meet a slow journal, and
-//! several producers. async-profiler hears of waits by JVMTI and writes its own file, which the JDK's own reader
-//! reads; brokerscope hears of them once by Flight Recorder, once by the JVM's own probes.
+//! Cross-checks async-profiler and brokerscope on the same waits: a broker with one partition, writes that meet a slow
+//! journal, and several producers. async-profiler observes waits through JVMTI and writes a separate file, which the
+//! JDK's own reader reads; brokerscope observes them once through Flight Recorder, once through the JVM's own probes.
 
 mod commits;
 
@@ -24,21 +24,21 @@ use commits::Commits;
 
 /// Sparse.
 const VOLUME_BYTES: u64 = 1 << 30;
-/// What each write into the journal takes longer.
+/// Delays injected into writes to the journal.
 const INJECTED_MS: (u64, u64) = (10, 40);
 const LOAD: Load = Load { records: 1, rate: 1_000, seconds: 20 };
 const LEAST_WAITS: usize = 100;
 const LONG_NS: i64 = 1_000_000;
 const SHARE_PERCENT: f64 = 99.0;
-/// Waits that another account does not have are shown up to so many.
+/// Maximum number of unmatched waits to print.
 const SHOWN: usize = 5;
-/// Waits that begin so near to the beginning or the end of a recording may be in one account alone.
+/// Waits that start this close to the start or the end of a recording may be in one source only.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// Measures, prints a table, and judges.
 pub(super) fn hold(brokerscope: &Path, sites: &Path) -> anyhow::Result<Vec<Target>> {
     let library = profiler::library()?;
-    // Outside of the stage: async-profiler writes it when the JVM ends.
+    // Outside the test bed, because async-profiler writes it when the JVM ends.
     let file = sites.join("async-profiler.jfr");
     let mut stage = set(sites, &library, &file)?;
     let (by_jfr, by_probes) = (stage.path("by-jfr"), stage.path("by-probes"));
@@ -90,7 +90,7 @@ fn set(sites: &Path, library: &Path, file: &Path) -> anyhow::Result<Stage> {
     Stage::set_slow(sites, &setting, &volume)
 }
 
-/// Requests while the journal is slow, and a moment in which nothing is.
+/// Sends requests while the journal is slow, and pauses for a moment.
 fn load(stage: &mut Stage, watchers: &[Watcher]) -> anyhow::Result<()> {
     let volume = stage.volume().context("a stage without a device")?;
     volume.inject_journal_delay(INJECTED_MS.0, INJECTED_MS.1)?;
@@ -102,11 +102,11 @@ fn load(stage: &mut Stage, watchers: &[Watcher]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Only what the JVM records, and only what its probes see.
+/// Flags for only what the JVM records, and for only what its probes report.
 const JFR: [&str; 4] = ["--flight-recorder", "always", "--lock-waits", "1h"];
 const PROBES: [&str; 3] = ["--no-attach", "--lock-waits", "500us"];
 
-/// Which of some waits another account has, with the same length.
+/// Compares waits: which of them another source has, with the same length.
 fn compare(accounts: &[(&str, &Vec<Wait>, &Vec<Wait>)]) -> Vec<Target> {
     let (mut targets, mut rows) = (Vec::new(), Vec::new());
     for (what, waits, others) in accounts {
@@ -127,8 +127,8 @@ fn compare(accounts: &[(&str, &Vec<Wait>, &Vec<Wait>)]) -> Vec<Target> {
     targets
 }
 
-/// Prints how often two accounts that both name who had the lock before name the same. That is no target: Flight
-/// Recorder names who had it when the wait began, the probes who let go of it last before the wait ended.
+/// Prints how often two sources that both name the previous holder name the same one. That is not a target: Flight
+/// Recorder names the holder when the wait started, the probes the last thread that released it before the wait ended.
 fn same_holders(waits: &[Wait], others: &[Wait]) {
     let both =
         paired(waits, others).into_iter().filter_map(|(wait, other)| Some((wait.owner?, other?.owner?)));

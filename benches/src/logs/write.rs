@@ -1,5 +1,5 @@
-//! Logs as a busy broker writes them: server.log, of which a line in a hundred says how long something took, and Kafka's
-//! request log, in which each does. Does not measure.
+//! Writes logs like those of a busy broker: server.log, in which one line in a hundred reports a duration, and Kafka's
+//! request log, in which each line does. Does not measure.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
 
-/// Lines that say nothing of the kind, from Kafka's sources as those that do.
+/// Lines without a duration, from Kafka's sources like those with one.
 const DULL: [&str; 8] = [
     "[UnifiedLog partition=TP, dir=/var/lib/kafka/data] Incremented log start offset to N due to segment deletion (kafka.log.UnifiedLog)",
     "[UnifiedLog partition=TP, dir=/var/lib/kafka/data] Deleting segment LogSegment(baseOffset=N, size=92636371, lastModifiedTime=1739782794987, largestRecordTimestamp=1739782794807) due to log retention time 43200000ms breach based on the largest record timestamp in the segment (kafka.log.UnifiedLog)",
@@ -26,7 +26,7 @@ const TELLING: [&str; 5] = [
     "N segments removed by cleanup from tier partition state file for topicIdPartition 7XWCdjQqTIyy9OgycPxg2A:TP, state file size changed from 147891612 to 601218 (kafka.tier.state.FileTierPartitionState)",
     "[Broker id=1] Leader TP with topic id Some(AAAAAAAAAAAAAAAAAAAAAA) starts at leader epoch N from offset N with partition epoch 4, high watermark N (state.change.logger)",
 ];
-/// As many texts as `logs` looks for, begun as its own.
+/// As many texts as `logs` searches for, with the same starts.
 const TEXTS: [&str; 28] = [
     "Completed request:",
     "Rolled new log segment",
@@ -58,14 +58,14 @@ const TEXTS: [&str; 28] = [
     "application threads were stopped: ",
 ];
 
-/// A file with those texts, one a line.
+/// Writes a file with these texts, one per line.
 pub(super) fn texts(directory: &Path) -> io::Result<PathBuf> {
     let path = directory.join("texts");
     std::fs::write(&path, TEXTS.join("\n"))?;
     Ok(path)
 }
 
-/// How many bytes and lines that tell something.
+/// Writes it; returns the number of bytes and of lines with events.
 pub(super) fn server_log(path: &Path, bytes: u64) -> io::Result<(u64, u64)> {
     write(path, bytes, |rng, line| {
         let tells = rng.u64(..100) == 0;
@@ -79,7 +79,7 @@ pub(super) fn server_log(path: &Path, bytes: u64) -> io::Result<(u64, u64)> {
     })
 }
 
-/// How many bytes and requests.
+/// Writes it; returns the number of bytes and of requests.
 pub(super) fn request_log(path: &Path, bytes: u64) -> io::Result<(u64, u64)> {
     write(path, bytes, |rng, line| {
         let local = rng.u64(..9_000) as f64 / 1_000.0;
@@ -95,7 +95,7 @@ pub(super) fn request_log(path: &Path, bytes: u64) -> io::Result<(u64, u64)> {
     })
 }
 
-/// Lines with the same seed every time, a millisecond apart. Each is written into `line` behind its time.
+/// Writes lines from a fixed seed, a millisecond apart. Each is written into `line` after its time.
 fn write(
     path: &Path,
     bytes: u64,

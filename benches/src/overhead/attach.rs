@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail, ensure};
 use capture::live::{Live, LiveConfig};
 use probes::{Facts, Mechanism, Plan, Probes, Purpose, State, Target, always_on};
 
-/// How long the reader of packets waits for a block.
+/// Timeout of the packet reader for a block.
 const WAIT: Duration = Duration::from_millis(100);
 
 /// Attaches them, prints `ready`, and ends with its standard input.
@@ -51,7 +51,7 @@ fn hold_probes(pid: u32, reduce: impl Fn(&mut Plan)) -> anyhow::Result<()> {
     await_end()
 }
 
-/// On the process itself: they cost what they do.
+/// Attaches the programs to the process itself, so that they do their full work.
 fn hold_always_on(pid: u32, port: u16, has_waits: bool) -> anyhow::Result<()> {
     let options = always_on::Options { ports: vec![port], ..always_on::Options::default() };
     let plan = always_on::Plan::choose(&Facts::survey());
@@ -62,7 +62,7 @@ fn hold_always_on(pid: u32, port: u16, has_waits: bool) -> anyhow::Result<()> {
     await_end()
 }
 
-/// Packets are copied into the ring and given back unread.
+/// Copies packets into the ring and releases them unread.
 fn hold_tap(port: u16) -> anyhow::Result<()> {
     let mut live = Live::open(&LiveConfig { ports: vec![port], ..LiveConfig::default() })?;
     let is_over = AtomicBool::new(false);

@@ -1,4 +1,4 @@
-//! What an always-on recorder takes of a core, second by second: while nothing is slow, while the journal is, and after.
+//! Measures an always-on recorder's CPU time, second by second: while nothing is slow, while the journal is, and after.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -19,19 +19,19 @@ use crate::{stop, table};
 
 /// Its name among the loads.
 pub(super) const SHAPE: &str = "incident";
-/// Sparse; holds what the load writes in the time.
+/// Size of the sparse image; has room for everything the load writes.
 const VOLUME_BYTES: u64 = 3 << 30;
 const SLOWER_THAN: &str = "65ms";
-/// As long as each write into the journal takes then.
+/// Delay of each write to the journal while it is slow.
 const COMMIT_MS: u64 = 150;
-/// Let pass between the recorder's start and what counts: what it has to read once is read.
+/// Time between the recorder's start and the measurement, for its one-time reads.
 const SETTLE: Duration = Duration::from_secs(15);
 const CALM_SECONDS: usize = 60;
 const INCIDENT_SECONDS: usize = 30;
 const CALM_PERCENT: f64 = 0.3;
 const INCIDENT_PERCENT: f64 = 3.0;
 
-/// A stretch of the run: what of a core the recorder took in a second, in per cent, and what the load saw.
+/// A phase of the run: the recorder's CPU time in each second, in per cent of a core, and the load's results.
 struct Phase {
     name: &'static str,
     mean: f64,
@@ -40,7 +40,7 @@ struct Phase {
     seen: Quantiles,
 }
 
-/// Measures, prints a table, and says what was reached.
+/// Measures, prints a table, and returns the results.
 pub(super) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let device = DeviceOptions { size_bytes: VOLUME_BYTES, seed: 11 };
     let volume =
@@ -87,7 +87,7 @@ impl Phase {
         [vec![self.name.to_owned(), requests.to_string()], figures.into()].concat()
     }
 
-    /// Its mean counts: seconds in which slow requests are looked at take more than others.
+    /// The target is for the mean: seconds with slow requests cost more than others.
     fn target(&self, most: f64) -> Target {
         Target {
             what: format!("always-on: {SHAPE}: recorder, of a core, {}", self.name),
@@ -99,7 +99,7 @@ impl Phase {
     }
 }
 
-/// What a process took of a core in the next second, by the scheduler's own account.
+/// CPU time of a process in the next second, in per cent of a core, from the scheduler.
 fn percent_of_a_second(pid: u32) -> anyhow::Result<f64> {
     stop::check()?;
     let (before, begun) = (thread_times(pid)?, Instant::now());

@@ -1,4 +1,4 @@
-//! The load that runs all the time, and the windows that are cut out of it.
+//! The load that runs all the time, and the windows measured in it.
 
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -38,7 +38,7 @@ impl PacedLoad {
         Ok(Self { child, commands, answers })
     }
 
-    /// Measures one window, in which these processes watch.
+    /// Measures one window while these processes watch.
     pub(super) fn window(
         &mut self,
         stage: &Stage,
@@ -61,7 +61,7 @@ impl PacedLoad {
         self.say("end")
     }
 
-    /// What requests saw that were due between the last begin and end.
+    /// The latencies of requests that were due between the last begin and end.
     pub(super) fn seen(&mut self) -> anyhow::Result<Quantiles> {
         Quantiles::parse(&self.answers.next().context("the producer failed")??)
     }
@@ -73,7 +73,7 @@ impl PacedLoad {
 
 impl Drop for PacedLoad {
     fn drop(&mut self) {
-        // Both fail where it has ended, which is as well.
+        // Both fail if it has already ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,13 +1,13 @@
-//! Windows with a treatment beside their neighbours without one.
+//! Pairs windows with a treatment with their neighbours without one.
 
 use super::treatment::Treatment;
 use super::window::{Metric, Window};
 
 const RESAMPLES: usize = 2_000;
-/// Of each end: one window in which the machine did something else counts for little.
+/// Share trimmed at each end, so that a disturbed window counts for little.
 const TRIMMED: f64 = 0.1;
 
-/// A difference and its interval of 95 %: in per cent of the neighbours, or in percentage points.
+/// A difference and its 95 % interval: in per cent of the neighbours, or in percentage points.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Estimate {
     pub(super) middle: f64,
@@ -24,7 +24,7 @@ impl Estimate {
 /// All pairs that count.
 pub(super) struct Pairs<'w> {
     pairs: Vec<Pair<'w>>,
-    /// Those that do not, for too much steal time.
+    /// Number of pairs dropped because of too much steal time.
     pub(super) dropped: usize,
 }
 
@@ -53,7 +53,7 @@ impl<'w> Pairs<'w> {
         self.pairs.iter().filter(|pair| pair.treatment == treatment).count()
     }
 
-    /// By how much a figure is greater with a treatment; none without two pairs.
+    /// The increase of a metric with a treatment; `None` with fewer than two pairs.
     pub(super) fn estimate(&self, treatment: Treatment, metric: Metric) -> Option<Estimate> {
         let of_treatment = self.pairs.iter().filter(|pair| pair.treatment == treatment);
         let differences: Vec<f64> = of_treatment.map(|pair| pair.difference(metric)).collect();
@@ -66,7 +66,7 @@ impl<'w> Pairs<'w> {
     }
 }
 
-/// Shares may be 0: they are compared by their difference, all else by its ratio.
+/// Whether a metric is a share: shares may be 0, so they are compared by difference, all others by ratio.
 fn is_share(metric: Metric) -> bool {
     metric == Metric::Slow
 }
@@ -83,7 +83,7 @@ impl Pair<'_> {
     }
 }
 
-/// The trimmed mean, and where it lies in 95 % of the samples drawn from these values.
+/// The trimmed mean, with its 95 % interval over bootstrap samples of these values.
 fn bootstrap(values: &[f64]) -> Option<Estimate> {
     if values.len() < 2 {
         return None;

@@ -1,5 +1,5 @@
-//! A recorder that sees TLS, and its agent, which pauses unless it is measured: the JVM is not asked to load it before each window,
-//! and the broker runs the same code in all of them.
+//! A recorder with TLS, and its agent, which pauses outside of measured windows, so that the JVM does not load it
+//! before each window, and the broker runs the same code in all of them.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,19 +13,19 @@ use crate::kernel::recorded;
 use crate::kernel::stage::Stage;
 use crate::kernel::watcher::Watcher;
 
-/// The agent looks for its orders five times a second.
+/// The agent polls for orders five times per second.
 const SETTLE: Duration = Duration::from_millis(500);
-/// Where the agent's ring is, as links of descriptors name it.
+/// Path of the agent's ring in links of descriptors.
 const RING: &str = "/dev/shm/.brokerscope";
 
-/// `brokerscope record --see-tls`, whose agent pauses.
+/// A running `brokerscope record --see-tls` with a paused agent.
 pub(super) struct TlsRecorder {
     watcher: Watcher,
     recording: PathBuf,
     ring: PlaintextRing,
 }
 
-/// The agent copies until this is stopped or dropped.
+/// Makes the agent copy until this is stopped or dropped.
 pub(super) struct Copying(PlaintextRing);
 
 impl TlsRecorder {
@@ -64,7 +64,7 @@ impl Copying {
     }
 }
 
-/// The ring that a recorder or the process that parses for it has open; nobody else has it any more.
+/// Opens the ring that a recorder, or the process that parses for it, still has open.
 fn open_ring(recorder: u32) -> anyhow::Result<PlaintextRing> {
     let processes = std::iter::once(recorder).chain(lab::program::children(recorder));
     let mut descriptors =

@@ -1,4 +1,4 @@
-//! Who watches in a window, and where: started before it and gone after it.
+//! The watcher of a window, and where it runs: started before the window and ended after it.
 
 use std::cell::Cell;
 use std::io::{BufRead as _, BufReader};
@@ -17,22 +17,22 @@ use crate::kernel::stage::Stage;
 use crate::kernel::stand_in::StandIn;
 use crate::kernel::watcher::{Watcher, await_hooks_gone};
 
-/// Let pass after it has begun.
+/// Time to wait after its start.
 const SETTLE: Duration = Duration::from_millis(500);
-/// Let pass after an always-on recorder has begun, which is there for months: it has asked the JVM and the broker what it asks at
-/// first, in code that the JVM has not compiled.
+/// Time to wait after the start of an always-on recorder, which normally runs for months: by then it has made its
+/// initial requests to the JVM and the broker, in code that the JVM has not compiled.
 const STEADY: Duration = Duration::from_secs(8);
-/// That much more each time, until it is a whole period again: what such a recorder does every ten seconds is in as large a share
-/// of the windows as of the time.
+/// Added each time, up to a whole period: so what such a recorder does every ten seconds is in as large a share of the
+/// windows as of the time.
 const STEADY_STEP: Duration = Duration::from_millis(2_500);
 const STEADY_STEPS: u32 = 4;
 /// cgroup v1's share of weight 10 where the default is 100 (`cpu.shares`, 1,024).
 const LOW_SHARES: i64 = 102;
 
-/// Who watches.
+/// The watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Treatment {
-    /// Nobody.
+    /// None.
     Control,
     /// `brokerscope record` with everything on.
     Record(Group),
@@ -46,18 +46,18 @@ pub(super) enum Treatment {
     TlsAgent,
 }
 
-/// Where the recorder runs.
+/// The recorder's cgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
     /// In the broker's session and cgroup.
     Same,
     /// In another cgroup, with a tenth of the weight.
     Weight,
-    /// In another that gets what nobody else wants (`cpu.idle`).
+    /// In another cgroup that gets only idle time (`cpu.idle`).
     Idle,
 }
 
-/// Parts of what a recorder hooks; unless said otherwise, programs see that the process is another and return.
+/// Parts of a recorder's hooks; by default, programs see that the process is another one and return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hooks {
     SystemCalls,
@@ -66,9 +66,9 @@ pub(super) enum Hooks {
     Tap,
     /// A whole recorder of a process that does nothing: all hooks and its threads.
     IdleRecorder,
-    /// The programs of an always-on watch, on the broker itself, and nobody who reads what they record.
+    /// The programs of an always-on watch, on the broker itself, without a reader of their records.
     AlwaysOn,
-    /// Those without the programs on waits.
+    /// Like `AlwaysOn`, without the programs on waits.
     AlwaysOnRequests,
 }
 
@@ -99,7 +99,7 @@ impl Hooks {
         }
     }
 
-    /// What [`super::attach()`] takes.
+    /// The argument for [`super::attach()`].
     fn argument(self) -> &'static str {
         match self {
             Self::SystemCalls => "system-calls",
@@ -111,17 +111,17 @@ impl Hooks {
     }
 }
 
-/// What it takes to start any of them.
+/// Everything needed to start any of them.
 pub(super) struct Tools<'s> {
     brokerscope: PathBuf,
     stage: &'s Stage,
-    /// There where the load speaks TLS.
+    /// Present if the load uses TLS.
     tls: Option<TlsRecorder>,
-    /// How many always-on recorders there have been.
+    /// Number of always-on recorders started so far.
     always_on: Cell<u32>,
 }
 
-/// What runs for a treatment; ended when dropped.
+/// The processes of a treatment; ended when dropped.
 #[derive(Default)]
 pub(super) struct ActiveTreatment {
     watchers: Vec<Watcher>,
@@ -138,13 +138,13 @@ impl<'s> Tools<'s> {
         Self { brokerscope: brokerscope.to_owned(), stage, tls: None, always_on: Cell::new(0) }
     }
 
-    /// Has a recorder see TLS from here on. Its agent copies only as a treatment.
+    /// Starts a recorder with TLS. Its agent copies only during a treatment.
     pub(super) fn see_tls(&mut self) -> anyhow::Result<()> {
         self.tls = Some(TlsRecorder::start(&self.brokerscope, self.stage)?);
         Ok(())
     }
 
-    /// Ends what was there all the time.
+    /// Ends the permanent watchers.
     pub(super) fn stop(self) -> anyhow::Result<()> {
         self.tls.map_or(Ok(()), TlsRecorder::stop)
     }
@@ -227,7 +227,7 @@ impl ActiveTreatment {
         self.watchers.iter().map(Watcher::pid).chain(hooks).collect()
     }
 
-    /// Ends them, and waits until nothing of them is left. A recording must have lost nothing.
+    /// Ends them, and waits until all traces are gone. A recording must have lost nothing.
     pub(super) fn stop(self) -> anyhow::Result<()> {
         for watcher in self.watchers {
             watcher.stop()?;
@@ -247,7 +247,7 @@ impl ActiveTreatment {
     }
 }
 
-/// A process that has hooks attached and does nothing else.
+/// A process that has attached hooks and does nothing else.
 struct HookHolder {
     child: Child,
 }
@@ -278,7 +278,7 @@ impl HookHolder {
 
 impl Drop for HookHolder {
     fn drop(&mut self) {
-        // Both fail where it has ended, which is as well.
+        // Both fail if it has already ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

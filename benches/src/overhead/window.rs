@@ -1,4 +1,4 @@
-//! One window: what the load saw, what everybody took of the CPUs, and how much the machine was somebody else's.
+//! One window: the load's results, everybody's CPU time, and how much of the machine others used.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,8 @@ use crate::kernel::accounts::{self, Ran};
 use crate::kernel::latencies::Quantiles;
 use crate::table;
 
-/// Short, so that a pair is of one time; some 15,000 requests, 150 of them beyond the p99.
+/// Length of a window: short, so that both windows of a pair have the same conditions; some 15,000 requests, 150 of
+/// them beyond the p99.
 pub(super) const LENGTH: Duration = Duration::from_secs(3);
 /// `USER_HZ`: the unit of `/proc/stat` on every architecture Debian has.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -22,36 +23,36 @@ const SPIN_STEPS: u64 = 200_000;
 /// A figure of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Metric {
-    /// The broker's CPU time for a request, with that of programs in its threads.
+    /// The broker's CPU time per request, including programs in its threads.
     Broker,
-    /// That and the watchers' own.
+    /// The same, plus the watchers' own.
     All,
     P90,
     P95,
     P99,
     /// The share of requests that took longer than 2 ms.
     Slow,
-    /// Requests a second.
+    /// Requests per second.
     Throughput,
 }
 
-/// What one window showed.
+/// Results of a window.
 pub(super) struct Window {
-    /// None where nobody watched.
+    /// `None` without a watcher.
     pub(super) treatment: Option<Treatment>,
     pub(super) seen: Quantiles,
     broker: Duration,
     watchers: Duration,
-    /// CPU time of everybody but broker, load and watchers, over the window's length. By ticks, which may beat with the load's
-    /// even rate: it shows that something else ran in one window, not how much.
+    /// CPU time of everything except broker, load and watchers, relative to the window's length. By ticks, which may
+    /// interfere with the load's even rate: it shows that something else ran in a window, not how much.
     others: f64,
     pub(super) steal: f64,
-    /// How long a loop of always the same steps took before the window, in microseconds.
+    /// Time of a constant loop before the window, in microseconds.
     spin_us: f64,
     programs: BTreeMap<String, Ran>,
 }
 
-/// What everybody took so far.
+/// CPU time of everybody so far.
 pub(super) struct Accounts {
     broker: BTreeMap<u32, Duration>,
     load: BTreeMap<u32, Duration>,
@@ -81,7 +82,8 @@ impl Accounts {
     }
 }
 
-/// What each thread of a process and of its children ran, by the scheduler's account: a recorder has another process parse packets.
+/// Run time of each thread of a process and of its children, from the scheduler: a recorder's packets are parsed by
+/// another process.
 pub(super) fn thread_times(pid: u32) -> anyhow::Result<BTreeMap<u32, Duration>> {
     let path = format!("/proc/{pid}/task");
     let mut times = BTreeMap::new();
@@ -101,12 +103,12 @@ pub(super) fn thread_times(pid: u32) -> anyhow::Result<BTreeMap<u32, Duration>> 
     Ok(times)
 }
 
-/// What threads ran from one reading to the next; what one ran that has ended meanwhile is not known.
+/// Run time of threads between two readings; that of threads that ended meanwhile is not known.
 pub(super) fn ran_between(before: &BTreeMap<u32, Duration>, after: &BTreeMap<u32, Duration>) -> Duration {
     after.iter().map(|(tid, ran)| ran.saturating_sub(before.get(tid).copied().unwrap_or_default())).sum()
 }
 
-/// All CPUs together, in seconds.
+/// Times of all CPUs together, in seconds.
 #[derive(Clone, Copy)]
 struct Machine {
     busy: f64,
@@ -130,7 +132,7 @@ impl Machine {
     }
 }
 
-/// How long a loop takes in which nothing waits for memory, in microseconds: the fastest of a few.
+/// Time of a loop without memory accesses, in microseconds: the fastest of a few.
 fn spin() -> f64 {
     let once = || {
         let begun = Instant::now();
@@ -192,7 +194,7 @@ impl Window {
         self.programs.values().map(|ran| ran.time).sum()
     }
 
-    /// Time of the watchers and of their programs, over the broker's own.
+    /// Time of the watchers and of their programs, relative to the broker's own.
     pub(super) fn watching_share(&self) -> f64 {
         let own = self.broker.saturating_sub(self.in_programs());
         (self.watchers + self.in_programs()).as_secs_f64() / own.as_secs_f64()
@@ -213,7 +215,7 @@ impl Window {
     }
 }
 
-/// Prints what nobody's windows showed, and what of the machine was somebody else's in all.
+/// Prints the results of windows without a watcher, and how much of the machine others used overall.
 pub(super) fn print_noise(windows: &[Window]) {
     let spread = |of: &dyn Fn(&Window) -> f64, of_all: bool| {
         let chosen = windows.iter().filter(|window| of_all || window.treatment.is_none());
@@ -245,7 +247,7 @@ pub(super) fn print_noise(windows: &[Window]) {
     println!();
 }
 
-/// Prints what BPF programs took in windows in which the kernel counted that, the dearest first.
+/// Prints the run time of BPF programs in windows in which the kernel counted it, the most expensive first.
 pub(super) fn print_programs(treatment: Treatment, windows: &[Window]) {
     let mut programs: BTreeMap<&str, Ran> = BTreeMap::new();
     for (name, ran) in windows.iter().flat_map(|window| &window.programs) {

@@ -1,4 +1,4 @@
-//! Whether `segment --records` and `DumpLogSegments` say the same of every record of a segment.
+//! Checks that `segment --records` and `DumpLogSegments` agree on every record of a segment.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -9,17 +9,17 @@ use serde_json::Value;
 /// Offset, timestamp, bytes of key and value.
 type Record = [i64; 4];
 
-/// What a tool says of a segment.
+/// A tool's output for a segment.
 #[derive(Default)]
 struct DumpedBatch {
     batches: u64,
     records: Vec<Record>,
 }
 
-/// Lets both read the segment.
+/// Runs both on the segment.
 ///
 /// # Errors
-/// Where they differ, where a CRC is not right, or where they do not find so many batches and records.
+/// If they differ, a CRC is wrong, or they do not find this many batches and records.
 pub(crate) fn check(ours: Command, theirs: Command, batches: u64, records: u64) -> anyhow::Result<()> {
     let ours = lines(ours, DumpedBatch::json)?;
     let theirs = lines(theirs, DumpedBatch::dump)?;
@@ -53,7 +53,7 @@ fn lines(
 }
 
 impl DumpedBatch {
-    /// A line of ours.
+    /// Parses a line of ours.
     fn json(&mut self, line: &str) -> anyhow::Result<()> {
         let row: Value = serde_json::from_str(line)?;
         if row.get("type").and_then(Value::as_str) == Some("batch") {
@@ -71,7 +71,7 @@ impl DumpedBatch {
         Ok(())
     }
 
-    /// A line of Kafka's: `baseOffset: 0 … isvalid: true`, and below it
+    /// Parses a line of Kafka's: `baseOffset: 0 … isvalid: true`, and below it
     /// `| offset: 0 CreateTime: 1760000000000 keySize: 8 valueSize: 139 …`.
     fn dump(&mut self, line: &str) -> anyhow::Result<()> {
         if line.starts_with("baseOffset:") {

@@ -1,5 +1,5 @@
-//! A segment as a broker has it after a producer of small records: batches of some 16 KB, one after the
-//! other. The same in every run.
+//! Writes a segment like a broker's after a producer of small records: batches of some 16 KB, one after the other. The
+//! same in every run.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -16,10 +16,10 @@ const RECORDS_PER_MS: i64 = 50;
 /// Text that values are cut from.
 const TEXT_BYTES: usize = 1 << 20;
 
-/// What was written.
+/// The contents of the segment.
 pub(crate) struct Contents {
     pub(crate) bytes: u64,
-    /// Bytes of the batches before they were compressed.
+    /// Bytes of the batches before compression.
     pub(crate) plain_bytes: u64,
     pub(crate) batches: u64,
     pub(crate) records: u64,
@@ -73,7 +73,7 @@ fn lz4(plain: &[u8]) -> io::Result<Vec<u8>> {
     Ok(encoder.finish()?)
 }
 
-/// Words and numbers, as events have them: they shrink to some two thirds.
+/// Words and numbers, as in events; they compress to some two thirds.
 fn text(rng: &mut Rng) -> Vec<u8> {
     const WORDS: [&str; 8] = ["order", "customer", "eu-west", "amount", "paid", "item", "status", "trace"];
     let mut text = Vec::with_capacity(TEXT_BYTES + 64);

@@ -1,5 +1,5 @@
-//! What all rules say together: what to change, ranked by what it cost; why the others are silent; what is missing. Judges
-//! nothing itself.
+//! The results of all rules: what to change, ranked by cost; why the other rules are silent; what is missing. Does not judge
+//! itself.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,14 +9,14 @@ use model::Nanos;
 
 use crate::{Inputs, NoAdvice, RULES, Recommendation, Rule};
 
-/// What came of all rules.
+/// The results of all rules.
 #[derive(Clone, Debug, Default)]
 pub struct Advice {
-    /// What to change: what cost the most first, then what no cost was measured of, in the order of the rules.
-    pub given: Vec<FiredRule>,
+    /// What to change: the costliest first, then advice without a measured cost, in the order of the rules.
+    pub fired: Vec<FiredRule>,
     /// Rules whose condition does not hold.
     pub silent: Vec<SilentRule>,
-    /// What is not known, and who needs it.
+    /// Unknown inputs, and the rules that need them.
     pub missing: Vec<MissingInput>,
 }
 
@@ -29,44 +29,44 @@ pub struct FiredRule {
     pub recommendation: Recommendation,
 }
 
-/// A rule that did not.
+/// A rule that did not fire.
 #[derive(Clone, Debug)]
 pub struct SilentRule {
     /// The rule.
     pub rule: &'static Rule,
-    /// Why not.
+    /// Why it did not fire.
     pub why: String,
 }
 
-/// Something that rules need and that is not known.
+/// An unknown input that rules need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingInput {
-    /// What.
+    /// Its name.
     pub input: &'static str,
-    /// Why not.
+    /// Why it is not known.
     pub why: Arc<str>,
     /// The names of the rules that need it.
     pub rules: Vec<&'static str>,
 }
 
 impl Advice {
-    /// Asks every rule.
+    /// Evaluates every rule.
     pub fn of(inputs: &Inputs) -> Self {
         let mut advice = Self::default();
         let mut missing: BTreeMap<(&'static str, Arc<str>), Vec<&'static str>> = BTreeMap::new();
         for rule in RULES.iter() {
             match rule.evaluate(inputs) {
-                Ok(recommendation) => advice.given.push(FiredRule { rule, recommendation }),
+                Ok(recommendation) => advice.fired.push(FiredRule { rule, recommendation }),
                 Err(NoAdvice::Silent(why)) => advice.silent.push(SilentRule { rule, why }),
                 Err(NoAdvice::NotKnown { input, why }) => {
                     missing.entry((input, why)).or_default().push(rule.name);
                 }
             }
         }
-        // Stable: of two that cost the same, the rule that comes first.
+        // The sort is stable: of two equal costs, the earlier rule comes first.
         advice
-            .given
-            .sort_by_key(|given| Reverse(given.recommendation.cost.map_or(Nanos::MIN, |cost| cost.time)));
+            .fired
+            .sort_by_key(|fired| Reverse(fired.recommendation.cost.map_or(Nanos::MIN, |cost| cost.time)));
         advice.missing =
             missing.into_iter().map(|((input, why), rules)| MissingInput { input, why, rules }).collect();
         advice.missing.sort_by_key(|missing| Reverse(missing.rules.len()));
@@ -90,23 +90,23 @@ mod tests {
         with_cost(&mut inputs, Cause::JournalCommit, 5, Nanos::from_millis(200));
         with_cost(&mut inputs, Cause::GcPause, 9, Nanos::from_millis(400));
         inputs.surroundings.sysctls.as_mut().unwrap().insert("vm.swappiness".into(), 60);
-        let names: Vec<_> = Advice::of(&inputs).given.iter().map(|given| given.rule.name).collect();
+        let names: Vec<_> = Advice::of(&inputs).fired.iter().map(|fired| fired.rule.name).collect();
         assert_eq!(names, ["gc-pause", "journal-commit", "swappiness"]);
     }
 
     #[test]
     fn of_what_nothing_is_known_nothing_is_advised_and_the_reason_is_told_once() {
         let advice = Advice::of(&Inputs::unknown("nobody may look"));
-        assert!(advice.given.is_empty() && advice.silent.is_empty());
-        let told: HashSet<_> = advice.missing.iter().map(|missing| missing.input).collect();
-        assert_eq!(told.len(), advice.missing.len());
+        assert!(advice.fired.is_empty() && advice.silent.is_empty());
+        let names: HashSet<_> = advice.missing.iter().map(|missing| missing.input).collect();
+        assert_eq!(names.len(), advice.missing.len());
         assert_eq!(advice.missing.iter().map(|missing| missing.rules.len()).sum::<usize>(), RULES.len());
     }
 
     #[test]
     fn a_broker_that_is_well_gets_no_advice() {
         let advice = Advice::of(&broker());
-        let names: Vec<_> = advice.given.iter().map(|given| given.rule.name).collect();
+        let names: Vec<_> = advice.fired.iter().map(|fired| fired.rule.name).collect();
         assert!(names.is_empty(), "{names:?}");
         assert!(advice.missing.is_empty(), "{:?}", advice.missing);
         assert_eq!(advice.silent.len(), RULES.len());

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use model::{Cause, Nanos, Verdict};
 
-use crate::words::{counted, percent};
+use crate::words::{format_count, percent};
 use crate::{Inputs, NoAdvice, rule};
 
-/// Root events of a cause told apart at most; more are counted as so many.
+/// Limit on the distinct root events of a cause; further ones are not counted.
 const MAX_ROOTS: usize = 10_000;
-/// A cause of less of the slow requests' time is left alone: removing the others gives more. brokerscope's own bound.
+/// A cause with a smaller share of the slow requests' time gets no advice: removing the others gains more. brokerscope's own
+/// bound.
 const MIN_SHARE: f64 = 0.01;
 
-/// What slow requests lost to what.
+/// Time that slow requests lost, by cause.
 #[derive(Clone, Debug, Default)]
 pub struct Costs {
     /// How long requests were watched.
@@ -26,9 +27,9 @@ pub struct Costs {
 /// Time of slow requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// How many requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Their latencies added up.
+    /// Their total latency.
     pub time: Nanos,
 }
 
@@ -40,7 +41,7 @@ impl Cost {
 }
 
 impl Costs {
-    /// Of requests that were watched for so long, none of which was slow yet.
+    /// Creates empty costs of requests that were watched for this long.
     pub fn over(window: Nanos) -> Self {
         Self { window, ..Self::default() }
     }
@@ -67,78 +68,78 @@ impl Costs {
         self.slow
     }
 
-    /// Requests whose deepest proven cause this is.
+    /// Requests with this cause as the deepest proven one.
     pub fn of(&self, cause: Cause) -> Cost {
         self.roots.get(&cause).map_or_else(Cost::default, |(cost, _)| *cost)
     }
 
-    /// Requests that waited in this way for something else, which is their cause.
-    pub fn on_the_way(&self, cause: Cause) -> Cost {
+    /// Requests with this cause in their chain, but with another root cause.
+    pub fn as_link(&self, cause: Cause) -> Cost {
         self.ways.get(&cause).copied().unwrap_or_default()
     }
 
-    /// How many events were the root of requests of this cause.
+    /// Number of root events of this cause.
     pub fn events(&self, cause: Cause) -> u64 {
         self.roots.get(&cause).map_or(0, |(_, roots)| roots.len() as u64)
     }
 
-    /// What part of the slow requests' time that is.
+    /// Share of the slow requests' time.
     pub fn share(&self, cost: Cost) -> f64 {
         if self.slow.time <= Nanos::ZERO { 0.0 } else { cost.time.0 as f64 / self.slow.time.0 as f64 }
     }
 
     /// `journal-commit cost 4.1 s of request time in 60 s (37 events, 85 slow requests, 92 % of their time)`.
-    pub(crate) fn told(&self, cause: Cause, cost: Cost) -> String {
+    pub(crate) fn describe(&self, cause: Cause, cost: Cost) -> String {
         format!(
             "{cause} cost {} of request time in {} ({}, {}, {} of all slow requests' time)",
             cost.time,
             self.window,
-            counted(self.events(cause), "event"),
-            counted(cost.requests, "slow request"),
+            format_count(self.events(cause), "event"),
+            format_count(cost.requests, "slow request"),
             percent(self.share(cost)),
         )
     }
 }
 
-/// What these causes cost together as roots, with the sentence that says so, where it is worth a change.
+/// The total cost of these causes as roots, with a description, if it is worth a change.
 pub(crate) fn costly(inputs: &Inputs, causes: &[Cause]) -> Result<(Cost, String), NoAdvice> {
     let costs = rule::need(Inputs::COSTS, &inputs.costs)?;
     let mut sum = Cost::default();
-    let mut told = Vec::new();
+    let mut sentences = Vec::new();
     for &cause in causes {
         let cost = costs.of(cause);
         if cost.requests > 0 {
             sum = Cost { requests: sum.requests + cost.requests, time: sum.time + cost.time };
-            told.push(costs.told(cause, cost));
+            sentences.push(costs.describe(cause, cost));
         }
     }
-    worth(costs, causes, sum)?;
-    Ok((sum, told.join("; ")))
+    check_share(costs, causes, sum)?;
+    Ok((sum, sentences.join("; ")))
 }
 
-/// What waiting in this way cost, for any reason.
-pub(crate) fn costly_on_the_way(inputs: &Inputs, cause: Cause) -> Result<(Cost, String), NoAdvice> {
+/// The cost of waiting in this way, for any reason, with a description.
+pub(crate) fn costly_as_link(inputs: &Inputs, cause: Cause) -> Result<(Cost, String), NoAdvice> {
     let costs = rule::need(Inputs::COSTS, &inputs.costs)?;
-    let (own, way) = (costs.of(cause), costs.on_the_way(cause));
+    let (own, way) = (costs.of(cause), costs.as_link(cause));
     let sum = Cost { requests: own.requests + way.requests, time: own.time + way.time };
-    worth(costs, &[cause], sum)?;
-    let told = format!(
+    check_share(costs, &[cause], sum)?;
+    let evidence = format!(
         "{} waited in {cause}, {} of request time in {} ({} of all slow requests' time)",
-        counted(sum.requests, "slow request"),
+        format_count(sum.requests, "slow request"),
         sum.time,
         costs.window,
         percent(costs.share(sum)),
     );
-    Ok((sum, told))
+    Ok((sum, evidence))
 }
 
-fn worth(costs: &Costs, causes: &[Cause], sum: Cost) -> Result<(), NoAdvice> {
+fn check_share(costs: &Costs, causes: &[Cause], sum: Cost) -> Result<(), NoAdvice> {
     let names = causes.iter().map(|cause| cause.as_str()).collect::<Vec<_>>().join(" and ");
     if sum.requests == 0 {
         let among = if costs.slow.requests == 0 {
             "no request was slow".to_owned()
         } else {
-            format!("none of {} is due to {names}", counted(costs.slow.requests, "slow request"))
+            format!("none of {} is due to {names}", format_count(costs.slow.requests, "slow request"))
         };
         return rule::silent(among);
     }
@@ -155,7 +156,7 @@ fn worth(costs: &Costs, causes: &[Cause], sum: Cost) -> Result<(), NoAdvice> {
 mod tests {
     use model::{Cause, Nanos};
 
-    use super::{costly, costly_on_the_way};
+    use super::{costly, costly_as_link};
     use crate::NoAdvice;
     use crate::tests::{broker, with_cost, with_way};
 
@@ -164,11 +165,11 @@ mod tests {
         let mut inputs = broker();
         with_cost(&mut inputs, Cause::JournalCommit, 3, Nanos::from_millis(200));
         with_way(&mut inputs, Cause::GcPause, &[Cause::LogLock, Cause::GcPause], 2, Nanos::from_millis(700));
-        let (cost, told) = costly(&inputs, &[Cause::JournalCommit]).unwrap();
+        let (cost, evidence) = costly(&inputs, &[Cause::JournalCommit]).unwrap();
         assert_eq!((cost.requests, cost.time), (3, Nanos::from_millis(600)));
         let sentence = "journal-commit cost 600 ms of request time in 60.0 s (3 events, 3 slow requests, 30 % of all slow requests' time)";
-        assert_eq!(told, sentence);
-        let (way, _) = costly_on_the_way(&inputs, Cause::LogLock).unwrap();
+        assert_eq!(evidence, sentence);
+        let (way, _) = costly_as_link(&inputs, Cause::LogLock).unwrap();
         assert_eq!((way.requests, way.time), (2, Nanos::from_millis(1_400)));
         assert!(matches!(costly(&inputs, &[Cause::LogLock]), Err(NoAdvice::Silent(_))), "it is no root");
     }

@@ -1,4 +1,4 @@
-//! Everything that rules may look at. Each part is known, or says why it is not. Does not collect any of it.
+//! All inputs of rules. Each part is known, or has a reason why it is not. Does not collect inputs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,39 +7,39 @@ use model::{HostFacts, Known, Nanos, Volume};
 
 use crate::{Costs, NoAdvice, Profile, ReadsWithoutEgress, Samples, Settings, Traffic, rule};
 
-/// What is known of one broker.
+/// Facts about one broker.
 #[derive(Clone, Debug)]
 pub struct Inputs {
-    /// What a comparison begins with: the recording, or the name of one that is yet to be made.
+    /// First argument of a comparison: the recording, or a placeholder for a recording still to be made.
     pub before: Arc<str>,
-    /// Requests that took so long were judged.
+    /// Latency from which requests were judged.
     pub slower_than: Nanos,
     /// The broker's settings.
     pub settings: Known<Settings>,
-    /// What it runs on.
+    /// The host that it runs on.
     pub surroundings: HostFacts,
-    /// What slow requests lost to what.
+    /// Time that slow requests lost, by cause.
     pub costs: Known<Costs>,
-    /// What clients sent.
+    /// Traffic of clients.
     pub traffic: Known<Traffic>,
-    /// The host's figures.
+    /// Figures of the host.
     pub samples: Known<Samples>,
-    /// What ran on the processors.
+    /// Profile of CPU samples.
     pub profile: Known<Profile>,
-    /// What threads did in thread dumps.
+    /// Thread dumps.
     pub dumps: Known<Dumps>,
-    /// What is read from disk and sent to nobody; none where that is next to nothing.
+    /// Bytes read from disk and sent to nobody; `None` if insignificant.
     pub unsent: Known<Option<ReadsWithoutEgress>>,
 }
 
-/// What a series of thread dumps shows.
+/// Results of a series of thread dumps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dumps {
-    /// How many dumps.
+    /// Number of dumps.
     pub dumps: u64,
-    /// Locks that threads were blocked on, those in the most dumps first.
+    /// Locks that threads were blocked on, the one in the most dumps first.
     pub blocked: Vec<ContendedLock>,
-    /// What threads did that were not blocked and did not wait: a sample is one thread of one dump.
+    /// Profile of threads that were neither blocked nor waiting: a sample is one thread of one dump.
     pub running: Profile,
 }
 
@@ -50,31 +50,31 @@ pub struct ContendedLock {
     pub class: Arc<str>,
     /// The method that its waiters were in.
     pub method: Arc<str>,
-    /// In how many dumps anyone waited for it.
+    /// Number of dumps in which any thread waited for it.
     pub dumps: u64,
-    /// How many waits all dumps show.
+    /// Number of waits in all dumps.
     pub waits: u64,
-    /// Who had it, most often first.
+    /// Threads that held it, most often first.
     pub owners: Vec<Arc<str>>,
 }
 
 impl Inputs {
-    /// What [`Inputs::costs`] are called.
+    /// Name of [`Inputs::costs`].
     pub const COSTS: &'static str = "the causes of slow requests";
-    /// What `traffic` is called.
+    /// Name of `traffic`.
     pub const TRAFFIC: &'static str = "what clients send";
-    /// What `samples` are called.
+    /// Name of `samples`.
     pub const SAMPLES: &'static str = "host metrics over time";
-    /// What `settings` are called.
+    /// Name of `settings`.
     pub const SETTINGS: &'static str = "the broker's settings";
-    /// What [`Inputs::profile`] is called.
+    /// Name of [`Inputs::profile`].
     pub const PROFILE: &'static str = "the CPU profile";
-    /// What [`Inputs::dumps`] are called.
+    /// Name of [`Inputs::dumps`].
     pub const DUMPS: &'static str = "thread dumps";
-    /// What [`Inputs::unsent`] are called.
+    /// Name of [`Inputs::unsent`].
     pub const UNSENT: &'static str = "what is read from disk and sent to nobody";
 
-    /// Those of which nothing is known, for one reason.
+    /// Inputs that are all unknown, for one reason.
     pub fn unknown(why: &str) -> Self {
         Self {
             before: "BEFORE".into(),
@@ -102,7 +102,7 @@ impl Inputs {
         rule::need(Self::SAMPLES, &self.samples)
     }
 
-    /// What the log dirs are on.
+    /// Volumes of the log dirs.
     pub(crate) fn volumes(&self) -> Result<&[Volume], NoAdvice> {
         rule::need("what the log dirs are on", &self.surroundings.volumes).map(Vec::as_slice)
     }
@@ -126,7 +126,7 @@ impl Inputs {
         Ok(limit.map_or(memory, |limit| memory.min(limit)))
     }
 
-    /// Partitions of which the broker has replicas, or at least those that were seen to be used.
+    /// Number of partitions with a replica on the broker, or at least of those seen in use.
     pub(crate) fn partitions(&self) -> Result<u64, NoAdvice> {
         rule::need("the number of partitions", &self.surroundings.partitions).copied()
     }
@@ -138,13 +138,13 @@ impl Inputs {
         all.get(name).copied().map_or_else(lacking, Ok)
     }
 
-    /// A setting of the broker where it is known, else a word that says it is not.
-    pub(crate) fn shown(&self, name: &'static str, default: &str) -> String {
+    /// Describes a setting of the broker; says so if it is not known.
+    pub(crate) fn describe_setting(&self, name: &'static str, default: &str) -> String {
         let Ok(settings) = &self.settings else { return "(not known)".to_owned() };
         settings.text(name).map_or_else(|| format!("{default} (the default)"), str::to_owned)
     }
 
-    /// The devices that partitions are on, as far as they are known: what holds the metadata log alone is none of them.
+    /// Known volumes with partitions. A volume that holds only the metadata log is not one of them.
     pub(crate) fn data_volumes(&self) -> impl Iterator<Item = &Volume> {
         let text = |name| self.settings.as_ref().ok().and_then(|settings| settings.text(name));
         let (metadata, dirs) = (text("metadata.log.dir"), text("log.dirs").unwrap_or_default());
@@ -153,22 +153,22 @@ impl Inputs {
         self.surroundings.volumes.iter().flatten().filter(move |volume| holds_data(&volume.log_dir))
     }
 
-    /// On how many disks partitions are; 0 where it is not known.
+    /// Number of disks with partitions; 0 if unknown.
     pub(crate) fn data_disks(&self) -> u32 {
         let disks =
             self.data_volumes().filter_map(|volume| Some((&*volume.device, *volume.disks.as_ref().ok()?)));
         disks.collect::<BTreeMap<&str, u32>>().values().sum()
     }
 
-    /// Partitions that clients were seen to write to, or else all that there are.
+    /// Number of partitions that clients were seen to write to, else of all partitions.
     pub(crate) fn written_partitions(&self) -> Option<u64> {
         let written = self.traffic.as_ref().map_or(0, Traffic::partitions);
         if written > 0 { Some(written) } else { self.surroundings.partitions.as_ref().ok().copied() }
     }
 
-    /// The log dirs, and on how many disks they are, as far as it is known.
-    pub(crate) fn shown_log_dirs(&self) -> String {
-        let dirs = self.shown("log.dirs", "/tmp/kafka-logs");
+    /// Describes the log dirs and, if known, their number of disks.
+    pub(crate) fn describe_log_dirs(&self) -> String {
+        let dirs = self.describe_setting("log.dirs", "/tmp/kafka-logs");
         match self.data_disks() {
             0 => dirs,
             1 => format!("{dirs} (on one disk)"),
@@ -176,8 +176,8 @@ impl Inputs {
         }
     }
 
-    /// A setting of the kernel where it is known, else a word that says it is not.
-    pub(crate) fn shown_sysctl(&self, name: &'static str) -> String {
+    /// Describes a setting of the kernel; says so if it is not known.
+    pub(crate) fn describe_sysctl(&self, name: &'static str) -> String {
         self.sysctl(name).map_or_else(|_| "(not known)".to_owned(), |value| value.to_string())
     }
 

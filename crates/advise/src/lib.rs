@@ -1,15 +1,15 @@
-//! What to change about a broker, with the evidence for it: pure functions over what was seen and read of it.
+//! What to change about a broker, with the evidence for it: pure functions over observations and settings of the broker.
 //!
-//! It reads no file and no clock. [`Inputs`] are plain values, each known or with the reason why not. Each [`Rule`] is one
-//! declaration: the condition on evidence, the threshold and where it comes from, the setting with its old and new
-//! value, what it cost here, the risk, and by what to see whether it helped. A rule whose inputs are not known says which, and
-//! one whose condition does not hold says why not: nothing is guessed, and where there is no evidence there is no advice.
+//! Reads no files and no clock. [`Inputs`] are plain values, each known or with the reason why it is not. Each [`Rule`] is one
+//! declaration: the condition on evidence, the threshold and its source, the setting with its old and new value, the cost
+//! measured here, the risk, and how to check whether the change helped. A rule with unknown inputs names them, and a rule
+//! whose condition does not hold says why: nothing is guessed, and without evidence there is no advice.
 //!
 //! - [`Costs`] adds up what causes cost slow requests, [`Traffic`] what producers send and how long they wait, [`Samples`]
-//!   the host's figures, [`Profile`] what runs on the processors: all in bounded memory. [`ReadsWithoutEgress`] are what is read from disk
-//!   for nobody.
-//! - [`Settings`] are the broker's, with Kafka's defaults where its file does not name them.
-//! - [`Advice::of`] asks every rule, and ranks what they say by measured cost.
+//!   the host's figures, [`Profile`] what runs on the CPUs: all in bounded memory. [`ReadsWithoutEgress`] are bytes read from
+//!   disk and sent to nobody.
+//! - [`Settings`] are the broker's, with Kafka's defaults for those that its file does not name.
+//! - [`Advice::of`] evaluates every rule, and ranks the results by measured cost.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! What runs on the processors: functions by how often they were seen to run, and the work that they are part of. Takes no
-//! samples and reads no dumps.
+//! What runs on the CPUs: functions by the number of samples, and the work that they are part of. Takes no samples and reads
+//! no dumps.
 
 mod work;
 
@@ -10,40 +10,40 @@ use model::CpuSample;
 
 pub use work::Work;
 
-/// Functions told apart at most, and frames remembered.
+/// Limit on the functions counted, and on the frames remembered.
 const MAX_FUNCTIONS: usize = 20_000;
-/// Libraries of the JVM itself, where their functions have no names.
+/// Libraries of the JVM itself whose functions have no names.
 const UNNAMED: [&str; 3] = ["[libjvm.so]", "[libj9vm", "[libj9thr"];
 
-/// Functions, each with how often it ran. A sample is one of a thread that has a processor, or one thread of one dump that may run.
+/// Functions, each with its number of samples. A sample is a CPU sample, or one runnable thread of one dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     seen: u64,
     functions: HashMap<(Arc<str>, Option<Work>), u64>,
     works: BTreeMap<Work, u64>,
-    /// Samples of the JVM's own code without names, whose work is not known.
+    /// Samples of the JVM's own code without names, whose work is unknown.
     pub(crate) unnamed: u64,
-    /// Samples of functions that were one too many.
+    /// Samples of functions beyond the limit.
     uncounted: u64,
-    /// Frames that only one JVM has.
+    /// Frames that only one of the JVMs has.
     hotspot: u64,
     openj9: u64,
-    /// What frames are, once looked up.
+    /// Cache of the frames' work.
     known: HashMap<Arc<str>, Option<Work>>,
 }
 
 /// A function that ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Its name as stacks have it, with what marks the kernel's and compiled code.
+    /// Its name as in stacks, with the marks of kernel and compiled code.
     pub name: Arc<str>,
-    /// The work that it is, or is done for; none where that is not well known.
+    /// The work that it does or is part of; `None` if that is not well known.
     pub work: Option<Work>,
-    /// In how many samples it was what ran.
+    /// Number of samples in which it ran.
     pub seen: u64,
 }
 
-/// The JVMs whose own functions are told apart.
+/// The JVMs that are recognized by their own functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Machine {
     /// `OpenJDK`'s.
@@ -53,13 +53,13 @@ pub(crate) enum Machine {
 }
 
 impl Profile {
-    /// Adds a sample of a thread on a processor.
+    /// Adds a CPU sample.
     pub fn sample(&mut self, sample: &CpuSample) {
         let frames = sample.stack.rsplit(';').filter(|frame| !frame.is_empty());
         self.thread(&sample.thread, frames);
     }
 
-    /// Adds a thread that runs, or may: its frames, innermost first. One that only waits for sockets is none that runs.
+    /// Adds a runnable thread: its frames, innermost first. A thread that only waits for sockets does not count.
     pub fn thread<'f>(&mut self, thread: &str, innermost_first: impl Iterator<Item = &'f str>) {
         let mut function = None;
         let mut work = Work::of_thread(thread);
@@ -107,17 +107,17 @@ impl Profile {
         *self.functions.entry(key).or_default() += 1;
     }
 
-    /// How many samples.
+    /// Number of samples.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// Samples of functions that were one too many to be told apart.
+    /// Number of samples of functions beyond the limit.
     pub fn uncounted(&self) -> u64 {
         self.uncounted
     }
 
-    /// The functions that ran the most, that one first.
+    /// The `most` functions that ran most often, the most frequent first.
     pub fn top(&self, most: usize) -> Vec<Function> {
         let function = |((name, work), seen): (&(Arc<str>, Option<Work>), &u64)| Function {
             name: Arc::clone(name),
@@ -130,7 +130,7 @@ impl Profile {
         all
     }
 
-    /// Samples by the work they are part of, the most first: each sample is part of one at most.
+    /// Samples by the work they are part of, the most frequent first: each sample is part of at most one.
     pub fn by_work(&self) -> Vec<(Work, u64)> {
         let mut all: Vec<_> = self.works.iter().map(|(work, seen)| (*work, *seen)).collect();
         all.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
@@ -142,12 +142,12 @@ impl Profile {
         self.works.get(&work).copied().unwrap_or(0)
     }
 
-    /// What part of all samples so many are.
+    /// Share of a number of samples in all samples.
     pub fn share(&self, seen: u64) -> f64 {
         if self.seen == 0 { 0.0 } else { seen as f64 / self.seen as f64 }
     }
 
-    /// Whose functions were seen.
+    /// The JVM whose functions were seen.
     pub(crate) fn machine(&self) -> Option<Machine> {
         match (self.hotspot, self.openj9) {
             (0, 0) => None,
@@ -157,12 +157,12 @@ impl Profile {
     }
 }
 
-/// Of a function or library that only one of them has.
+/// The JVM of a function or library that only one of them has.
 fn machine_of(frame: &str) -> Option<Machine> {
-    let begins = |names: &[&str]| names.iter().any(|name| frame.starts_with(name));
-    if begins(&["ObjectMonitor::", "ObjectSynchronizer::", "JavaThread::"]) {
+    let starts_with_any = |names: &[&str]| names.iter().any(|name| frame.starts_with(name));
+    if starts_with_any(&["ObjectMonitor::", "ObjectSynchronizer::", "JavaThread::"]) {
         Some(Machine::HotSpot)
-    } else if begins(&["[libj9", "objectMonitorEnter", "VM_BytecodeInterpreter"]) {
+    } else if starts_with_any(&["[libj9", "objectMonitorEnter", "VM_BytecodeInterpreter"]) {
         Some(Machine::OpenJ9)
     } else {
         None

@@ -1,4 +1,4 @@
-//! What a rule is, what it advises, and why it may not.
+//! Rules, their advice, and reasons why a rule gives none.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use model::Known;
 use crate::rules::causes;
 use crate::{Cost, Inputs};
 
-/// One rule. All of it but the judgement is text for people, which `--explain` shows.
+/// One rule. Everything except its judgement is text for people, which `--explain` shows.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// Its name in outputs: a contract.
     pub name: &'static str,
-    /// Where its change is made.
+    /// The layer that its change applies to.
     pub layer: Layer,
-    /// When it speaks: evidence and threshold.
+    /// When it fires: evidence and threshold.
     pub condition: &'static str,
-    /// Where threshold and advice come from.
+    /// Source of the threshold and the advice.
     pub source: &'static str,
     /// What a comparison must show if the change helped.
     pub look_at: &'static str,
-    /// What is to be expected, and what is not, where no cost was measured.
+    /// What to expect, and what not, if no cost was measured.
     pub(crate) effect: &'static str,
-    /// What the change may cost.
+    /// Risk of the change.
     pub(crate) risk: &'static str,
     pub(crate) judge: Judge,
 }
@@ -32,13 +32,14 @@ pub struct Rule {
 /// How a rule is applied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Judge {
-    /// By what a cause cost.
+    /// By the cost of a cause.
     Cause(&'static CauseSpec),
     /// By inputs.
     Inputs(fn(&Inputs) -> RuleResult),
 }
 
-/// Declares rules that judge by inputs: each with its name, the layer where its change is made and its function; then its texts.
+/// Declares rules that judge by inputs: each with its name, the layer that its change applies to and its function; then its
+/// texts.
 macro_rules! rules {
     ($LIST:ident: $($name:literal in $Layer:ident, $judge:expr => { $($field:ident: $text:expr,)* })+) => {
         pub(super) const $LIST: &[$crate::Rule] = &[$($crate::Rule {
@@ -52,18 +53,19 @@ macro_rules! rules {
 pub(crate) use rules;
 
 impl Rule {
-    /// What it says of some inputs.
+    /// Evaluates the rule on some inputs.
     pub fn evaluate(&self, inputs: &Inputs) -> RuleResult {
-        let found = match self.judge {
+        let recommendation = match self.judge {
             Judge::Cause(spec) => causes::judge(spec, inputs),
             Judge::Inputs(judge) => judge(inputs),
         }?;
-        let effect = if found.effect.is_empty() { self.effect.to_owned() } else { found.effect };
-        Ok(Recommendation { effect, risk: self.risk, ..found })
+        let effect =
+            if recommendation.effect.is_empty() { self.effect.to_owned() } else { recommendation.effect };
+        Ok(Recommendation { effect, risk: self.risk, ..recommendation })
     }
 }
 
-/// What a rule says of some inputs.
+/// Result of a rule on some inputs.
 pub type RuleResult = Result<Recommendation, NoAdvice>;
 
 /// Why a rule has nothing to advise.
@@ -71,31 +73,31 @@ pub type RuleResult = Result<Recommendation, NoAdvice>;
 pub enum NoAdvice {
     /// Its condition does not hold.
     Silent(String),
-    /// What it needs is not known.
+    /// An input that it needs is not known.
     NotKnown {
-        /// What.
+        /// Name of the input.
         input: &'static str,
-        /// Why not.
+        /// Why it is not known.
         why: Arc<str>,
     },
 }
 
-/// Nothing to advise: a condition does not hold, for this reason.
+/// No advice: the condition does not hold, for this reason.
 pub(crate) fn silent<T>(why: impl Into<String>) -> Result<T, NoAdvice> {
     Err(NoAdvice::Silent(why.into()))
 }
 
-/// Nothing to advise: an input is not known, for this reason.
+/// No advice: an input is not known, for this reason.
 pub(crate) fn not_known<T>(input: &'static str, why: impl Into<Arc<str>>) -> Result<T, NoAdvice> {
     Err(NoAdvice::NotKnown { input, why: why.into() })
 }
 
-/// Evidence where a condition holds; else the same words say why the rule is silent.
+/// Evidence if a condition holds; otherwise the same words say why the rule is silent.
 pub(crate) fn fires(holds: bool, evidence: String) -> Result<String, NoAdvice> {
     if holds { Ok(evidence) } else { silent(evidence) }
 }
 
-/// A value that a rule cannot do without.
+/// A value that a rule needs.
 pub(crate) fn need<'k, T>(input: &'static str, known: &'k Known<T>) -> Result<&'k T, NoAdvice> {
     known.as_ref().or_else(|why| not_known(input, Arc::clone(why)))
 }
@@ -103,30 +105,30 @@ pub(crate) fn need<'k, T>(input: &'static str, known: &'k Known<T>) -> Result<&'
 /// One piece of advice with its evidence.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recommendation {
-    /// What was seen that the advice rests on.
+    /// Observations that the advice rests on.
     pub evidence: String,
-    /// What to change, the first of several ways being the one to try first.
+    /// What to change, in the order to try.
     pub changes: Vec<Change>,
-    /// What it cost slow requests here, where that was measured: an upper bound of what the change can give back.
+    /// Measured cost to slow requests: an upper bound on the gain of the change; `None` if not measured.
     pub cost: Option<Cost>,
-    /// What is to be expected, and what is not.
+    /// What to expect, and what not.
     pub effect: String,
-    /// What it may cost.
+    /// Risk of the change.
     pub risk: &'static str,
 }
 
-/// A recommendation of which no cost was measured, with the effect and the risk that its rule declares.
+/// A recommendation without a measured cost, with the effect and the risk that its rule declares.
 pub(crate) fn advise(evidence: impl Into<String>, changes: impl Into<Vec<Change>>) -> Recommendation {
     Recommendation { evidence: evidence.into(), changes: changes.into(), ..Recommendation::default() }
 }
 
 impl Recommendation {
-    /// The same with what is to be expected.
+    /// Sets the expected effect.
     pub(crate) fn with_effect(self, effect: impl Into<String>) -> Self {
         Self { effect: effect.into(), ..self }
     }
 
-    /// The same with a gain of at most what it cost; `limit` says what limits that further.
+    /// Sets the cost, which bounds the gain; `limit` describes further limits.
     pub(crate) fn at(self, cost: Cost, limit: &str) -> Self {
         let effect = if limit.contains("{cost}") {
             limit.replace("{cost}", &cost.time.to_string())
@@ -142,29 +144,29 @@ impl Recommendation {
 pub struct Change {
     /// Its name, or the command that changes it.
     pub setting: String,
-    /// What it is now.
+    /// Current value.
     pub old: String,
-    /// What it should be.
+    /// Recommended value.
     pub new: String,
-    /// The same for programs; none where only a person can make the change, or choose the value.
+    /// The change for programs; `None` if only a person can make the change or choose the value.
     pub target: Option<Target>,
-    /// How it goes with the changes before it.
+    /// Relation to the changes before it.
     pub combination: Combination,
 }
 
-/// A setting as a program changes it.
+/// A setting that a program can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Where it is set.
     pub of: Scope,
     /// Its name there.
     pub name: String,
-    /// Its new value; empty where it is to be left out, and of a flag that has none.
+    /// Its new value; empty if the setting is to be removed, or is a flag without a value.
     pub value: String,
 }
 
 impl Change {
-    /// A setting, what it is and what it should be.
+    /// A setting with its current and its recommended value.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "numbers, names and sentences alike, made for this one call"
@@ -179,25 +181,25 @@ impl Change {
         }
     }
 
-    /// The same, which a program can make too.
+    /// Adds a target, so that a program can make the change too.
     #[expect(clippy::needless_pass_by_value, reason = "numbers and words alike, made for this one call")]
     pub(crate) fn on(mut self, of: Scope, name: impl ToString, value: impl ToString) -> Self {
         self.target = Some(Target { of, name: name.to_string(), value: value.to_string() });
         self
     }
 
-    /// The same, made by a program with the name and the value that people are shown.
+    /// Adds a target with the name and the value that people see.
     pub(crate) fn by_name(self, of: Scope) -> Self {
         let (name, value) = (self.setting.clone(), self.new.clone());
         self.on(of, name, value)
     }
 
-    /// The same, to be made with the one before it.
+    /// Marks the change as one to make together with the previous one.
     pub(crate) fn with_the_last(self) -> Self {
         Self { combination: Combination::Together, ..self }
     }
 
-    /// The same, to be made instead of those before it.
+    /// Marks the change as an alternative to those before it.
     pub(crate) fn alternative(self) -> Self {
         Self { combination: Combination::Alternative, ..self }
     }

@@ -1,5 +1,5 @@
-//! Every rule, by what it is about. The order is that of worth where nothing was measured: what loses requests' time
-//! first, then what protects from it.
+//! All rules, by topic. The order ranks rules without a measured cost: those about lost request time first, then those that
+//! protect from it.
 
 mod broker;
 pub(crate) mod causes;
@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 
 use crate::Rule;
 
-/// Every rule: one for each cause that something can be changed about, then the others.
+/// Every rule: one for each cause with advice, then the others.
 pub static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     let of_inputs = [
         disk::RULES,

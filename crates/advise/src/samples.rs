@@ -1,12 +1,11 @@
-//! The host's figures over the time that was watched: of each its mean, its greatest and its last value. Does not say what
-//! they mean.
+//! The host's figures over the watched time: mean, maximum and last value of each. Does not know what they mean.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{HostSample, HostScope};
 
-/// Figures told apart at most: a host has some hundreds.
+/// Limit on figures: a host has a few hundred.
 const MAX_SERIES: usize = 10_000;
 
 /// Figures by scope, metric and name.
@@ -16,13 +15,13 @@ pub struct Samples(BTreeMap<(&'static str, Arc<str>, Arc<str>), Series>);
 /// One figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Series {
-    /// How many samples.
+    /// Number of samples.
     pub count: u64,
     /// Their sum.
     pub sum: f64,
-    /// The greatest.
+    /// The maximum.
     pub most: f64,
-    /// The last that came.
+    /// The last value.
     pub last: f64,
 }
 
@@ -34,7 +33,7 @@ impl Series {
 }
 
 impl Samples {
-    /// Adds one sample. One that is no number is not counted.
+    /// Adds one sample. Values that are not finite are ignored.
     pub fn add(&mut self, sample: &HostSample) {
         let key = (sample.scope.as_str(), Arc::clone(&sample.metric), Arc::clone(&sample.name));
         if !sample.value.is_finite() || (self.0.len() >= MAX_SERIES && !self.0.contains_key(&key)) {
@@ -47,23 +46,23 @@ impl Samples {
         series.last = sample.value;
     }
 
-    /// Whether there is none.
+    /// Whether there are no figures.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// One figure of everything of a scope that has it, by name.
+    /// One figure of all instances of a scope, by name.
     pub fn of<'s>(
         &'s self,
         scope: HostScope,
         metric: &'s str,
     ) -> impl Iterator<Item = (&'s Arc<str>, &'s Series)> {
-        let wanted =
+        let matches =
             move |(of, name, _): &(&str, Arc<str>, Arc<str>)| *of == scope.as_str() && **name == *metric;
-        self.0.iter().filter(move |(key, _)| wanted(key)).map(|((_, _, name), series)| (name, series))
+        self.0.iter().filter(move |(key, _)| matches(key)).map(|((_, _, name), series)| (name, series))
     }
 
-    /// One figure of a scope of which there is one: the host, the process, the cgroup.
+    /// One figure of a scope with a single instance: the host, the process, the cgroup.
     pub fn one(&self, scope: HostScope, metric: &str) -> Option<Series> {
         self.of(scope, metric).next().map(|(_, series)| *series)
     }

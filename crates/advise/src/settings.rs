@@ -1,5 +1,5 @@
-//! The broker's own settings as its file has them, with Kafka's defaults for the rest. Does not read the file, and does not know
-//! what was changed while the broker ran.
+//! The broker's settings from its file, with Kafka's defaults for the rest. Does not read the file, and does not know what was
+//! changed while the broker ran.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::rule::not_known;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings(BTreeMap<String, String>);
 
-/// A number and how it is shown: what the file says, or the default said to be one.
+/// A number and its text: as in the file, or the default, marked as such.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Number {
     pub(crate) value: i64,
-    pub(crate) shown: String,
+    pub(crate) text: String,
 }
 
-/// Of a running broker no more is known to rules than a recording of it has.
+/// Keeps only the settings that a recording has, so that rules know no more about a running broker.
 impl From<BTreeMap<String, String>> for Settings {
     fn from(mut settings: BTreeMap<String, String>) -> Self {
         settings.retain(|name, _| Self::USED.contains(&name.as_str()));
@@ -26,7 +26,7 @@ impl From<BTreeMap<String, String>> for Settings {
 }
 
 impl Settings {
-    /// The names that rules ask for: a recording keeps these, and what pages show.
+    /// The names that rules use: a recording keeps these, and those that pages show.
     pub const USED: [&'static str; 20] = [
         "compression.type",
         "confluent.tier.partition.state.cleanup.delay.ms",
@@ -50,32 +50,32 @@ impl Settings {
         "unclean.leader.election.enable",
     ];
 
-    /// What the file says; none where it says nothing.
+    /// The value in the file; `None` if the file does not name the setting.
     pub fn text(&self, name: &str) -> Option<&str> {
         debug_assert!(Self::USED.contains(&name), "recordings do not keep {name}");
         self.0.get(name).map(|value| value.trim())
     }
 
-    /// The same with one setting of another value.
+    /// Changes one setting.
     #[cfg(test)]
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.0.insert(name.to_owned(), value.to_owned());
         self.0.into()
     }
 
-    /// A number; where the file does not name it, the default of Kafka's documentation.
+    /// A number; if the file does not name it, the default of Kafka's documentation.
     pub(crate) fn number(&self, name: &'static str, default: i64) -> Result<Number, NoAdvice> {
         let Some(text) = self.text(name) else {
-            return Ok(Number { value: default, shown: format!("{default} (the default)") });
+            return Ok(Number { value: default, text: format!("{default} (the default)") });
         };
         let Ok(value) = text.parse() else {
             let text = text.chars().take(40).collect::<String>();
             return not_known(name, format!("server.properties has {text:?}, which is not a number"));
         };
-        Ok(Number { value, shown: text.to_owned() })
+        Ok(Number { value, text: text.to_owned() })
     }
 
-    /// Whether it is `true`; the default where the file does not name it.
+    /// Whether it is `true`; the default if the file does not name it.
     pub(crate) fn is_on(&self, name: &str, default: bool) -> bool {
         self.text(name).map_or(default, |text| text.eq_ignore_ascii_case("true"))
     }
@@ -97,7 +97,7 @@ mod tests {
         };
         let number = |settings: &Settings| settings.number("num.io.threads", 8);
         assert_eq!(number(&of(" 16 ")).unwrap().value, 16);
-        assert_eq!(number(&Settings::default()).unwrap().shown, "8 (the default)");
+        assert_eq!(number(&Settings::default()).unwrap().text, "8 (the default)");
         assert!(matches!(number(&of("many")), Err(NoAdvice::NotKnown { input: "num.io.threads", .. })));
         assert!(!of("1").is_on("num.io.threads", true) && Settings::default().is_on("num.io.threads", true));
     }

@@ -1,4 +1,4 @@
-//! Inputs for the rules' tests: a broker of which everything is known and nothing is wrong, and what is done to it.
+//! Inputs for the rules' tests: a healthy broker of which everything is known, and functions that change it.
 
 mod broker;
 mod causes;
@@ -42,7 +42,7 @@ pub(crate) fn produce(client: &str, arrival: i64, took: i64, bytes: u32, records
     }
 }
 
-/// A verdict on a request that took so long.
+/// A verdict on a request that took this long.
 fn verdict(cause: Cause, chain: &[Cause], took: Nanos, root: u64) -> Verdict {
     let request = produce("app", 0, took.as_millis_rounded(), 100, 1);
     Verdict {
@@ -62,7 +62,7 @@ fn verdict(cause: Cause, chain: &[Cause], took: Nanos, root: u64) -> Verdict {
     }
 }
 
-/// A broker of which everything is known, and nothing is wrong.
+/// A healthy broker of which everything is known.
 pub(crate) fn broker() -> Inputs {
     let settings = [
         ("log.dirs", "/data"),
@@ -89,7 +89,7 @@ pub(crate) fn broker() -> Inputs {
     }
 }
 
-/// A profile of request handlers that ran these functions so often.
+/// A profile of request handlers with this many samples of each function.
 pub(crate) fn profile(functions: &[(&str, u64)]) -> Profile {
     let mut profile = Profile::default();
     for (function, times) in functions {
@@ -159,12 +159,12 @@ fn samples() -> Samples {
     samples
 }
 
-/// Adds slow requests of a cause, each of them so slow and due to a separate event.
+/// Adds slow requests of a cause, each with this latency and a separate root event.
 pub(crate) fn with_cost(inputs: &mut Inputs, cause: Cause, requests: u64, took: Nanos) {
     with_way(inputs, cause, &[cause], requests, took);
 }
 
-/// The same of those that waited in other ways for it.
+/// Like [`with_cost`], with a chain of other waits.
 pub(crate) fn with_way(inputs: &mut Inputs, cause: Cause, chain: &[Cause], requests: u64, took: Nanos) {
     let costs = inputs.costs.as_mut().unwrap();
     for at in 0..requests {
@@ -172,7 +172,7 @@ pub(crate) fn with_way(inputs: &mut Inputs, cause: Cause, chain: &[Cause], reque
     }
 }
 
-/// Replaces a figure of the host.
+/// Replaces the host's figures by this one.
 pub(crate) fn with_sample(inputs: &mut Inputs, scope: HostScope, name: &str, metric: &str, value: f64) {
     let mut samples = Samples::default();
     samples.add(&HostSample {
@@ -202,7 +202,7 @@ pub(crate) fn with_jvm(inputs: &mut Inputs, arguments: &[&str]) {
     inputs.surroundings.jvm_arguments = Ok(arguments.iter().map(|word| Arc::from(*word)).collect());
 }
 
-/// What a rule advises.
+/// The recommendation of a rule that fires.
 pub(crate) fn fired(rule: &Rule, inputs: &Inputs) -> Recommendation {
     match rule.evaluate(inputs) {
         Ok(finding) => {
@@ -214,7 +214,7 @@ pub(crate) fn fired(rule: &Rule, inputs: &Inputs) -> Recommendation {
     }
 }
 
-/// Why a rule is silent: its condition does not hold.
+/// The reason why a rule is silent: its condition does not hold.
 pub(crate) fn silent(rule: &Rule, inputs: &Inputs) -> String {
     match rule.evaluate(inputs) {
         Err(NoAdvice::Silent(why)) => why,
@@ -222,7 +222,7 @@ pub(crate) fn silent(rule: &Rule, inputs: &Inputs) -> String {
     }
 }
 
-/// Which input a rule lacks.
+/// The input that a rule lacks.
 pub(crate) fn lacks(rule: &Rule, inputs: &Inputs) -> &'static str {
     match rule.evaluate(inputs) {
         Err(NoAdvice::NotKnown { input, .. }) => input,
@@ -230,7 +230,7 @@ pub(crate) fn lacks(rule: &Rule, inputs: &Inputs) -> &'static str {
     }
 }
 
-/// What a rule advises where a cause cost something: it must say how much, and say so where nobody watched.
+/// The recommendation of a rule whose cause has a cost. Checks that it states the cost, and lacks an input without costs.
 pub(crate) fn fires_on(rule: &Rule, cause: Cause) -> Recommendation {
     let mut inputs = broker();
     with_cost(&mut inputs, cause, 20, Nanos::from_millis(200));
@@ -242,8 +242,8 @@ pub(crate) fn fires_on(rule: &Rule, cause: Cause) -> Recommendation {
     finding
 }
 
-/// Holds that a rule is silent where its cause cost nothing, and where others cost a hundred times as much.
-pub(crate) fn rests_without(rule: &Rule, cause: Cause) {
+/// Asserts that a rule is silent if its cause cost nothing, and if others cost a hundred times as much.
+pub(crate) fn assert_silent_without(rule: &Rule, cause: Cause) {
     let mut inputs = broker();
     silent(rule, &inputs);
     with_cost(&mut inputs, cause, 1, Nanos::from_millis(150));
@@ -252,7 +252,7 @@ pub(crate) fn rests_without(rule: &Rule, cause: Cause) {
     assert!(why.contains(cause.as_str()), "{why}");
 }
 
-/// The rule of that name.
+/// The rule with this name.
 pub(crate) fn rule(name: &str) -> &'static Rule {
     RULES.iter().find(|rule| rule.name == name).unwrap()
 }

@@ -1,5 +1,5 @@
-//! What producers send, from requests: how full their batches are, how often they ask, how long they wait. Does not know their
-//! settings, but for what the wire shows of them.
+//! Traffic of producers, from requests: how full their batches are, how often they send, how long they wait. Knows of their
+//! settings only what the wire shows.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -10,64 +10,64 @@ use model::Nanos;
 use model::api_key::PRODUCE;
 use model::row_summary::{PartitionColumns, RequestColumns};
 
-/// Producers, connections of one and partitions told apart at most.
+/// Limit on producers, on the connections of one producer, and on partitions.
 const MAX_PRODUCERS: usize = 10_000;
-/// What `batch.size` usually is: Kafka's default and its doubles. A batch is taken to be bounded by the smallest that holds the
-/// largest batch of its producer.
+/// Usual values of `batch.size`: Kafka's default and its doubles. The smallest one that holds a producer's largest batch is
+/// assumed to bound its batches.
 const BATCH_SIZES: [u32; 7] = [16_384, 32_768, 65_536, 131_072, 262_144, 524_288, 1_048_576];
-/// A record is given up that waited for so long (`delivery.timeout.ms`, 120 s by default): what says that it is older says
-/// something else than when it was handed to the producer.
+/// A producer drops records that waited for this long (`delivery.timeout.ms`, 120 s by default): an older timestamp is not
+/// the time at which the record was passed to the producer.
 const MAX_RECORD_AGE: Nanos = Nanos::from_millis(120_000);
-/// Fewer batches that say when their records were made tell nothing of the others.
+/// If a smaller share of batches has usable timestamps, they do not represent the others.
 const MIN_TIMED_SHARE: f64 = 0.9;
-/// Latencies are told apart up to an hour.
+/// Latencies are distinguished up to an hour.
 const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 
-/// Produce requests, added up.
+/// Totals of produce requests.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
     producers: HashMap<Arc<str>, Producer>,
-    /// Producers that were one too many.
+    /// Requests of producers beyond the limit.
     pub uncounted: u64,
-    /// Made with the first request.
+    /// Created with the first request.
     latency_ns: Option<Histogram<u64>>,
     partitions: HashSet<(Arc<str>, i32)>,
 }
 
-/// What one producer sent.
+/// Totals of one producer.
 #[derive(Clone, Debug, Default)]
 pub struct Producer {
-    /// Requests with any record.
+    /// Requests with at least one record.
     pub requests: u64,
-    /// What one partition got in one request, which is a batch with magic 2.
+    /// Batches: what one partition got in one request, which is one batch with magic 2.
     pub batches: u64,
-    /// Bytes of these.
+    /// Bytes of the batches.
     pub bytes: u64,
-    /// The largest of these.
+    /// Bytes of the largest batch.
     pub largest_bytes: u32,
-    /// Records, where the batches' heads could be read.
+    /// Records of batches whose headers could be read.
     pub records: u64,
-    /// Batches of which the records are known.
+    /// Batches with a known number of records.
     pub counted: u64,
-    /// Of these those in which another record of its mean size had no room, by each of `BATCH_SIZES`.
+    /// Batches among these without room for another record of their mean size, by each of `BATCH_SIZES`.
     full: [u64; BATCH_SIZES.len()],
     connections: HashSet<SocketAddr>,
     span: Option<(Nanos, Nanos)>,
-    /// Batches that say when their newest record was made, and their bytes.
+    /// Batches with a usable timestamp of their newest record, and their bytes.
     timed: u64,
     timed_bytes: u64,
-    /// These bytes, each times how long it was there from then until it was answered.
+    /// These bytes, each multiplied by the time from that timestamp to the response.
     byte_seconds: f64,
 }
 
-/// What a producer holds of records that are not answered yet.
+/// Memory that a producer uses for unacknowledged records.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BufferUse {
-    /// Bytes on each of its connections, on average: at least these, as they are on the wire.
+    /// Mean bytes per connection: a lower bound, because they are counted on the wire.
     pub bytes: f64,
-    /// For how long each, on average.
+    /// Mean time that a byte is held.
     pub wait: Nanos,
-    /// How many a second on each connection.
+    /// Bytes per second on each connection.
     pub bytes_per_second: f64,
 }
 
@@ -78,7 +78,7 @@ fn latencies() -> Histogram<u64> {
 }
 
 impl Traffic {
-    /// Adds a request. Only those that bring records count.
+    /// Adds a request. Only produce requests with records count.
     pub fn add(&mut self, request: &RequestColumns) {
         if request.api_key != PRODUCE {
             return;
@@ -105,20 +105,20 @@ impl Traffic {
         self.producers.entry(name).or_default().add(request, sent());
     }
 
-    /// Producers by their client ids (by their addresses where they have none), the one with the most requests first.
+    /// Producers by client id (by address if they have none), the one with the most requests first.
     pub fn producers(&self) -> Vec<(&Arc<str>, &Producer)> {
         let mut all: Vec<_> = self.producers.iter().collect();
         all.sort_by(|a, b| b.1.requests.cmp(&a.1.requests).then_with(|| a.0.cmp(b.0)));
         all
     }
 
-    /// How long all but one in a thousand of the produce requests took at most; none where there are fewer than that.
+    /// 99.9th percentile of produce requests' latency; `None` for fewer than 1,000 requests.
     pub fn p999(&self) -> Option<Nanos> {
         let latencies = self.latency_ns.as_ref().filter(|latencies| latencies.len() >= 1_000)?;
         i64::try_from(latencies.value_at_quantile(0.999)).ok().map(Nanos)
     }
 
-    /// Partitions that were written to.
+    /// Number of partitions that were written to.
     pub fn partitions(&self) -> u64 {
         self.partitions.len() as u64
     }
@@ -138,7 +138,8 @@ impl Producer {
         }
     }
 
-    /// A producer's memory is free again when the answer came, or what needs none was sent.
+    /// Adds a batch's wait. A producer frees its memory when the response arrives or, if none is due, when the request is
+    /// sent.
     fn wait(&mut self, partition: &PartitionColumns, answered: Nanos) {
         let waited = partition.newest_record.map(|made| answered - made);
         let Some(waited) = waited.filter(|waited| (Nanos::ZERO..MAX_RECORD_AGE).contains(waited)) else {
@@ -162,36 +163,36 @@ impl Producer {
         }
     }
 
-    /// The `batch.size` that its batches keep to: the smallest usual one that holds its largest batch.
+    /// The `batch.size` that its batches imply: the smallest usual value that holds its largest batch.
     pub fn batch_size(&self) -> Option<u32> {
         BATCH_SIZES.into_iter().find(|size| *size >= self.largest_bytes)
     }
 
-    /// Which part of its batches had no room for another record.
+    /// Share of its batches without room for another record.
     pub fn full(&self) -> Option<f64> {
         let at = BATCH_SIZES.iter().position(|size| *size >= self.largest_bytes)?;
         let full = self.full.get(at)?;
         (self.counted > 0).then(|| *full as f64 / self.counted as f64)
     }
 
-    /// Records in a batch, on average.
+    /// Mean records per batch.
     pub fn records_per_batch(&self) -> Option<f64> {
         (self.counted > 0).then(|| self.records as f64 / self.counted as f64)
     }
 
-    /// Bytes of a batch, on average.
+    /// Mean bytes per batch.
     pub fn bytes_per_batch(&self) -> u64 {
         self.bytes.checked_div(self.batches).unwrap_or(0)
     }
 
-    /// Whether any of its batches says when its records were made, in a way that can be so.
+    /// Whether any of its batches has a usable timestamp.
     pub fn is_timed(&self) -> bool {
         self.timed > 0
     }
 
-    /// What it holds: the rate of its bytes times how long each waits, from when its batch's newest record was made until it was
-    /// answered (Little's law). None where too few batches say when that was, and of a single moment.
-    pub fn held(&self) -> Option<BufferUse> {
+    /// Its buffer use: the rate of its bytes times the wait of each, from its batch's newest timestamp to the response (Little's
+    /// law). `None` if too few batches have a usable timestamp, or if all requests arrived at one moment.
+    pub fn buffer_use(&self) -> Option<BufferUse> {
         let (first, last) = self.span?;
         let seconds = (last - first).0 as f64 / 1e9 * self.connections.len().max(1) as f64;
         let known = self.timed > 0 && self.timed as f64 >= MIN_TIMED_SHARE * self.batches as f64;
@@ -202,7 +203,7 @@ impl Producer {
         })
     }
 
-    /// Requests a second on each of its connections, from its first to its last; none of a single moment.
+    /// Requests per second on each of its connections, from its first to its last; `None` if all arrived at one moment.
     pub fn requests_per_second(&self) -> Option<f64> {
         let (first, last) = self.span?;
         let seconds = (last - first).0 as f64 / 1e9;
@@ -220,8 +221,8 @@ mod tests {
     #[test]
     fn a_batch_is_full_where_another_record_of_its_kind_has_no_room() {
         let mut traffic = Traffic::default();
-        // 16 records of 1,000 bytes fill 16 KiB; 4 of them do not, nor does one of 9,000, which has no second beside it only
-        // where two are too many.
+        // 16 records of 1,000 bytes fill 16 KiB; 4 of them do not. One of 9,000 bytes does, because a second one does not fit;
+        // one of 7,000 does not.
         for (at, (bytes, records)) in
             [(16_000, 16), (4_000, 4), (9_000, 1), (7_000, 1)].into_iter().enumerate()
         {
@@ -242,21 +243,21 @@ mod tests {
         let mut traffic = Traffic::default();
         for at in 0..101 {
             let mut request = produce("app", at * 10, 20, 10_000, 10);
-            // Of 280 ms in the producer and 20 ms until the answer.
+            // 280 ms in the producer and 20 ms until the response.
             request.partitions[0].newest_record = Some(request.arrival - Nanos::from_millis(280));
             traffic.add(&(&request).into());
         }
-        let held = |traffic: &Traffic| traffic.producers()[0].1.held();
-        let told = held(&traffic).unwrap();
-        assert_eq!(told.wait.as_millis_rounded(), 300);
-        assert_eq!((told.bytes_per_second.round(), told.bytes.round()), (1_010_000.0, 303_000.0));
-        // A time to come, and one that no record waits for: then nothing is known.
+        let buffer_use = |traffic: &Traffic| traffic.producers()[0].1.buffer_use();
+        let buffer = buffer_use(&traffic).unwrap();
+        assert_eq!(buffer.wait.as_millis_rounded(), 300);
+        assert_eq!((buffer.bytes_per_second.round(), buffer.bytes.round()), (1_010_000.0, 303_000.0));
+        // A time in the future, and a wait that is too long: then nothing is known.
         for (at, made) in [(1_020, 2_000), (1_030, -130_000)].into_iter().cycle().take(12) {
             let mut request = produce("app", at, 1, 10_000, 10);
             request.partitions[0].newest_record = Some(Nanos::from_millis(made));
             traffic.add(&(&request).into());
         }
-        assert_eq!(held(&traffic), None);
+        assert_eq!(buffer_use(&traffic), None);
     }
 
     #[test]

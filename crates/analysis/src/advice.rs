@@ -1,5 +1,5 @@
-//! Inputs of advice rules: totals of events and verdicts, and what a manifest says. Each part of the totals may be fed by
-//! another thread. Reaches no verdicts, and advises nothing.
+//! Inputs of advice rules: totals of events and verdicts, and facts from a manifest. Each part of the totals may be fed by a
+//! different thread. Does not reach verdicts and does not evaluate rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,47 +13,47 @@ use report::files::{Files, GroupBy, Interval, Sort};
 
 use crate::recorder::{broker_settings, host_facts, partial};
 
-/// Partitions told apart at most.
+/// Distinct partitions that are counted.
 const MAX_PARTITIONS: usize = 1_000_000;
-/// The topic that KRaft's controllers keep.
+/// The topic of KRaft's controllers.
 const CONTROLLERS: &str = "__cluster_metadata";
-/// File systems of log dirs told apart at most.
+/// Distinct file systems of log dirs that are reported.
 const MAX_VOLUMES: usize = 1_000;
 
-/// Totals of what was seen.
+/// Totals over all observed events and verdicts.
 #[derive(Default)]
 pub struct AdviceTotals {
-    /// Of requests.
+    /// Totals of requests.
     pub traffic: TrafficTotals,
-    /// Of everything else that is not of the network.
+    /// Totals of all other events except network events.
     pub work: WorkTotals,
-    /// Of verdicts.
+    /// Totals of verdicts.
     pub costs: Costs,
 }
 
-/// What requests say.
+/// Totals of requests.
 #[derive(Default)]
 pub struct TrafficTotals {
     traffic: Traffic,
     span: Span,
 }
 
-/// What the broker and its host did.
+/// Totals of the broker's and its host's work.
 pub struct WorkTotals {
     samples: Samples,
-    /// What was read and written of each file, where somebody looks at it.
+    /// Reads and writes of each file, if they are needed.
     files: Option<Files>,
-    /// How many operations on files were seen.
+    /// Observed file operations.
     file_ops: u64,
     profile: Profile,
     /// File systems that hold partitions, by device.
     volumes: BTreeMap<Arc<str>, Arc<str>>,
-    /// Partitions that were written to.
+    /// Partitions with at least one write.
     partitions: BTreeSet<TopicPartition>,
     span: Span,
 }
 
-/// From the first event to the last.
+/// The times of the first and the last event.
 #[derive(Clone, Copy, Default)]
 struct Span(Option<(Nanos, Nanos)>);
 
@@ -71,7 +71,7 @@ impl Span {
 }
 
 impl TrafficTotals {
-    /// Takes a request.
+    /// Adds a request.
     pub fn request(&mut self, request: &RequestColumns) {
         self.span.reach(request.arrival);
         self.traffic.add(request);
@@ -93,7 +93,7 @@ impl Default for WorkTotals {
 }
 
 impl WorkTotals {
-    /// Takes an event that is not of the network.
+    /// Adds an event that is not a network event.
     pub fn event(&mut self, event: &Event) {
         self.span.reach(event.time());
         match event {
@@ -108,7 +108,7 @@ impl WorkTotals {
     fn file_op(&mut self, op: &FileOp) {
         self.files.iter_mut().for_each(|files| files.file_op(op));
         self.file_ops += 1;
-        // The controllers' own log is no client's, and may be on another disk.
+        // Clients do not write to the controllers' log, which may be on another disk.
         let Some(partition) =
             op.topic_partition.as_ref().filter(|partition| &*partition.topic != CONTROLLERS)
         else {
@@ -125,12 +125,12 @@ impl WorkTotals {
 }
 
 impl AdviceTotals {
-    /// Totals without reads and writes of each file, which say nothing where sockets are not seen.
+    /// Creates totals without per-file reads and writes, which mean nothing if sockets are not watched.
     pub fn without_files() -> Self {
         Self { work: WorkTotals { files: None, ..WorkTotals::default() }, ..Self::default() }
     }
 
-    /// Takes an event.
+    /// Adds an event.
     pub fn event(&mut self, event: &Event) {
         match event {
             Event::Request(request) => self.traffic.request(&(&**request).into()),
@@ -140,13 +140,13 @@ impl AdviceTotals {
         }
     }
 
-    /// Takes a verdict.
+    /// Adds a verdict.
     pub fn verdict(&mut self, verdict: &Verdict) {
         self.costs.add(verdict);
     }
 
-    /// Puts what was seen in its place. `requests` is whether there were any at all; `why_not` says why there is nothing of what
-    /// there is nothing of. Where it is not known how long was watched, it is the time from the first event to the last.
+    /// Moves the totals into `inputs`. `requests` is whether there were any requests; `why_not` has the reasons for missing
+    /// inputs. If `watched`, the length of the observation, is unknown, the time from the first to the last event is used.
     pub fn finish(self, inputs: &mut Inputs, requests: bool, watched: Option<Nanos>, why_not: &WhyNot) {
         let Self { traffic: TrafficTotals { traffic, span }, work, mut costs } = self;
         let window = watched.unwrap_or(span.with(work.span));
@@ -156,11 +156,11 @@ impl AdviceTotals {
             _ => Err(why_not.files.into()),
         };
         let written = traffic.partitions().max(work.partitions.len() as u64);
-        let told = |known: bool, why: &str| -> Known<()> { if known { Ok(()) } else { Err(why.into()) } };
-        inputs.costs = told(requests, why_not.requests).map(|()| costs);
-        inputs.traffic = told(requests, why_not.requests).map(|()| traffic);
-        inputs.samples = told(!work.samples.is_empty(), why_not.samples).map(|()| work.samples);
-        inputs.profile = told(work.profile.seen() > 0, why_not.profile).map(|()| work.profile);
+        let known_if = |known: bool, why: &str| -> Known<()> { if known { Ok(()) } else { Err(why.into()) } };
+        inputs.costs = known_if(requests, why_not.requests).map(|()| costs);
+        inputs.traffic = known_if(requests, why_not.requests).map(|()| traffic);
+        inputs.samples = known_if(!work.samples.is_empty(), why_not.samples).map(|()| work.samples);
+        inputs.profile = known_if(work.profile.seen() > 0, why_not.profile).map(|()| work.profile);
         if inputs.surroundings.volumes.is_err() && !work.volumes.is_empty() {
             inputs.surroundings.volumes = Ok(work.volumes.iter().map(volume).collect());
         }
@@ -170,19 +170,19 @@ impl AdviceTotals {
     }
 }
 
-/// Why there are no requests, figures, operations on files or samples, where there are none.
+/// Reasons to report for inputs that are missing.
 pub struct WhyNot {
     /// Requests.
     pub requests: &'static str,
-    /// The host's figures.
+    /// Host figures.
     pub samples: &'static str,
-    /// Operations on files.
+    /// File operations.
     pub files: &'static str,
-    /// Samples of the CPU.
+    /// CPU samples.
     pub profile: &'static str,
 }
 
-/// As far as file operations say.
+/// A volume, as far as file operations describe it.
 fn volume((device, fs): (&Arc<str>, &Arc<str>)) -> Volume {
     let not_recorded: Arc<str> = "file operations do not show them; run advise on the broker's host".into();
     Volume {
@@ -195,10 +195,10 @@ fn volume((device, fs): (&Arc<str>, &Arc<str>)) -> Volume {
     }
 }
 
-/// Reads without egress, as `files` finds them.
+/// Reads without egress, computed as in the `files` command.
 fn unsent(files: Files, window: Nanos) -> Option<ReadsWithoutEgress> {
     let interval = Interval { span: Some(window), ..Interval::default() };
-    let found = files.finish(Sort::Bytes).over(interval).unsent()?;
+    let found = files.finish(Sort::Bytes).over(interval).reads_without_egress()?;
     Some(ReadsWithoutEgress {
         window,
         read_bytes: found.read_bytes,
@@ -209,9 +209,9 @@ fn unsent(files: Files, window: Nanos) -> Option<ReadsWithoutEgress> {
     })
 }
 
-/// What a recording does not hold.
+/// Reason for facts that a recording does not contain.
 const NOT_RECORDED: &str = "not in the recording; run advise on the broker's host";
-/// Why sums of operations on files are not known where the recorder left some out.
+/// Reason for unknown sums of file operations if the recorder left some out.
 const LEFT_OUT: &str = "the recording holds file operations only around slow requests and operations";
 const NOTHING_SEEN: WhyNot = WhyNot {
     requests: "no request was recorded",
@@ -220,7 +220,7 @@ const NOTHING_SEEN: WhyNot = WhyNot {
     profile: "the recording holds no samples of it",
 };
 
-/// Everything that rules may look at. `requests` says whether there were any; `input` is what the user named.
+/// Builds the inputs of all rules. `requests` is whether there were any requests; `input` is the path that the user named.
 pub fn recorded_inputs(
     totals: AdviceTotals,
     requests: bool,
@@ -232,24 +232,24 @@ pub fn recorded_inputs(
     let manifest = recording.map(Recording::manifest);
     if let Some(manifest) = manifest {
         inputs.surroundings = host_facts::read(&manifest.settings, NOT_RECORDED);
-        inputs.before = quoted(input).into();
-        of_broker(&mut inputs, manifest);
+        inputs.before = shell_quote(input).into();
+        add_broker_facts(&mut inputs, manifest);
     }
     totals.finish(&mut inputs, requests, manifest.and_then(window), &NOTHING_SEEN);
     if manifest.is_some_and(|manifest| partial::threshold(&manifest.settings).is_some()) {
         inputs.unsent = Err(LEFT_OUT.into());
     }
-    of_samples(&mut inputs);
+    add_host_figures(&mut inputs);
     inputs
 }
 
-/// How long it lasted, where it ended in order.
+/// Length of the recording, if it was ended properly.
 fn window(manifest: &Manifest) -> Option<Nanos> {
     let started = Some(manifest.started_ns).filter(|ns| *ns > 0)?;
     Some(Nanos(manifest.ended_ns?.saturating_sub(started))).filter(|window| *window > Nanos::ZERO)
 }
 
-fn of_broker(inputs: &mut Inputs, manifest: &Manifest) {
+fn add_broker_facts(inputs: &mut Inputs, manifest: &Manifest) {
     let host = &manifest.host;
     if host.cpus > 0 && inputs.surroundings.cpus.is_err() {
         inputs.surroundings.cpus = Ok(host.cpus);
@@ -265,13 +265,13 @@ fn of_broker(inputs: &mut Inputs, manifest: &Manifest) {
     }
 }
 
-/// What the host's figures say of the host itself.
-fn of_samples(inputs: &mut Inputs) {
+/// Takes facts about the host from its figures.
+fn add_host_figures(inputs: &mut Inputs) {
     let Ok(samples) = &inputs.samples else { return };
     let memory = samples.one(HostScope::Host, "memory_bytes");
     if let (Some(memory), Err(_)) = (memory, &inputs.surroundings.memory_bytes) {
         inputs.surroundings.memory_bytes = Ok(memory.last as u64);
-        // A group without a limit has no such figure.
+        // A cgroup without a limit has no such figure.
         let limit = samples.one(HostScope::Cgroup, "memory_limit_bytes");
         inputs.surroundings.memory_limit_bytes = Ok(limit.map(|limit| limit.last as u64));
     }
@@ -292,8 +292,8 @@ fn of_samples(inputs: &mut Inputs) {
     inputs.surroundings.interfaces = Ok(interfaces);
 }
 
-/// A path as a shell takes it for one word.
-fn quoted(path: &Path) -> String {
+/// Quotes a path so that a shell reads it as one word.
+fn shell_quote(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
     if !text.is_empty() && text.chars().all(plain) {
@@ -307,11 +307,11 @@ fn quoted(path: &Path) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::quoted;
+    use super::shell_quote;
 
     #[test]
     fn a_path_stays_one_word() {
-        assert_eq!(quoted(Path::new("samples/journal-stall")), "samples/journal-stall");
-        assert_eq!(quoted(Path::new("it's a dir")), "'it'\\''s a dir'");
+        assert_eq!(shell_quote(Path::new("samples/journal-stall")), "samples/journal-stall");
+        assert_eq!(shell_quote(Path::new("it's a dir")), "'it'\\''s a dir'");
     }
 }

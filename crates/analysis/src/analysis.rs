@@ -1,4 +1,4 @@
-//! The engine over a source: verdicts with their doubts and the cross-check with Kafka's request log.
+//! Runs the engine over a source: verdicts with their doubts and the cross-check with Kafka's request log.
 
 use diagnose::{Config, Coverage, Engine, Summary};
 use model::{Event, Request, Verdict};
@@ -8,42 +8,42 @@ use crate::background::{self, Totals};
 use crate::source::Pause;
 use crate::{CrossCheck, Error, EventSource, Gaps, Step};
 
-/// What an analysis has next.
-#[expect(clippy::large_enum_variant, reason = "handed on at once, never kept")]
+/// The next output of an analysis.
+#[expect(clippy::large_enum_variant, reason = "passed on at once, never stored")]
 pub enum Output<'e> {
-    /// An event, before the engine gets it.
+    /// An event that the engine has not processed yet.
     Event(&'e Event),
-    /// A verdict on a request that was asked for.
+    /// A verdict on a requested request.
     Verdict(Verdict),
     /// A pause of a live watch.
     Pause(Pause),
 }
 
-/// Analyses the events of one source.
+/// An analysis of the events of one source.
 pub struct Analysis<'a> {
     engine: Engine,
-    /// How the engine works.
+    /// The engine's configuration.
     pub config: Config,
-    /// What was watched, if each verdict is to say what could not be decided.
+    /// Coverage of the source, if doubts are to be added to each verdict.
     pub doubts: Option<Coverage>,
-    /// Kafka's request log, if each verdict is to have its times.
+    /// Kafka's request log, if its times are to be added to each verdict.
     pub cross_check: Option<CrossCheck>,
-    /// Which requests are asked for; verdicts on others are counted.
-    pub wanted: Box<dyn Fn(&Request) -> bool + 'a>,
+    /// Selects requests; verdicts on all others are only counted.
+    pub filter: Box<dyn Fn(&Request) -> bool + 'a>,
     left_out: u64,
     /// The engine's totals, after the end.
     pub summary: Summary,
 }
 
 impl Analysis<'_> {
-    /// An analysis of all requests that this configuration calls slow.
+    /// Creates an analysis of all requests that are slow by this configuration.
     pub fn new(config: Config) -> Self {
         Self {
             engine: Engine::new(config.clone()),
             config,
             doubts: None,
             cross_check: None,
-            wanted: Box::new(|_| true),
+            filter: Box::new(|_| true),
             left_out: 0,
             summary: Summary::default(),
         }
@@ -52,7 +52,7 @@ impl Analysis<'_> {
     /// Analyses a source to its end.
     ///
     /// # Errors
-    /// The taker's.
+    /// Errors of `take`.
     pub fn run<E>(
         &mut self,
         source: &mut dyn EventSource,
@@ -62,11 +62,11 @@ impl Analysis<'_> {
         Ok(())
     }
 
-    /// The same; totals get every request and other event too, on other threads where the source was narrowed to a
-    /// selection.
+    /// Like [`Self::run`], and passes every request and every other event to `totals`: on other threads if the source was
+    /// narrowed to a selection.
     ///
     /// # Errors
-    /// The taker's; or totals cannot be read.
+    /// An error of `take`, or the events for the totals cannot be read.
     pub fn run_with<E: From<Error>>(
         &mut self,
         source: &mut dyn EventSource,
@@ -91,10 +91,10 @@ impl Analysis<'_> {
         })
     }
 
-    /// Analyses the next step; whether there is more.
+    /// Analyses the next step and returns whether there are more.
     ///
     /// # Errors
-    /// The taker's.
+    /// Errors of `take`.
     pub fn step<E>(
         &mut self,
         source: &mut dyn EventSource,
@@ -127,7 +127,7 @@ impl Analysis<'_> {
 
     fn hand_out<E>(&mut self, take: &mut dyn FnMut(Output<'_>) -> Result<(), E>) -> Result<(), E> {
         for mut verdict in self.engine.take_verdicts() {
-            if !(self.wanted)(&verdict.request) {
+            if !(self.filter)(&verdict.request) {
                 self.left_out += 1;
                 continue;
             }
@@ -143,7 +143,7 @@ impl Analysis<'_> {
         Ok(())
     }
 
-    /// The totals, beside what the source could not see.
+    /// Combines the totals with the gaps of the source.
     pub fn finish(self, mut gaps: Gaps) -> Conclusion {
         if self.left_out > 0 {
             gaps.notes.push(format!(

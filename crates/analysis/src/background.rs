@@ -1,5 +1,5 @@
-//! Totals of everything, read on other threads while verdicts are reached from a selection of a recording. Many
-//! columns and whole tables are passed over. Makes no totals.
+//! Reads all events for totals on other threads while the engine reads a selection of the recording. Skips many columns and
+//! whole tables. Does not compute the totals.
 
 use std::thread::ScopedJoinHandle;
 
@@ -9,18 +9,18 @@ use recording::Table;
 
 use crate::{Error, EventSource};
 
-/// Tables of the network: a row or two for each request, of which no figure is made. Requests are read by themselves.
+/// Network tables, with a row or two for each request. No figure depends on them; requests are read separately.
 const OF_NETWORK: [Table; 3] = [Table::Requests, Table::SocketOps, Table::TcpEvents];
 
-/// What gets everything.
+/// Receivers of all events.
 pub struct Totals<'t> {
-    /// Requests, with the columns that figures of many are made of.
+    /// Receives requests, with the columns that aggregate figures need.
     pub requests: &'t mut (dyn FnMut(&[RequestColumns]) + Send),
-    /// All events that are not of the network, if anyone takes them.
+    /// Receives all events that are not network events, if they are needed.
     pub others: Option<&'t mut (dyn FnMut(&Event) + Send)>,
 }
 
-/// Reads everything for the totals while `select` reads the source's selection.
+/// Reads all events for the totals while `select` reads the source's selection.
 pub(crate) fn read<E: From<Error>>(
     source: &mut dyn EventSource,
     totals: Totals<'_>,
@@ -30,7 +30,7 @@ pub(crate) fn read<E: From<Error>>(
     let summaries = recording.request_columns().map_err(Error::from)?;
     let tables = Table::ALL.into_iter().filter(|table| !OF_NETWORK.contains(table)).collect::<Vec<_>>();
     let Totals { requests, others } = totals;
-    let others = others.map(|take| (take, recording.events_ahead(&tables)));
+    let others = others.map(|take| (take, recording.prefetch_events(&tables)));
     let (read, errors) = std::thread::scope(|threads| {
         let of_requests = threads
             .spawn(move || summaries.filter_map(|batch| batch.map(|batch| requests(&batch)).err()).collect());
@@ -38,8 +38,8 @@ pub(crate) fn read<E: From<Error>>(
             threads.spawn(move || events.filter_map(|event| event.map(|event| take(&event)).err()).collect())
         });
         let read = select(source);
-        let mut errors: Vec<recording::Error> = joined(of_requests);
-        errors.extend(of_others.into_iter().flat_map(|thread| joined::<Vec<_>>(thread)));
+        let mut errors: Vec<recording::Error> = join_thread(of_requests);
+        errors.extend(of_others.into_iter().flat_map(|thread| join_thread::<Vec<_>>(thread)));
         (read, errors)
     });
     for error in &errors {
@@ -48,7 +48,7 @@ pub(crate) fn read<E: From<Error>>(
     read
 }
 
-/// What a thread made; its panic goes on here.
-pub fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+/// Joins a thread and returns its result; resumes its panic.
+pub fn join_thread<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

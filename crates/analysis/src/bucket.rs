@@ -1,8 +1,8 @@
-//! Recordings in an object store: which there are below a URL, and copies of what a command reads of one, on this disk for as long
-//! as it is read. Asks for nothing but lists and objects, and keeps nothing.
+//! Recordings in an object store: lists those below a URL, and copies what a command reads of one to this disk for as long as it
+//! is read. Only lists and reads objects; caches nothing.
 //!
-//! Files, not memory, because recordings are read by offset, several parts at a time and more than once, and are larger than
-//! what a reader may take. A copy for figures has holes where columns lie that no figure is made of: they are not fetched.
+//! Copies are files because recordings are read by offset, several parts at a time and more than once, and are larger than a
+//! reader's memory may be. A copy for figures has holes in place of the columns that no figure needs: they are not fetched.
 
 mod copies;
 mod fetch;
@@ -19,19 +19,19 @@ use crate::{Error, input};
 pub use copies::{Copy, with_urls};
 pub use fetch::Columns;
 
-/// A URL that was named.
+/// A URL that the user named.
 pub struct Bucket {
     location: Location,
     store: Store,
-    /// Bytes that came, and those of the objects they are parts of.
+    /// Bytes fetched, and the total size of their objects.
     fetched_bytes: Cell<(u64, u64)>,
 }
 
 impl Bucket {
-    /// What is behind a path, where that is a URL. Nothing is asked for yet.
+    /// Opens the object store if the path is a URL. Sends no request yet.
     ///
     /// # Errors
-    /// It is not one that is read, or the environment's settings contradict each other.
+    /// The URL is not supported, or the environment's settings contradict each other.
     pub fn open(path: &Path) -> Result<Option<Self>, Error> {
         let Some(url) = input::url(path) else { return Ok(None) };
         let location = Location::parse(url)?;
@@ -39,10 +39,10 @@ impl Bucket {
         Ok(Some(Self { location, store, fetched_bytes: Cell::default() }))
     }
 
-    /// Where recordings lie below it, in order; "" where it is one itself. One more than `most` where there are more.
+    /// Sorted paths of the recordings below the URL; "" if it is a recording itself. At most one more than `most`.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store fails.
     pub fn recordings(&self, most: usize) -> Result<Vec<String>, Error> {
         let mut found = BTreeSet::new();
         self.store.each(&self.location, &mut |object| {
@@ -51,44 +51,44 @@ impl Bucket {
                 found.insert(recording.to_owned());
             }
         })?;
-        // As in a directory: what lies within a recording is its own.
+        // As in a directory, a recording does not contain other recordings.
         let is_within = |place: &str| above(place).any(|above| found.contains(above));
         Ok(found.iter().filter(|place| !is_within(place.as_str())).cloned().collect())
     }
 
-    /// Copies what is needed of a recording below it, by its URL.
+    /// Copies the needed columns of a recording, by its URL.
     ///
     /// # Errors
-    /// What the store says; there is no recording; or there is no room for it.
+    /// The store fails, there is no recording, or there is not enough space for it.
     pub fn fetch(&self, recording: &Path, columns: Columns) -> Result<Copy, Error> {
-        let shown = recording.display();
-        let location = Location::parse(&shown.to_string())?;
+        let url = recording.display();
+        let location = Location::parse(&url.to_string())?;
         let copy = Copy::new(&location)?;
-        let (came, there) = fetch::fetch(&self.store, &location, copy.path(), columns)?;
+        let (fetched, total) = fetch::fetch(&self.store, &location, copy.path(), columns)?;
         if !copy.path().join(MANIFEST).is_file() {
             return Err(Error::input(format!(
-                "{shown}: it is not a recording (it has no {MANIFEST}): name the recording's own folder; for a folder above it, use `brokerscope fleet`"
+                "{url}: it is not a recording (it has no {MANIFEST}): name the recording's own folder; for a folder above it, use `brokerscope fleet`"
             )));
         }
-        let (before, before_there) = self.fetched_bytes.get();
-        tracing::debug!("{shown}: {came} of {there} bytes fetched");
-        self.fetched_bytes.set((before.saturating_add(came), before_there.saturating_add(there)));
+        let (before, total_before) = self.fetched_bytes.get();
+        tracing::debug!("{url}: {fetched} of {total} bytes fetched");
+        self.fetched_bytes.set((before.saturating_add(fetched), total_before.saturating_add(total)));
         Ok(copy)
     }
 
-    /// How much came, in words.
-    pub fn fetched(&self) -> String {
-        let (came, there) = self.fetched_bytes.get();
-        format!("{} of {} fetched", format_bytes(came), format_bytes(there))
+    /// Formats how much was fetched.
+    pub fn describe_fetched(&self) -> String {
+        let (fetched, total) = self.fetched_bytes.get();
+        format!("{} of {} fetched", format_bytes(fetched), format_bytes(total))
     }
 }
 
-/// The folder of the recording whose manifest this is.
+/// The folder of the recording, if the path is a manifest's.
 fn recording_of(place: &str) -> Option<&str> {
     if place == MANIFEST { Some("") } else { place.strip_suffix(MANIFEST)?.strip_suffix('/') }
 }
 
-/// The folders that a place lies in, up to where it was looked.
+/// The folders above a path, up to the URL's.
 fn above(place: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(parent(place), |place| parent(place))
 }
@@ -97,8 +97,8 @@ fn parent(place: &str) -> Option<&str> {
     (!place.is_empty()).then(|| place.rsplit_once('/').map_or("", |(parent, _)| parent))
 }
 
-/// Whether all that follows would fail as well: the error is about the store, or about this disk, not about one object.
-pub fn ends_all(error: &Error) -> bool {
+/// Whether all further fetches would fail as well: the error is about the store or this disk, not about one object.
+pub fn is_fatal(error: &Error) -> bool {
     match error {
         Error::Store(error) => !error.is_of_one_object(),
         error => matches!(
@@ -108,10 +108,10 @@ pub fn ends_all(error: &Error) -> bool {
     }
 }
 
-/// A copy of the recording, if the path is a URL.
+/// Copies the recording, if the path is a URL.
 ///
 /// # Errors
-/// As [`Bucket::fetch`].
+/// Those of [`Bucket::fetch`].
 pub fn copy(path: &Path) -> Result<Option<Copy>, Error> {
     Bucket::open(path)?.map(|bucket| bucket.fetch(path, Columns::All)).transpose()
 }

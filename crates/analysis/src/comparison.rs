@@ -1,4 +1,4 @@
-//! Comparison runs: the figures of recordings, counted as they are read, and notes on the recordings. Reads nothing itself.
+//! Comparison runs: figures of recordings, counted as they are read, and notes on the recordings. Does not read recordings.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,51 +12,51 @@ use report::explanation::Conclusion;
 use crate::filter::{RequestFilter, same_api};
 use crate::gaps::loss_notes;
 
-/// Collects runs.
+/// Collects runs for a comparison.
 pub struct ComparisonRuns {
     slo: Nanos,
-    /// Which requests are compared.
+    /// Selects the requests that are compared.
     pub filter: RequestFilter,
     hosts: Vec<String>,
     notes: Vec<String>,
 }
 
-/// One run that is being counted. Requests and verdicts may come from two threads.
+/// Counts one run. Requests and verdicts may come from two threads.
 pub struct RunCounter<'f> {
     filter: &'f RequestFilter,
     run: Mutex<Run>,
 }
 
 impl ComparisonRuns {
-    /// Compares requests of these APIs and topics. One that takes as long as `slo`, or longer, misses the objective.
+    /// Compares requests of these APIs and topics. A request that takes `slo` or longer misses the objective.
     pub fn new(slo: Nanos, apis: &[String], topics: &[String]) -> Self {
         let filter =
             RequestFilter { topics: topics.to_vec(), apis: apis.to_vec(), ..RequestFilter::default() };
         Self { slo, filter, hosts: Vec::new(), notes: Vec::new() }
     }
 
-    /// A run that has seen nothing.
+    /// Starts to count a run.
     pub fn count(&self, name: &str, part: Part) -> RunCounter<'_> {
         RunCounter { filter: &self.filter, run: Mutex::new(Run::new(name, self.slo, part)) }
     }
 
-    /// Keeps what to know of a recording beside its figures.
-    pub fn concluded(&mut self, name: &str, recording: Option<&Recording>, conclusion: &Conclusion) {
+    /// Adds the host and the notes of a recording.
+    pub fn add_conclusion(&mut self, name: &str, recording: Option<&Recording>, conclusion: &Conclusion) {
         self.hosts.extend(recording.map(host));
         self.notes.extend(conclusion.notes.iter().map(|note| format!("{name}: {note}")));
         self.notes.extend(loss_notes(&conclusion.summary.losses).map(|note| format!("{name}: {note}")));
     }
 
-    /// Compares; the first one is the base.
+    /// Compares the setups; the first is the base.
     pub fn compare(mut self, setups: Vec<Setup>) -> ComparisonReport {
         self.hosts.sort();
         self.hosts.dedup();
         if self.hosts.len() > 1 {
             self.notes.insert(0, format!("recorded on different hosts: {}", self.hosts.join("; ")));
         }
-        let name = |wanted: &String| {
-            let known = wire::ApiKey::known().find(|api| same_api(wanted, api.name()));
-            known.map_or_else(|| wanted.clone(), |api| api.name().to_owned())
+        let name = |requested: &String| {
+            let known = wire::ApiKey::known().find(|api| same_api(requested, api.name()));
+            known.map_or_else(|| requested.clone(), |api| api.name().to_owned())
         };
         let comparison = Comparison::of(self.slo, setups);
         for empty in comparison.configurations.iter().filter(|one| one.requests == 0) {
@@ -73,7 +73,7 @@ impl ComparisonRuns {
 }
 
 impl RunCounter<'_> {
-    /// Counts those of some requests that are compared, but for long polls.
+    /// Counts the requests that the filter selects, except long polls.
     pub fn requests(&self, requests: &[RequestColumns]) {
         let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
         for request in requests {
@@ -85,20 +85,20 @@ impl RunCounter<'_> {
         }
     }
 
-    /// Counts a verdict, if its request is compared.
+    /// Counts a verdict if the filter selects its request.
     pub fn verdict(&self, verdict: &Verdict) {
-        if self.filter.wants(&verdict.request) {
+        if self.filter.matches(&verdict.request) {
             self.run.lock().unwrap_or_else(PoisonError::into_inner).verdict(verdict);
         }
     }
 
-    /// What was counted.
+    /// The counted run.
     pub fn into_run(self) -> Run {
         self.run.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a recording was made on, as far as figures hang on it.
+/// Describes the host of a recording, as far as figures depend on it.
 fn host(recording: &Recording) -> String {
     let host = &recording.manifest().host;
     format!("{}, Linux {} {}, {} CPUs", host.name, host.kernel, host.machine, host.cpus)

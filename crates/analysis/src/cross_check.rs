@@ -8,7 +8,7 @@ use model::Verdict;
 
 use crate::Error;
 
-/// Kafka's request log, and how far it agrees with the verdicts.
+/// Kafka's request log and its agreement with the verdicts.
 #[derive(Default)]
 pub struct CrossCheck {
     log: RequestLog,
@@ -16,7 +16,7 @@ pub struct CrossCheck {
 }
 
 impl CrossCheck {
-    /// Reads the files of one log; none where no files are given.
+    /// Reads the files of one log; `None` without files.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -26,13 +26,13 @@ impl CrossCheck {
         Ok((!files.is_empty()).then(|| Self { log, ..Self::default() }))
     }
 
-    /// Puts what the log says beside a verdict.
+    /// Adds the log's times to a verdict.
     pub(crate) fn apply(&mut self, verdict: &mut Verdict) {
         verdict.kafka = self.log.times(&verdict.request);
         self.agreement.add(verdict);
     }
 
-    /// How far both agree, and what to know of the log.
+    /// The agreement, and notes on the log.
     pub(crate) fn finish(self) -> (Agreement, Vec<String>) {
         let mut notes = Vec::new();
         if self.log.is_empty() {

@@ -1,37 +1,37 @@
-//! What keeps a source from being read, and what to do about it.
+//! Errors of sources, with what to do about them.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::input;
 
-/// Arguments that do not go together, in words.
+/// Arguments that contradict each other.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(String);
 
 impl Usage {
-    /// Says what does not go together, and what to do.
+    /// Takes a sentence that says what is wrong and what to do.
     pub fn new(why: impl Into<String>) -> Self {
         Self(why.into())
     }
 }
 
-/// Why a source cannot be opened, or not read to its end.
+/// Reasons why a source cannot be opened or read to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The arguments do not go together.
+    /// The arguments contradict each other.
     #[error(transparent)]
     Usage(#[from] Usage),
-    /// Says what is wrong, and what to do.
+    /// A sentence that says what is wrong and what to do.
     #[error("{0}")]
     Input(String),
-    /// Something cannot be done on this disk.
+    /// An operation on this disk failed.
     #[error("{what}")]
     Disk {
-        /// What, and what to do.
+        /// The operation, and what to do.
         what: String,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// A recording cannot be read.
@@ -40,15 +40,15 @@ pub enum Error {
     /// Packets cannot be read.
     #[error(transparent)]
     Capture(#[from] capture::Error),
-    /// No broker to watch.
+    /// There is no broker to watch.
     #[error(transparent)]
     Broker(#[from] broker::Error),
-    /// A file of the JVM's cannot be read.
+    /// A file of the JVM's Flight Recorder cannot be read.
     #[error("{}: {error}", path.display())]
     Jfr {
         /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The reason.
         error: jvm::jfr::Error,
     },
     /// Kafka's request log cannot be read.
@@ -58,24 +58,24 @@ pub enum Error {
     #[cfg(feature = "object-stores")]
     #[error(transparent)]
     Store(#[from] stores::Error),
-    /// No thread can be started, or no signal caught.
+    /// A thread cannot be started, or signals cannot be caught.
     #[error("{0}: {1}")]
     System(&'static str, std::io::Error),
 }
 
 impl Error {
-    /// A sentence that says what is wrong and what to do.
+    /// Takes a sentence that says what is wrong and what to do.
     pub fn input(sentence: impl Into<String>) -> Self {
         Self::Input(sentence.into())
     }
 
-    /// Names what cannot be done on this disk.
+    /// Names the operation that failed on this disk, and what to do.
     pub fn disk(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         |source| Self::Disk { what: what.into(), source }
     }
 }
 
-/// Says that a file cannot be read, and what to do.
+/// An error that says why a file cannot be read and what to do.
 pub fn file_error(path: &Path, error: &(dyn std::error::Error + 'static)) -> Error {
     if input::url(path).is_some() {
         return Error::input(format!(
@@ -87,10 +87,10 @@ pub fn file_error(path: &Path, error: &(dyn std::error::Error + 'static)) -> Err
     Error::input(format!("{}: cannot read: {root}; check the path and its permissions", path.display()))
 }
 
-/// Opens a file to read it.
+/// Opens a file for reading.
 ///
 /// # Errors
-/// What the user can do about it.
+/// The file cannot be opened, or it is a directory.
 pub fn open_file(path: &Path) -> Result<File, Error> {
     let file = File::open(path).map_err(|error| file_error(path, &error))?;
     if file.metadata().is_ok_and(|found| found.is_dir()) {

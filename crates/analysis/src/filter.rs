@@ -1,11 +1,11 @@
-//! Filters of requests and file operations, by port, topic and API.
+//! Filters requests and file operations by port, topic and API.
 
 use model::row_summary::RequestColumns;
 use model::{Partition, Request};
 
 use crate::Usage;
 
-/// Which requests and file operations to look at; an empty list lets everything through.
+/// Selects requests and file operations; an empty list matches everything.
 #[derive(Clone, Debug, Default)]
 pub struct RequestFilter {
     /// Ports of the broker.
@@ -17,34 +17,34 @@ pub struct RequestFilter {
 }
 
 impl RequestFilter {
-    /// Whether it lets everything through.
+    /// Whether the filter matches everything.
     pub fn is_empty(&self) -> bool {
         self.ports.is_empty() && self.topics.is_empty() && self.apis.is_empty()
     }
 
-    /// Refuses a misspelt API, which would silently show nothing.
+    /// Refuses a misspelt API, which would silently match nothing.
     ///
     /// # Errors
     /// The first API that Kafka does not have.
     pub fn check(&self) -> Result<(), Usage> {
-        let known = |wanted: &str| wire::ApiKey::known().any(|api| same_api(wanted, api.name()));
-        match self.apis.iter().find(|wanted| !known(wanted)) {
-            Some(wanted) => Err(Usage::new(format!(
-                "--api {wanted}: Kafka has no such API; try produce, fetch, metadata"
+        let known = |requested: &str| wire::ApiKey::known().any(|api| same_api(requested, api.name()));
+        match self.apis.iter().find(|requested| !known(requested)) {
+            Some(requested) => Err(Usage::new(format!(
+                "--api {requested}: Kafka has no such API; try produce, fetch, metadata"
             ))),
             None => Ok(()),
         }
     }
 
-    /// Whether a request is of a wanted API, topic and port.
-    pub fn wants(&self, request: &Request) -> bool {
+    /// Whether a request matches.
+    pub fn matches(&self, request: &Request) -> bool {
         let topic = |partition: &Partition| self.has_topic(partition.topic.as_deref());
         self.has_api(request.api)
             && (self.ports.is_empty() || self.ports.contains(&request.broker.port()))
             && (self.topics.is_empty() || request.partitions.iter().any(topic))
     }
 
-    /// The bytes of records in the wanted partitions of a request, on any port; none of one that is not wanted.
+    /// Record bytes in the matching partitions of a request, on any port; `None` if the request does not match.
     pub fn record_bytes(&self, request: &RequestColumns) -> Option<u64> {
         let partitions = request.partitions.iter().filter(|of| self.has_topic(of.topic.as_deref()));
         let bytes = partitions.map(|partition| u64::from(partition.bytes));
@@ -52,27 +52,27 @@ impl RequestFilter {
         bytes.filter(|_| self.has_api(request.api))
     }
 
-    /// Leaves out the partitions of other topics.
+    /// Removes the partitions of other topics.
     pub fn narrow(&self, request: &mut Request) {
         request.partitions.retain(|partition| self.has_topic(partition.topic.as_deref()));
     }
 
     fn has_api(&self, api: &str) -> bool {
-        self.apis.is_empty() || self.apis.iter().any(|wanted| same_api(wanted, api))
+        self.apis.is_empty() || self.apis.iter().any(|requested| same_api(requested, api))
     }
 
     fn has_topic(&self, topic: Option<&str>) -> bool {
-        self.topics.is_empty() || self.topics.iter().any(|wanted| Some(wanted.as_str()) == topic)
+        self.topics.is_empty() || self.topics.iter().any(|requested| Some(requested.as_str()) == topic)
     }
 }
 
-/// Kafka writes an API as `INIT_PRODUCER_ID` in one place and `InitProducerId` in another; people write
-/// `init-producer-id`.
-pub fn same_api(wanted: &str, api: &str) -> bool {
+/// Whether two spellings name the same API. Kafka writes `INIT_PRODUCER_ID` in one place and `InitProducerId` in another;
+/// people write `init-producer-id`.
+pub fn same_api(requested: &str, api: &str) -> bool {
     fn letters(name: &str) -> impl Iterator<Item = char> + '_ {
         name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase())
     }
-    letters(wanted).eq(letters(api))
+    letters(requested).eq(letters(api))
 }
 
 #[cfg(test)]
@@ -81,8 +81,8 @@ mod tests {
 
     #[test]
     fn an_api_is_known_by_any_of_its_spellings() {
-        for wanted in ["init-producer-id", "InitProducerId", "INIT_PRODUCER_ID"] {
-            assert!(same_api(wanted, "INIT_PRODUCER_ID"));
+        for requested in ["init-producer-id", "InitProducerId", "INIT_PRODUCER_ID"] {
+            assert!(same_api(requested, "INIT_PRODUCER_ID"));
         }
         assert!(!same_api("produce", "INIT_PRODUCER_ID"));
     }

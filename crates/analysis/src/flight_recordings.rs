@@ -1,4 +1,4 @@
-//! Recordings of JDK Flight Recorder, as events: alone, or merged into those of a recording. Does not parse them.
+//! Recordings of JDK Flight Recorder as events: alone, or merged into the events of a recording. Does not parse them.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,22 @@ use report::quantity::format_count_of;
 
 use crate::{Error, open_file};
 
-/// Reads the events of a file; what to say beside them.
+/// Reads the events of a file; returns notes on them.
 ///
 /// # Errors
-/// The file holds no event that can be read.
+/// The file cannot be opened, or no event of it can be read.
 pub fn read_flight_recording(
     path: &Path,
     pid: Option<Pid>,
-    tell: &mut dyn FnMut(Event),
+    sink: &mut dyn FnMut(Event),
 ) -> Result<Vec<String>, Error> {
     let file = open_file(path)?;
     let mut recording = jfr::Recording::of(pid.unwrap_or(0));
-    let read = recording.read(&file, &mut |observed| tell(observed.into()));
+    let read = recording.read(&file, &mut |observed| sink(observed.into()));
     let summary = recording.summary();
     let mut notes = Vec::new();
     match read {
-        // A recording that was cut off is worth reading up to there.
+        // A truncated recording is still useful up to its end.
         Err(error) if summary.events > 0 => {
             notes.push(format!("{}: not read to its end: {error}", path.display()));
         }
@@ -45,18 +45,18 @@ pub fn read_flight_recording(
     Ok(notes)
 }
 
-/// The events of several files, merged into others by their times.
+/// The events of several files, to be merged into other events by time.
 #[derive(Default)]
 pub(crate) struct FlightRecordings {
-    /// Whether there were events at all.
+    /// Whether there were any events.
     pub(crate) any: bool,
     events: VecDeque<Event>,
-    /// What to say beside the data.
+    /// Notes on the files.
     pub(crate) notes: Vec<String>,
 }
 
 impl FlightRecordings {
-    /// Reads all of them.
+    /// Reads all files.
     pub(crate) fn read(paths: &[PathBuf], pid: Option<Pid>) -> Result<Self, Error> {
         let mut events = Vec::new();
         let mut notes = Vec::new();
@@ -67,19 +67,19 @@ impl FlightRecordings {
         Ok(Self { any: !events.is_empty(), events: events.into(), notes })
     }
 
-    /// The next that is due before this event.
+    /// The next event that is due before this one.
     pub(crate) fn before(&mut self, other: &Event) -> Option<Event> {
-        // Losses come before everything else.
+        // Losses come before all other events.
         let due = !matches!(other, Event::Loss(_)) && self.events.front()?.time() <= other.time();
         due.then(|| self.events.pop_front()).flatten()
     }
 
-    /// Forgets those that were not handed out.
+    /// Drops the remaining events.
     pub(crate) fn clear(&mut self) {
         self.events.clear();
     }
 
-    /// The next, after the others have ended.
+    /// The next event, after the other events have ended.
     pub(crate) fn next(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

@@ -1,4 +1,4 @@
-//! What a source could not see, and what it lost: what to know beside the verdicts.
+//! Gaps of a source: what it could not see, and what it lost.
 
 use diagnose::{Config, JoinStats, Summary};
 use model::LossKind;
@@ -6,31 +6,31 @@ use report::explanation::{Conclusion, Lag, Unobservable};
 
 use crate::cross_check::Agreement;
 
-/// What a source could not see or read.
+/// Gaps of a source.
 #[derive(Clone, Debug, Default)]
 pub struct Gaps {
-    /// What could not be observed, and why.
+    /// Purposes that could not be observed, and why.
     pub unobservable: Vec<Unobservable>,
-    /// What else to say.
+    /// Other notes.
     pub notes: Vec<String>,
-    /// What was lost beside what events report.
+    /// Losses that no event reports.
     pub losses: Vec<(LossKind, u64)>,
-    /// Counts of what was not read for verdicts.
+    /// Counts over all events, if only a selection was read.
     pub rest: Option<RestCounts>,
-    /// How far behind verdicts were, in a live watch.
+    /// Delay of the verdicts in a live watch.
     pub lag: Option<Lag>,
 }
 
-/// What the engine would have counted, had it been given every event.
+/// The engine's counts over all events, not just the selection.
 #[derive(Clone, Copy, Debug)]
 pub struct RestCounts {
     pub(crate) requests: u64,
-    /// None where no file operations were watched: the engine counts what it is given.
+    /// `None` if file operations were not watched: then the engine's counts are kept.
     pub(crate) joins: Option<JoinStats>,
 }
 
 impl RestCounts {
-    /// Puts the counts of all events in place of those of the selection.
+    /// Replaces the counts of the selection by the counts of all events.
     pub(crate) fn add_to(&self, summary: &mut Summary) {
         summary.requests = self.requests;
         summary.joins = self.joins.unwrap_or(summary.joins);
@@ -38,12 +38,12 @@ impl RestCounts {
 }
 
 impl Gaps {
-    /// The losses that happened, as sentences.
+    /// Losses as sentences.
     pub fn loss_notes(&self) -> impl Iterator<Item = String> + '_ {
         loss_notes(&self.losses)
     }
 
-    /// Puts it beside the engine's totals.
+    /// Combines the gaps with the engine's totals.
     pub fn conclude(self, mut summary: Summary, config: &Config, agreement: Option<Agreement>) -> Conclusion {
         let Self { unobservable, mut notes, losses, rest, lag } = self;
         if let Some(rest) = rest {
@@ -76,23 +76,23 @@ pub(crate) fn loss_notes<'l>(
     losses.map(|(kind, lost)| format!("lost {lost} {}", kind.as_str()))
 }
 
-/// What a recording without the JVM's own events lacks, and why.
+/// Missing from a recording without JVM events, and why.
 pub(crate) const JVM: (&str, &str) = (
     "what the broker's JVM did (collections, queues, locks)",
     "the recording holds nothing of the JVM; waits for a log's lock are inferred from the order of writes, and time \
      spent elsewhere in the JVM is unobserved",
 );
-/// What no recording holds.
+/// Missing from every recording.
 pub(crate) const QUEUES: (&str, &str) = (
     "when a request handler took a request out of the queue",
     "nothing watches the queue itself; the time is inferred from the last known work of the handler's thread",
 );
-/// What no capture holds.
+/// Missing from every capture.
 pub(crate) const BROKER: (&str, &str) = (
     "what the broker, its kernel and its disk did",
     "a packet capture holds no kernel events; `brokerscope record -o DIR` on the broker's host, as root, collects them",
 );
-/// What to know where there was nothing to explain.
+/// Note if there was nothing to explain.
 const NO_REQUEST: &str =
     "no request was seen: there was no Kafka traffic, or it was encrypted or on a port that was not captured";
 

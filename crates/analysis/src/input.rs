@@ -1,4 +1,4 @@
-//! Input files: captures, pipes and recordings, opened by what is in them.
+//! Opens input files: captures, pipes and recordings, recognized by their content.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,24 +12,24 @@ use recording::{MANIFEST, Recording};
 
 use crate::{Error, Stop, Usage, file_error};
 
-/// Where packets come from.
+/// Sources of packets.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Packets {
     /// Capture files.
     Files(Vec<PathBuf>),
-    /// A pipe with a name.
+    /// A named pipe.
     Pipe(PathBuf),
-    /// A pipe, as from `tcpdump -U -w -`.
+    /// Standard input, for example from `tcpdump -U -w -`.
     Stdin,
     /// A network interface, or `any`.
     Live(String),
 }
 
 impl Packets {
-    /// What the user named.
+    /// The inputs that the user named.
     ///
     /// # Errors
-    /// [`Usage`] if what stands alone does not.
+    /// [`Usage`] if an input that must be the only one is not.
     pub fn of(inputs: &[String]) -> Result<Self, Usage> {
         let stands_alone = |input: &&String| *input == "-" || input.starts_with("live:");
         match (inputs, inputs.iter().find(stands_alone)) {
@@ -49,14 +49,14 @@ fn is_pipe(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
-/// The recording that the user named, if that is one.
+/// Opens the recording that the user named, if it is one.
 pub(crate) fn find_recording(paths: &[PathBuf]) -> Result<Option<Recording>, Error> {
     let [path] = paths else { return Ok(None) };
     let found = std::fs::metadata(path).map_err(|error| file_error(path, &error))?;
     found.is_dir().then(|| Recording::open(path).map_err(not_a_recording)).transpose()
 }
 
-/// The captures that the user named where a recording would do too.
+/// Opens the captures that the user named; the error also suggests a recording.
 pub(crate) fn open_captures(paths: &[PathBuf]) -> Result<Captures, Error> {
     open_files(paths).map_err(|error| match error {
         Error::Capture(error @ capture::Error::NotACapture { .. }) => {
@@ -66,7 +66,7 @@ pub(crate) fn open_captures(paths: &[PathBuf]) -> Result<Captures, Error> {
     })
 }
 
-/// The URL, if the path is one.
+/// Returns the path if it is a URL.
 pub fn url(path: &Path) -> Option<&str> {
     let is_scheme =
         |scheme: &str| !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -79,7 +79,7 @@ pub fn open_recording(dir: &Path) -> Result<Recording, Error> {
     Recording::open(dir).map_err(recording_error)
 }
 
-/// Opens a recording for the columns that figures of many brokers are made of.
+/// Opens a recording for the columns that figures of many brokers need.
 pub fn open_for_figures(dir: &Path) -> Result<Recording, Error> {
     check_directory(dir)?;
     Recording::open_for_summaries(dir).map_err(recording_error)
@@ -110,23 +110,23 @@ fn not_a_recording(error: recording::Error) -> Error {
     }
 }
 
-/// Opens files as one capture. Each is looked at first: one that cannot be read is an error before anything is shown.
+/// Opens files as one capture. Checks every file first, so that errors come before any output.
 pub fn open_files(paths: &[PathBuf]) -> Result<Captures, Error> {
     if let Some(dir) = paths.iter().find(|path| path.is_dir()) {
-        let shown = dir.display();
+        let name = dir.display();
         if dir.join(MANIFEST).exists() {
             return Err(Error::input(format!(
-                "{shown}: it is a recording; read it alone, with `brokerscope explain {shown}`"
+                "{name}: it is a recording; read it alone, with `brokerscope explain {name}`"
             )));
         }
         return Err(Error::input(format!(
-            "{shown}: it is a directory; name the captures in it, {shown}/*, in any order"
+            "{name}: it is a directory; name the captures in it, {name}/*, in any order"
         )));
     }
     Captures::open(paths).map_err(capture_error)
 }
 
-/// A named pipe as a capture.
+/// Opens a named pipe as a capture.
 pub fn open_pipe(path: &Path, stop: &Stop) -> Result<Captures, Error> {
     let pipe = File::open(path).map_err(|error| file_error(path, &error))?;
     let reader = Box::new(StoppablePipe::start(pipe, stop.clone()));
@@ -135,7 +135,7 @@ pub fn open_pipe(path: &Path, stop: &Stop) -> Result<Captures, Error> {
         .map_err(capture_error)
 }
 
-/// Standard input as a capture.
+/// Opens standard input as a capture.
 pub fn open_stdin(stop: &Stop) -> Result<Captures, Error> {
     let reader = Box::new(StoppablePipe::start(io::stdin(), stop.clone()));
     PacketFile::from_reader(reader)
@@ -150,17 +150,17 @@ fn capture_error(error: capture::Error) -> Error {
     }
 }
 
-/// Pieces of a pipe on their way, 64 KiB each: a reader that falls behind holds up the pipe.
+/// Buffered pieces of a pipe, 64 KiB each: a reader that falls behind blocks the pipe.
 const MAX_PIECES: usize = 16;
-/// How often a silent pipe looks whether to stop.
+/// How often a silent pipe checks whether to stop.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Standard input as text, which ends when it is time to stop.
+/// Standard input as text that ends when it is time to stop.
 pub fn stdin(stop: &Stop) -> impl Read + use<> {
     StoppablePipe::start(io::stdin(), stop.clone())
 }
 
-/// A pipe that ends when it is time to stop, also while nothing comes.
+/// A pipe that ends when it is time to stop, even if no data arrives.
 struct StoppablePipe {
     pieces: Receiver<io::Result<Vec<u8>>>,
     piece: Vec<u8>,
@@ -169,7 +169,7 @@ struct StoppablePipe {
 }
 
 impl StoppablePipe {
-    /// Starts reading in another thread, which stays behind in its last read.
+    /// Starts to read in another thread, which is left blocked in its last read.
     fn start(mut pipe: impl Read + Send + 'static, stop: Stop) -> Self {
         let (sender, pieces) = sync_channel(MAX_PIECES);
         thread::spawn(move || {
@@ -188,9 +188,9 @@ impl StoppablePipe {
         Self { pieces, piece: Vec::new(), read: 0, stop }
     }
 
-    /// The next piece; empty at the end.
+    /// Returns the next piece; empty at the end.
     fn next_piece(&self) -> io::Result<Vec<u8>> {
-        while !self.stop.asked() {
+        while !self.stop.is_requested() {
             match self.pieces.recv_timeout(LOOK_INTERVAL) {
                 Ok(piece) => return piece,
                 Err(RecvTimeoutError::Timeout) => {}

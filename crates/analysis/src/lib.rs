@@ -1,13 +1,13 @@
-//! Where a broker's events come from, and what is made of them.
+//! Sources of a broker's events, and their analysis.
 //!
 //! - [`source`]: recordings (finished, growing, in a bucket), captures and live watches behind one trait, [`EventSource`].
-//! - [`Analysis`]: the engine over a source, with doubts and the cross-check with Kafka's request log.
+//! - [`Analysis`]: runs the engine over a source, with doubts and the cross-check with Kafka's request log.
 //! - [`gaps`]: what a source could not see, and what it lost.
-//! - [`background`]: totals of everything, read beside the selection that verdicts need (`selective_read`).
-//! - [`comparison`], [`advice`]: the figures of compared runs, and the inputs of advice rules.
-//! - [`recorder`]: what the recorder writes into a manifest, and what readers make of it.
+//! - [`background`]: totals of all events, read in parallel with the selection that verdicts need (`selective_read`).
+//! - [`comparison`], [`advice`]: figures of compared runs, and inputs of advice rules.
+//! - [`recorder`]: manifest entries that the recorder writes, and notes that readers make of them.
 //!
-//! Does not know arguments, terminals or output formats. Reports what happens meanwhile by `tracing`.
+//! Does not know arguments, terminals or output formats. Reports progress and warnings through `tracing`.
 
 pub mod advice;
 mod analysis;

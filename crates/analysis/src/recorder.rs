@@ -1,4 +1,4 @@
-//! What the recorder writes into a manifest, and what readers make of it.
+//! Manifest entries that the recorder writes, and the notes that readers make of them.
 
 pub(crate) mod always_on;
 pub mod broker_settings;
@@ -11,7 +11,7 @@ pub mod settings;
 use recording::Manifest;
 use report::Zone;
 
-/// What to know of how a recording was made.
+/// Notes on how a recording was made.
 pub fn notes(manifest: &Manifest, zone: &Zone) -> Vec<String> {
     let mut notes = processes::notes(manifest.broker.as_ref(), &|time| zone.time_of_day(time));
     notes.extend(partial::note(&manifest.settings));

@@ -1,4 +1,4 @@
-//! Sources of events: what was seen of a broker, in the order of time. Reaches no verdicts.
+//! Sources of a broker's events, in order of time. Does not reach verdicts.
 
 mod capture;
 mod growing;
@@ -19,69 +19,69 @@ pub use self::capture::Capture;
 pub use self::capture::open_interface;
 #[cfg(feature = "live")]
 pub use self::live::{
-    Live, LiveOptions, announce, announce_tls, broker, drop_privileges, give_way, start_watch,
+    Live, LiveOptions, announce, announce_tls, broker, drop_privileges, lower_priority, start_watch,
 };
 pub use self::recording::{Recording, check_parts};
 use crate::gaps::Gaps;
 use crate::recorder::plan::{self, Plan};
 use crate::{Error, Stop, Usage, input};
 
-/// What a source has next.
+/// The next step of a source.
 #[derive(Debug)]
 pub enum Step {
     /// An event, nearly in the order of [`Event::time`].
     Event(Event),
     /// A pause of a live watch, between two bursts of events.
     Pause(Pause),
-    /// Nothing more.
+    /// The end of the source.
     End,
 }
 
 /// A pause between two bursts of events.
 #[derive(Clone, Copy, Debug)]
 pub struct Pause {
-    /// The time, on the clock of the events.
+    /// The current time on the clock of the events.
     pub now: Nanos,
-    /// Whether everything that was seen before has been handed out.
+    /// Whether all earlier events have been returned.
     pub drained: bool,
 }
 
-/// Where events come from.
+/// A source of events.
 pub trait EventSource {
-    /// The next event. A part that cannot be read is logged and counted; the rest is still handed out.
+    /// Returns the next step. Parts that cannot be read are logged and counted; the rest is still returned.
     fn next(&mut self) -> Step;
 
-    /// How the engine works on this source.
+    /// Configures the engine for this source.
     fn config(&self, slower_than: Nanos) -> Config;
 
-    /// What was to be seen, and what of it was.
+    /// The plan: each purpose, with how it was served or why not.
     fn plan(&self) -> &Plan {
         &[]
     }
 
-    /// What was watched: the basis of doubts about a verdict.
-    fn watched(&self) -> Coverage {
+    /// Coverage of the source, on which doubts about verdicts are based.
+    fn coverage(&self) -> Coverage {
         let missing = plan::missing(self.plan());
         Coverage::new(missing.iter().map(|missing| (&*missing.what, &*missing.why)))
     }
 
-    /// What the source could not see or read of what took so long. Complete after [`Step::End`].
+    /// Gaps that concern requests slower than the threshold. Complete after [`Step::End`].
     fn gaps(&mut self, slower_than: Nanos) -> Gaps;
 
-    /// Narrows the source to the events that verdicts depend on, if those are much fewer. Says whether it did.
+    /// Narrows the source to the events that verdicts depend on, if those are much fewer. Returns whether it did.
     fn select(&mut self, _config: &Config) -> bool {
         false
     }
 
-    /// The recording behind it, if it is one.
+    /// The underlying recording, if there is one.
     fn recording(&self) -> Option<&::recording::Recording> {
         None
     }
 
-    /// Counts a part that somebody else could not read.
+    /// Counts a part that another reader could not read.
     fn note_damage(&mut self, _error: &::recording::Error) {}
 
-    /// Fails if not everything could be read; to be asked after everything else was shown.
+    /// Fails if not everything could be read. Call it after all other output.
     ///
     /// # Errors
     /// The first fault of a capture, or the number of damaged parts of a recording.
@@ -90,41 +90,41 @@ pub trait EventSource {
     }
 }
 
-/// How to read files.
+/// Options for reading files.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// Flight Recorder's files of the same broker, read beside a recording.
+    /// Flight Recorder's files of the same broker, merged into a recording.
     pub jfr: Vec<PathBuf>,
-    /// The broker's process: topic names of a capture come from its log dirs, and Flight Recorder's events are its.
+    /// The broker's process: topic names of a capture come from its log dirs, and Flight Recorder's events get its id.
     pub pid: Option<Pid>,
-    /// Log dirs to take the topic names of a capture from.
+    /// Log dirs with the topic names of a capture.
     pub log_dirs: Vec<PathBuf>,
-    /// Topic names of a capture, where they were read before it is opened.
+    /// Topic names of a capture, if they were read before it is opened.
     pub topics: Option<HashMap<TopicId, Arc<str>>>,
-    /// The broker's ports in a capture; none for any that speaks Kafka.
+    /// The broker's ports in a capture; empty for all ports with Kafka traffic.
     pub ports: Vec<u16>,
-    /// The record header that is a message's id.
+    /// The record header that holds a message's id.
     pub message_id: Option<String>,
-    /// The time zone of notes.
+    /// The time zone for notes.
     pub zone: Zone,
 }
 
 impl ReadOptions {
-    /// Reads the topic names of captures, which may take a broker's log dirs and what root alone may read of its process:
-    /// for who gives that away before it opens a capture.
+    /// Reads the topic names for a capture, which may need access to a broker's log dirs and root's view of its process: for
+    /// callers that drop privileges before they open the capture.
     ///
     /// # Errors
-    /// The process is no broker.
+    /// The process is not a broker.
     pub fn with_topic_names(self) -> Result<Self, Error> {
         let topics = Some(capture::topic_names(&self)?);
         Ok(Self { topics, ..self })
     }
 }
 
-/// Opens one recording, here or in a bucket, or the files of one capture.
+/// Opens one recording, local or in a bucket, or the files of one capture.
 ///
 /// # Errors
-/// What cannot be opened, and [`Usage`] where Flight Recorder's files stand beside packets.
+/// An input cannot be opened; [`Usage`] if Flight Recorder's files are combined with packets.
 pub fn open(inputs: &[PathBuf], options: &ReadOptions) -> Result<Box<dyn EventSource>, Error> {
     if let [path] = inputs {
         if let Some(copy) = crate::bucket::copy(path)? {
@@ -141,10 +141,10 @@ pub fn open(inputs: &[PathBuf], options: &ReadOptions) -> Result<Box<dyn EventSo
     Ok(Box::new(Capture::new(captures, options, Stop::after(None)?)?))
 }
 
-/// Opens a recording that is being written, to read it as it grows.
+/// Opens a recording that is still being written, to read it as it grows.
 ///
 /// # Errors
-/// As [`open`], and [`Usage`] where only packets are named.
+/// Those of [`open`], and [`Usage`] if the inputs are packets.
 pub fn follow(inputs: &[PathBuf], options: &ReadOptions, stop: Stop) -> Result<Recording, Error> {
     if inputs.iter().any(|input| input::url(input).is_some()) {
         return Err(Usage::new(ONLY_READ).into());
@@ -156,13 +156,13 @@ pub fn follow(inputs: &[PathBuf], options: &ReadOptions, stop: Stop) -> Result<R
     Ok(Recording::new(reader, options)?.growing(stop))
 }
 
-/// What is wrong with writing to a bucket, or waiting for more in it.
+/// Error for an attempt to write to a bucket or to follow a recording in it.
 pub const ONLY_READ: &str = "--follow and --save need a local directory; an object store is only read";
 
-/// Opens a recording, here or in a bucket.
+/// Opens a recording, local or in a bucket.
 ///
 /// # Errors
-/// What cannot be opened.
+/// The recording cannot be opened.
 pub fn open_recording(directory: &Path, options: &ReadOptions) -> Result<Recording, Error> {
     match crate::bucket::copy(directory)? {
         Some(copy) => Recording::of_copy(copy, options),
@@ -170,10 +170,10 @@ pub fn open_recording(directory: &Path, options: &ReadOptions) -> Result<Recordi
     }
 }
 
-/// Opens some tables of a recording; losses come first, because they leave the others in doubt.
+/// Opens some tables of a recording; losses come first, because they put the other events in doubt.
 ///
 /// # Errors
-/// What cannot be opened.
+/// The recording cannot be opened.
 pub fn open_tables(
     directory: &Path,
     tables: &[::recording::Table],

@@ -1,9 +1,9 @@
-//! Why a broker or one of its files could not be read, in one line that says what to do.
+//! Errors from reading a broker or its files: each is one line that says what to do.
 
 use std::io;
 use std::path::PathBuf;
 
-/// What went wrong.
+/// An error from reading a broker or its files.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No broker runs here, or none that this user may see.
@@ -14,39 +14,39 @@ pub enum Error {
     /// More than one broker runs here.
     #[error("several Kafka brokers run here, processes {}: name one with --pid", listed(pids))]
     SeveralRun {
-        /// Their processes.
+        /// Their process ids.
         pids: Vec<u32>,
     },
     /// There is no such process.
     #[error("there is no process {pid}: name the broker's with --pid")]
     NoProcess {
-        /// The process that was asked for.
+        /// The requested process id.
         pid: u32,
     },
-    /// A process that is no broker.
+    /// The process is not a broker.
     #[error(
         "process {pid} is not a Kafka broker (its main class is not kafka.Kafka): name the broker's with --pid"
     )]
     NotABroker {
-        /// The process that was asked for.
+        /// The requested process id.
         pid: u32,
     },
-    /// A broker whose command line names no configuration.
+    /// The broker's command line names no configuration.
     #[error(
         "the command line of broker process {pid} names no server.properties: name its log dirs with --log-dir"
     )]
     NoProperties {
-        /// The broker's process.
+        /// The broker's process id.
         pid: u32,
     },
-    /// Something of a process could not be read.
+    /// A file of a process could not be read.
     #[error("cannot read {path} of broker process {pid}: {source}; run as root or as the broker's user")]
     Process {
-        /// The broker's process.
+        /// The broker's process id.
         pid: u32,
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// A file could not be read.
@@ -54,7 +54,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
 }
@@ -64,7 +64,7 @@ fn listed(pids: &[u32]) -> String {
 }
 
 impl Error {
-    /// A failure to read a file, to use with `map_err`.
+    /// Turns an I/O error into [`Error::File`], for `map_err`.
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { path, source }

@@ -1,8 +1,8 @@
-//! A Kafka broker's own files: which brokers run here and how they are configured, what a file's name
-//! says, the topic ids on disk, how many replicas partitions have, what is in a segment, and what its logs as text say.
+//! A Kafka broker's own files: which brokers run here and how they are configured, what a file is by its name, topic
+//! ids and replica counts on disk, the contents of a segment, and the text logs.
 //!
-//! It knows nothing of the kernel's probes or of packets. Everything is read only, and read as hostile:
-//! bounded, and never trusted to be what its name says.
+//! It knows nothing of the kernel's probes or of packets. Files are only read, and treated as hostile: reads are
+//! bounded, and a file's name is never trusted to match its contents.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

@@ -1,6 +1,6 @@
-//! How many replicas partitions have, as a KRaft broker's own copy of the cluster's metadata says: the newest snapshot and
-//! the segments of `__cluster_metadata-0`, which every broker keeps. Read in steps: each look goes on where the last one
-//! ended, and reads a bounded number of bytes. Does not know which of the log's last records are committed.
+//! Replica counts of partitions, from a KRaft broker's own copy of the cluster metadata: the newest snapshot and the
+//! segments of `__cluster_metadata-0`, which every broker keeps. Reads in steps: each poll resumes where the last one
+//! ended and reads a bounded number of bytes. Does not know which of the log's last records are committed.
 //!
 //! A record's value is a frame version, a type and its version, as unsigned varints, and a message in flexible encoding
 //! (`MetadataRecordSerde`, `generator/message/*Record.json` of Apache Kafka 4.2). Fuzzed by: segment.
@@ -19,12 +19,12 @@ use crate::segment::{Batch, Damage, Reason};
 
 /// The log's directory in a log dir.
 const DIRECTORY: &str = "__cluster_metadata-0";
-/// Topics and partitions that are kept at most.
+/// Bounds on the topics and partitions in memory.
 const MAX_TOPICS: usize = 200_000;
 const MAX_PARTITIONS: usize = 100_000;
-/// Kafka's longest topic name.
+/// The longest topic name that Kafka allows.
 const MAX_NAME_BYTES: usize = 249;
-/// Read in one look at most, but for the batch in which this is reached.
+/// Bytes read per poll, not counting the rest of the batch in which the bound is reached.
 const MAX_BYTES_PER_LOOK: u64 = 64 << 20;
 
 /// Record types.
@@ -44,20 +44,20 @@ pub struct MetadataLog {
     replicas: Replicas,
 }
 
-/// Where it goes on reading.
+/// Where reading resumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     file: PathBuf,
-    /// The offset up to which a snapshot holds what was written; none of a segment.
+    /// The offset at which a snapshot ends; `None` for a segment.
     snapshot_end: Option<i64>,
-    /// Bytes that were read.
+    /// Bytes read so far.
     position: u64,
     /// Records before this offset are known already.
     next_offset: i64,
 }
 
 impl MetadataLog {
-    /// A log that was not read yet. With a broker's id only the partitions that it has a replica of are kept.
+    /// A log that has not been read yet. With a broker's id, only partitions with a replica on that broker are kept.
     pub fn new(node_id: Option<i32>) -> Self {
         Self { place: None, replicas: Replicas { node_id, ..Replicas::default() } }
     }
@@ -67,14 +67,14 @@ impl MetadataLog {
         log_dirs.iter().any(|dir| dir.join(DIRECTORY).is_dir())
     }
 
-    /// The partitions whose number of replicas is new or has changed since the last look. Nothing of a broker without such
-    /// a log, or whose log cannot be read.
+    /// Partitions whose replica count is new or has changed since the last poll. Empty if the broker has no such log or
+    /// it cannot be read.
     pub fn changes(&mut self, log_dirs: &[PathBuf]) -> Vec<(TopicPartition, u32)> {
         let directory = log_dirs.iter().map(|dir| dir.join(DIRECTORY)).find(|dir| dir.is_dir());
         let Some(directory) = directory else { return Vec::new() };
         let files = Files::list(&directory);
         if self.place.as_ref().is_some_and(|place| !place.is_there(&directory)) {
-            // A segment that was removed, or cut, before it was read: from the newest snapshot on everything is known again.
+            // The file was removed or truncated before it was read to its end: start over from the newest snapshot.
             (self.place, self.replicas.topics) = (None, HashMap::new());
         }
         let mut left = MAX_BYTES_PER_LOOK;
@@ -89,7 +89,7 @@ impl MetadataLog {
         std::mem::take(&mut self.replicas.changed)
     }
 
-    /// Reads on in a file; where it stopped.
+    /// Reads on in a file; returns where it stopped.
     fn read(&mut self, mut place: Place, left: &mut u64) -> Place {
         let Ok(mut segment) = Segment::open(&place.file) else { return place };
         let size = segment.size_bytes();
@@ -97,11 +97,11 @@ impl MetadataLog {
         for batch in segment.batches_in(place.position, size.saturating_sub(place.position)) {
             let (end, batch) = match batch {
                 Ok(batch) => (batch.position + batch.bytes.len() as u64, Some(batch)),
-                // It may be being written: what looks like a batch within it is none.
+                // The broker may still be writing this batch; do not search for another one inside it.
                 Err(Damage { reason: Reason::Truncated { .. }, .. }) => break,
                 Err(damage) => (damage.position + damage.bytes, None),
             };
-            // So may what reaches to the end.
+            // Damage that reaches the end of the file may be a batch that is still being written, too.
             if batch.is_none() && end >= size {
                 break;
             }
@@ -124,14 +124,14 @@ impl MetadataLog {
 }
 
 impl Place {
-    /// Whether the file goes on from there.
+    /// Whether the file still exists and still holds everything read so far.
     fn is_there(&self, directory: &Path) -> bool {
         let size = fs::metadata(&self.file).map(|file| file.len());
         self.file.starts_with(directory) && size.is_ok_and(|size| size >= self.position)
     }
 }
 
-/// The files of the log: by the first offset that a segment has and the end of what a snapshot holds.
+/// The log's files: segments by their first offset, snapshots by their end offset.
 #[derive(Debug, Default)]
 struct Files {
     segments: Vec<(i64, PathBuf)>,
@@ -158,7 +158,7 @@ impl Files {
         files
     }
 
-    /// The newest snapshot, or the first segment where there is none.
+    /// The newest snapshot, or the first segment if there is no snapshot.
     fn begin(&self) -> Option<Place> {
         if let Some((end, file)) = self.snapshots.last() {
             return Some(Place { file: file.clone(), snapshot_end: Some(*end), position: 0, next_offset: 0 });
@@ -166,8 +166,8 @@ impl Files {
         self.segments.first().map(|(first, file)| Place::of_segment(file, *first))
     }
 
-    /// Where the log goes on after what was read: behind a snapshot in the segment that has its end; behind a segment that
-    /// others follow in the next one.
+    /// Where the log continues: after a snapshot, in the segment that holds the snapshot's end; after a segment, in the
+    /// next segment, if there is one.
     fn after(&self, place: &Place) -> Option<Place> {
         if let Some(end) = place.snapshot_end {
             let has_end = self.segments.iter().rev().find(|(first, _)| *first <= end);
@@ -185,7 +185,7 @@ impl Place {
     }
 }
 
-/// What the records add up to.
+/// Topics and partitions, as the records read so far describe them.
 #[derive(Debug, Default)]
 struct Replicas {
     node_id: Option<i32>,
@@ -202,7 +202,7 @@ impl Replicas {
         let Ok(records) = batch.records(scratch) else { return };
         for record in records {
             let Ok(record) = record else { return };
-            // Another version may lay a record out otherwise: what cannot be read is not known.
+            // Another version may lay a record out differently: records that cannot be read are ignored.
             let _ = record.value.map_or(Ok(()), |value| self.record(value));
         }
     }
@@ -256,7 +256,7 @@ impl Replicas {
     }
 }
 
-/// How many replicas a list has, and whether this broker is one.
+/// Length of a list of replicas, and whether this broker is one of them.
 fn replicas(reader: &mut Reader<'_>, node_id: Option<i32>) -> Result<(u32, bool), WireError> {
     let count = reader.array_length(true)?;
     let mut is_ours = node_id.is_none();
@@ -266,13 +266,13 @@ fn replicas(reader: &mut Reader<'_>, node_id: Option<i32>) -> Result<(u32, bool)
     Ok((count, is_ours))
 }
 
-/// The replicas in a change's tagged fields; none where they stay as they are.
+/// The replicas in a change's tagged fields; `None` if the change leaves them as they are.
 fn changed_replicas(reader: &mut Reader<'_>, node_id: Option<i32>) -> Result<Option<(u32, bool)>, WireError> {
     for _ in 0..reader.uvarint()? {
         let (tag, size) = (reader.uvarint()?, reader.uvarint()?);
         let size = usize::try_from(size).map_err(|_| reader.error(ErrorKind::BadValue))?;
         let field = reader.take(size)?;
-        // Null, which is 0, says the same as no field.
+        // Null, encoded as 0, means the same as an absent field.
         if tag == REPLICAS_TAG && field.first().is_some_and(|length| *length != 0) {
             return replicas(&mut Reader::new(field), node_id).map(Some);
         }

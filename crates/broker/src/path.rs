@@ -1,25 +1,25 @@
-//! What a file of the broker is, from its path alone. Does not open it.
+//! Classifies the broker's files by path alone. Does not open them.
 //!
-//! Names after Kafka's `LogFileUtils`, `UnifiedLog` (directories), `CheckpointFile` users, `Snapshots`
-//! (KRaft) and, for `tierstate`, Confluent's tiered storage.
+//! Names after Kafka's `LogFileUtils`, `UnifiedLog` (directories), `CheckpointFile` users, `Snapshots` (KRaft) and, for
+//! `tierstate`, Confluent's tiered storage.
 
 use model::{FileKind, TopicPartition};
 
-/// A file's kind, and the partition whose directory it is in, if it is in one. Only the last two
-/// components of the path matter.
+/// Returns a file's kind and, if the file is in a partition's directory, that partition. Only the last two components
+/// of the path matter.
 pub fn classify(file: &str) -> (FileKind, Option<TopicPartition>) {
     let (directories, name) = file.rsplit_once('/').unwrap_or(("", file));
     let directory = directories.rsplit_once('/').map_or(directories, |(_, last)| last);
     (kind(name), partition_of(directory))
 }
 
-/// The partition that a directory of a log dir holds: `topic-0`, or with a suffix while it is moved or
-/// deleted, `topic-0.0123456789abcdef0123456789abcdef-delete`.
+/// The partition of a directory in a log dir: `topic-0`, or with a suffix while it is being moved or deleted,
+/// `topic-0.0123456789abcdef0123456789abcdef-delete`.
 pub fn partition_of(directory: &str) -> Option<TopicPartition> {
     let name = ["-delete", "-future", "-stray"]
         .iter()
         .find_map(|suffix| directory.strip_suffix(suffix))
-        .and_then(|named| named.rsplit_once('.'))
+        .and_then(|name| name.rsplit_once('.'))
         .map_or(directory, |(name, _unique)| name);
     partition(name)
 }
@@ -32,14 +32,14 @@ pub(crate) fn partition(name: &str) -> Option<TopicPartition> {
     is_topic(topic).then(|| TopicPartition { topic: topic.into(), partition })
 }
 
-/// Whether Kafka takes this for a topic's name (`Topic.validate`).
+/// Whether Kafka accepts this as a topic name (`Topic.validate`).
 fn is_topic(name: &str) -> bool {
     let valid = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
     (1..=249).contains(&name.len()) && name.bytes().all(valid) && name != "." && name != ".."
 }
 
 fn kind(name: &str) -> FileKind {
-    // A file being made, replaced or removed is still of its kind.
+    // A file that is being created, replaced or deleted keeps its kind.
     let mut name = name;
     while let Some(shorter) =
         [".deleted", ".cleaned", ".swap", ".tmp", ".part"].iter().find_map(|suffix| name.strip_suffix(suffix))
@@ -58,7 +58,7 @@ fn kind(name: &str) -> FileKind {
     }
 }
 
-/// Segments' files are named by offsets; `server.log` is not one of them.
+/// Segment files are named by offset; `server.log` is not one of them.
 fn by_extension(stem: &str, extension: &str) -> FileKind {
     let is_offset = |text: &str| !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
     let is_snapshot_id =

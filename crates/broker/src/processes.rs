@@ -7,28 +7,28 @@ use std::path::{Path, PathBuf};
 
 use memchr::memmem;
 
-/// Long class paths make long command lines; the kernel has no limit below this.
+/// Long class paths make long command lines, and the kernel imposes no lower limit.
 const MAX_CMDLINE_BYTES: u64 = 4 << 20;
-/// A broker maps two files a segment, and a line names each.
+/// A broker maps two files per segment, with one line each.
 const MAX_MAP_BYTES: u64 = 64 << 20;
-/// Of `/proc/PID/status`.
+/// Bytes read of `/proc/PID/status`.
 const MAX_STATUS_BYTES: u64 = 64 << 10;
 
-/// A `/proc` and what it says of processes.
+/// A `/proc` file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Processes {
     proc: PathBuf,
 }
 
 impl Default for Processes {
-    /// This machine's.
+    /// This machine's `/proc`.
     fn default() -> Self {
         Self::at("/proc")
     }
 }
 
 impl Processes {
-    /// Those of a `/proc` mounted somewhere else.
+    /// A `/proc` that is mounted elsewhere.
     pub fn at(proc: impl Into<PathBuf>) -> Self {
         Self { proc: proc.into() }
     }
@@ -42,29 +42,29 @@ impl Processes {
         pids
     }
 
-    /// A file or link of a process.
+    /// The path of a process's file or link.
     pub(crate) fn path(&self, pid: u32, name: &str) -> PathBuf {
         self.proc.join(pid.to_string()).join(name)
     }
 
-    /// Whether there is such a process.
+    /// Whether the process exists.
     pub(crate) fn exists(&self, pid: u32) -> bool {
         self.proc.join(pid.to_string()).exists()
     }
 
-    /// Its arguments, each ended by a zero byte.
+    /// Its arguments, each terminated by a zero byte.
     pub(crate) fn cmdline(&self, pid: u32) -> io::Result<Vec<u8>> {
         self.read(pid, "cmdline", MAX_CMDLINE_BYTES)
     }
 
-    /// Its effective user; none where it is gone.
+    /// Its effective user; `None` if the process has exited.
     pub(crate) fn user(&self, pid: u32) -> Option<u32> {
         let status = self.read(pid, "status", MAX_STATUS_BYTES).ok()?;
         let status = String::from_utf8_lossy(&status);
         status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().nth(1)?.parse().ok()
     }
 
-    /// Whether it has a JVM mapped; of another user's process only root may know.
+    /// Whether it has a JVM mapped. Only root can tell for another user's process.
     pub(crate) fn has_jvm(&self, pid: u32) -> io::Result<bool> {
         let library = memmem::Finder::new(b"/libjvm.so");
         let mut lines = BufReader::new(self.open(pid, "maps")?.take(MAX_MAP_BYTES)).split(b'\n');
@@ -83,12 +83,12 @@ impl Processes {
         Ok(bytes)
     }
 
-    /// Where this process sees a file that that process names so: relative to its working directory, and
-    /// below its root where that is another, as in a container.
-    pub(crate) fn resolve(&self, pid: u32, named: &Path) -> io::Result<PathBuf> {
-        let absolute = fs::read_link(self.path(pid, "cwd"))?.join(named);
+    /// Translates a path as that process sees it into this process's view: relative to its working directory, and below
+    /// its root if that differs, as in a container.
+    pub(crate) fn resolve(&self, pid: u32, path: &Path) -> io::Result<PathBuf> {
+        let absolute = fs::read_link(self.path(pid, "cwd"))?.join(path);
         if self.shares_root(pid) {
-            // The kernel's paths have no symbolic links in them: neither should ours.
+            // The kernel's paths contain no symbolic links, so neither should ours.
             return Ok(fs::canonicalize(&absolute).unwrap_or(absolute));
         }
         let below = absolute.strip_prefix("/").unwrap_or(&absolute);

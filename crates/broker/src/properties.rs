@@ -1,7 +1,7 @@
 //! Java's `.properties` format, as `java.util.Properties.load` reads it. Does not know what keys mean.
 //!
-//! Bytes are ISO 8859-1, as Kafka loads them (`Utils.loadProps` hands `load` an `InputStream`). A malformed
-//! `\u` escape, which Java refuses, is taken literally: the broker runs, so it is not in what matters.
+//! Bytes are ISO 8859-1, as Kafka loads them (`Utils.loadProps` hands `load` an `InputStream`). A malformed `\u`
+//! escape, which Java refuses, is taken literally: the broker did start, so such an escape cannot matter.
 //! Fuzzed by: settings.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::str::Chars;
 
 use crate::Error;
 
-/// A configuration is a few KiB; what is beyond this is not read.
+/// A configuration is a few KiB; anything beyond this is not read.
 const MAX_BYTES: u64 = 4 << 20;
 
 /// Reads a file's properties.
@@ -26,7 +26,7 @@ pub fn read(path: &Path) -> Result<BTreeMap<String, String>, Error> {
     Ok(parse(&bytes))
 }
 
-/// The properties in these bytes; of a key that is there twice, the last.
+/// Parses properties; the last value of a repeated key counts.
 pub fn parse(bytes: &[u8]) -> BTreeMap<String, String> {
     let text: String = bytes.iter().copied().map(char::from).collect();
     logical_lines(&text).iter().map(|line| key_and_value(line)).collect()
@@ -36,8 +36,8 @@ fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\u{c}')
 }
 
-/// Joins lines that end in an unescaped backslash with the next, without its leading blanks; leaves out
-/// blank lines and comments. A line that continues another is never a comment.
+/// Joins a line that ends in an unescaped backslash with the next one, whose leading blanks are dropped; skips blank
+/// lines and comments. A continuation line is never a comment.
 fn logical_lines(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut open: Option<String> = None;
@@ -60,12 +60,12 @@ fn logical_lines(text: &str) -> Vec<String> {
     lines
 }
 
-/// Lines as they end in LF, CR or both.
+/// Splits at LF, CR or CRLF.
 fn natural_lines(text: &str) -> impl Iterator<Item = &str> {
     text.split('\n').flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'))
 }
 
-/// The key ends at the first unescaped `=`, `:` or blank; blanks and one separator follow.
+/// Splits a line at the first unescaped `=`, `:` or blank; skips blanks and one separator after the key.
 fn key_and_value(line: &str) -> (String, String) {
     let mut chars = line.chars().peekable();
     let mut key = String::new();
@@ -87,7 +87,7 @@ fn skip_blanks(chars: &mut Peekable<Chars<'_>>) {
     while chars.next_if(|&c| is_blank(c)).is_some() {}
 }
 
-/// Pushes a character, or what the escape that it begins stands for.
+/// Pushes a character, or the character for which an escape stands.
 fn push_unescaped(c: char, chars: &mut Peekable<Chars<'_>>, to: &mut String) {
     if c != '\\' {
         to.push(c);
@@ -104,7 +104,7 @@ fn push_unescaped(c: char, chars: &mut Peekable<Chars<'_>>, to: &mut String) {
     }
 }
 
-/// `XXXX` after `\u`: a UTF-16 unit; two of them make a character beyond the first 65,536.
+/// `XXXX` after `\u`: a UTF-16 unit; a surrogate pair makes one character.
 fn push_utf16(chars: &mut Peekable<Chars<'_>>, to: &mut String) {
     let Some(unit) = hex_unit(chars) else {
         to.push('u');
@@ -121,7 +121,7 @@ fn push_utf16(chars: &mut Peekable<Chars<'_>>, to: &mut String) {
     to.push_str(&String::from_utf16_lossy(&units));
 }
 
-/// Four hexadecimal digits; takes none of them if they are not four.
+/// Four hexadecimal digits; consumes nothing if there are fewer.
 fn hex_unit(chars: &mut Peekable<Chars<'_>>) -> Option<u16> {
     let digits: String = chars.clone().take(4).collect();
     if digits.len() != 4 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {

@@ -1,10 +1,13 @@
 //! Kafka's own request log: the times of each request by the broker's own clock. Reads the JSON lines that
-//! `kafka.request.logger` writes at DEBUG since Kafka 2.7 (KIP-673), plain or compressed by gzip; nothing of older text.
+//! `kafka.request.logger` writes at DEBUG since Kafka 2.7 (KIP-673), plain or compressed with gzip, but not the older
+//! text.
 //!
-//! A line is `[date] DEBUG Completed request:{…} (kafka.request.logger)`. Kafka writes it when the last byte of the
-//! response was handed to the socket, or where there is no response (acks=0), when the request was done
-//! (`RequestChannel.scala`, `updateRequestMetrics`). Its date has no zone and is not used: a request is found by both ends of
-//! its connection and its correlation id. Only `rows`, which are for a recording that has no other, have to use it. Fuzzed by: log.
+//! A line is `[date] DEBUG Completed request:{…} (kafka.request.logger)`. Kafka writes it after it has handed the last
+//! byte of the response to the socket or, if there is no response (acks=0), when the request was done
+//! (`RequestChannel.scala`, `updateRequestMetrics`). Its date has no zone and is not used: a request is found by both
+//! ends of its connection and its correlation id. Only `rows`, for recordings without any other requests, has to use
+//! the date.
+//! Fuzzed by: log.
 
 pub(crate) mod rows;
 
@@ -23,22 +26,22 @@ use serde::Deserialize;
 
 use crate::Error;
 
-/// A line holds the request and the response without records, but with every partition. Longer ones are left out.
+/// A line holds the request and the response without records, but with every partition. Longer lines are left out.
 const LONGEST_LINE: u64 = 16 << 20;
-/// At most so many requests are kept: some 120 bytes each.
+/// Requests in memory, at some 120 bytes each.
 const MAX_REQUESTS: usize = 10_000_000;
 /// The first bytes of a gzip file: RFC 1952.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// What a line says before the JSON.
+/// Precedes the JSON in a line.
 const BEGIN: &[u8] = b"Completed request:";
 
-/// What tells requests apart: client, broker, correlation id.
+/// Identifies a request: client, broker, correlation id.
 type Key = (SocketAddr, SocketAddr, i32);
 
-/// What a request log says of requests.
+/// The requests of a request log.
 #[derive(Debug, Default)]
 pub struct RequestLog {
-    /// None where two have the same key: a port was used again, and no one can say which is which.
+    /// `None` where two requests have the same key: a port was reused, and they cannot be told apart.
     requests: HashMap<Key, Option<(i16, KafkaTimes)>>,
     /// Lines about a request that could not be read or did not fit.
     left_out: u64,
@@ -48,7 +51,7 @@ impl RequestLog {
     /// Reads a whole log, or adds another part of it to what was read before.
     ///
     /// # Errors
-    /// Where the file cannot be read; what of it is not as Kafka writes it is left out and counted.
+    /// If the file cannot be read. Lines that are not as Kafka writes them are left out and counted.
     #[allow(clippy::disallowed_methods, reason = "the user names it, and a pipe will do")]
     pub fn read(&mut self, path: &Path) -> Result<(), Error> {
         let file = File::open(path).map_err(Error::file(path))?;
@@ -64,22 +67,22 @@ impl RequestLog {
         }
     }
 
-    /// How many requests it has.
+    /// Number of requests.
     pub fn len(&self) -> usize {
         self.requests.len()
     }
 
-    /// Whether it has none.
+    /// Whether there are no requests.
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
 
-    /// How many lines about a request could not be read.
+    /// Number of lines about a request that could not be read or did not fit.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// What it says of a request, if it is certain that it is of this one.
+    /// Kafka's times of a request, if they certainly belong to this one.
     pub fn times(&self, request: &Request) -> Option<KafkaTimes> {
         let (api_key, times) =
             (*self.requests.get(&(request.client, request.broker, request.correlation_id))?)?;
@@ -101,7 +104,7 @@ impl RequestLog {
             } else if let Some(json) = json_of(&line) {
                 match request_of(json) {
                     Some(request) => self.add(request),
-                    // The last one may still be being written.
+                    // The last line may still be being written.
                     None => self.left_out += u64::from(whole),
                 }
             }
@@ -130,7 +133,7 @@ fn json_of(line: &[u8]) -> Option<&[u8]> {
     rest.get(..end)
 }
 
-/// The parts of a line that are needed, by Kafka's names (`RequestConvertToJson.scala`).
+/// The parts of a line that are used, under Kafka's names (`RequestConvertToJson.scala`).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Line<'a> {
@@ -156,17 +159,17 @@ struct Header<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// The line of this JSON.
+    /// Parses a line's JSON.
     pub(crate) fn read(json: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(json).ok()
     }
 
-    /// The API's name, as `PRODUCE`.
+    /// The API's name, such as `PRODUCE`.
     pub(crate) fn api_name(&self) -> Option<&'a str> {
         self.request_header.request_api_key_name
     }
 
-    /// Where the time went; none where a time is none.
+    /// Where the time went; `None` if any of the times is missing or implausible.
     pub(crate) fn times(&self) -> Option<KafkaTimes> {
         Some(KafkaTimes {
             queue: nanos(self.request_queue_time_ms)?,
@@ -180,14 +183,14 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The API and the times of a line whose parts stand as Kafka writes them: what is between, the partitions of the request and of its
-/// response, is most of the line and not looked at. None where they do not stand so. As in any JSON, a quote within a name is
-/// escaped, so that no name can look like one of these keys.
+/// Finds the API and the times of a line without parsing it, by the order in which Kafka writes the keys; `None` for
+/// any other order. What lies between them, the partitions of request and response, is most of the line. As in any
+/// JSON, a quote inside a name is escaped, so no name can look like one of these keys.
 pub(crate) fn outline(json: &str) -> Option<(&str, KafkaTimes)> {
     let keys = &*KEYS;
     let name = keys.api.find(json.as_bytes())? + API.len();
     let rest = keys.connection.rfind(json.as_bytes())?;
-    // Of two lines that were written into each other the beginning is the one's, and the end the other's.
+    // If two lines were written into each other, the start is from one and the end from the other.
     if keys.begin.find(json.get(name..rest)?.as_bytes()).is_some() {
         return None;
     }
@@ -197,7 +200,7 @@ pub(crate) fn outline(json: &str) -> Option<(&str, KafkaTimes)> {
 const API: &str = "\"requestApiKeyName\":\"";
 const CONNECTION: &str = ",\"connection\":\"";
 
-/// The keys of a line, made to be looked for again and again.
+/// Searchers for a line's keys, built once.
 struct Keys {
     api: memmem::Finder<'static>,
     begin: memmem::Finder<'static>,
@@ -210,12 +213,12 @@ static KEYS: LazyLock<Keys> = LazyLock::new(|| Keys {
     connection: memmem::FinderRev::new(CONNECTION),
 });
 
-/// The times behind a connection, in the order in which Kafka writes them.
+/// The times after a connection, in the order in which Kafka writes them.
 fn times_in_order(rest: &str) -> Option<KafkaTimes> {
     let mut rest = rest.get(CONNECTION.len()..)?.split_once('"')?.1;
     let mut next = |key: &str| {
         let (number, behind) = rest.strip_prefix(key)?.split_once(',')?;
-        // The comma is the next key's.
+        // The comma belongs to the next key.
         rest = rest.get(rest.len() - behind.len() - 1..)?;
         nanos(number.parse().ok()?)
     };
@@ -238,13 +241,14 @@ fn request_of(json: &[u8]) -> Option<(Key, i16, KafkaTimes)> {
     Some(((client, broker, correlation_id), request_api_key, line.times()?))
 }
 
-/// `127.0.0.1:9092-127.0.0.1:60670-0-1`: the broker's end, the client's, and numbers (`ServerConnectionId.java`).
+/// Parses `127.0.0.1:9092-127.0.0.1:60670-0-1`: the broker's end, the client's, and numbers
+/// (`ServerConnectionId.java`).
 fn ends(connection: &str) -> Option<(SocketAddr, SocketAddr)> {
     let mut parts = connection.split('-');
     Some((end(parts.next()?)?, end(parts.next()?)?))
 }
 
-/// An address as Java prints it: IPv6 without brackets, perhaps with a zone.
+/// Parses an address as Java prints it: IPv6 without brackets, perhaps with a zone.
 fn end(text: &str) -> Option<SocketAddr> {
     let (host, port) = text.rsplit_once(':')?;
     let host = host.split('%').next()?;
@@ -252,9 +256,9 @@ fn end(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(address.to_canonical(), port.parse().ok()?))
 }
 
-/// Milliseconds; none of what no request takes.
+/// Converts milliseconds; `None` for a time that no request takes.
 pub(crate) fn nanos(ms: f64) -> Option<Nanos> {
-    // A day is more than any request takes.
+    // No request takes a day.
     (0.0..86_400_000.0).contains(&ms).then(|| Nanos((ms * 1e6).round() as i64))
 }
 

@@ -1,4 +1,4 @@
-//! Brokers that run on this machine, and how they are configured. Does not talk to them. Fuzzed by: settings.
+//! The brokers that run on this machine, and their configuration. Does not talk to them. Fuzzed by: settings.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -14,47 +14,46 @@ use crate::{Error, Processes, properties};
 /// A running broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broker {
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
-    /// `node.id`, `broker.id`, or what the broker generated for itself.
+    /// `node.id`, `broker.id`, or the id that the broker generated.
     pub node_id: Option<i32>,
-    /// Its log dirs, where this process can read them; `metadata.log.dir` last, where it is another.
+    /// Its log dirs, as paths that this process can read; `metadata.log.dir` comes last if it is a different one.
     pub log_dirs: Vec<PathBuf>,
-    /// Its listeners, those for controllers included.
+    /// Its listeners, including those for controllers.
     pub listeners: Vec<Listener>,
-    /// Its configuration as its file and its command line have it, secrets included: show none of it
-    /// without thought.
+    /// Its configuration, from its file and its command line. Contains secrets: do not print it without filtering.
     pub properties: BTreeMap<String, String>,
-    /// Where that file is.
+    /// The path of that file.
     pub properties_file: PathBuf,
 }
 
-/// The brokers that run here and can be read.
+/// The readable brokers on this machine.
 pub fn find() -> Vec<Broker> {
     Broker::all(&Processes::default()).into_iter().filter_map(Result::ok).collect()
 }
 
 impl Broker {
-    /// The broker that a process of this machine is.
+    /// The broker with this process id.
     ///
     /// # Errors
-    /// [`Error::NoProcess`], [`Error::NotABroker`], [`Error::NoProperties`], or what cannot be read.
+    /// [`Error::NoProcess`], [`Error::NotABroker`], [`Error::NoProperties`], or a file that cannot be read.
     pub fn of_pid(pid: u32) -> Result<Self, Error> {
         Self::of(&Processes::default(), pid)
     }
 
-    /// The one broker that runs on this machine.
+    /// The only broker on this machine.
     ///
     /// # Errors
-    /// [`Error::NoneRuns`], [`Error::SeveralRun`], or what cannot be read of the one.
+    /// [`Error::NoneRuns`], [`Error::SeveralRun`], or a file of the broker that cannot be read.
     pub fn only() -> Result<Self, Error> {
         Self::only_of(&Processes::default())
     }
 
-    /// [`Broker::of_pid`] on a `/proc` of the caller's.
+    /// Like [`Broker::of_pid`], with the caller's `/proc`.
     ///
     /// # Errors
-    /// The same.
+    /// Like [`Broker::of_pid`].
     pub fn of(processes: &Processes, pid: u32) -> Result<Self, Error> {
         if !processes.exists(pid) {
             return Err(Error::NoProcess { pid });
@@ -64,10 +63,10 @@ impl Broker {
         Self::configured(processes, pid, command_line)
     }
 
-    /// [`Broker::only`] on a `/proc` of the caller's.
+    /// Like [`Broker::only`], with the caller's `/proc`.
     ///
     /// # Errors
-    /// The same.
+    /// Like [`Broker::only`].
     pub fn only_of(processes: &Processes) -> Result<Self, Error> {
         match &pids(processes)[..] {
             [] => Err(Error::NoneRuns),
@@ -76,23 +75,23 @@ impl Broker {
         }
     }
 
-    /// Every broker of a `/proc`, or why it could not be read.
+    /// Every broker in a `/proc`, or the reason why it cannot be read.
     pub fn all(processes: &Processes) -> Vec<Result<Self, Error>> {
         pids(processes).into_iter().map(|pid| Self::of(processes, pid)).collect()
     }
 
-    /// The ports on which it serves clients, brokers and, if it is a controller, those who ask that.
+    /// The ports on which it serves clients, brokers and, if it is a controller, the clients of controllers.
     pub fn ports(&self) -> Vec<u16> {
         self.listeners.iter().map(|listener| listener.port).filter(|port| *port != 0).collect()
     }
 
-    /// The listeners for clients and brokers whose connections are TLS.
+    /// The TLS listeners for clients and brokers.
     pub fn tls_listeners(&self) -> impl Iterator<Item = &Listener> {
         self.listeners.iter().filter(|listener| !listener.controller && listener.tls)
     }
 
     fn configured(processes: &Processes, pid: u32, command_line: CommandLine) -> Result<Self, Error> {
-        let resolve = |named: &Path| processes.resolve(pid, named).map_err(unreadable(processes, pid, "cwd"));
+        let resolve = |path: &Path| processes.resolve(pid, path).map_err(unreadable(processes, pid, "cwd"));
         let properties_file = resolve(&command_line.properties.ok_or(Error::NoProperties { pid })?)?;
         let mut properties = properties::read(&properties_file)?;
         properties.extend(command_line.overrides);
@@ -108,8 +107,8 @@ impl Broker {
     }
 }
 
-/// The processes that are brokers. Anybody may start one with a broker's command line, so others are left out where one is
-/// seen to be a broker; where none is, these are all that may be one.
+/// The processes that are brokers. Any user can start a process with a broker's command line, so if at least one
+/// process is known to be a broker, only those are returned; otherwise, all that may be one.
 pub fn pids(processes: &Processes) -> Vec<u32> {
     let names_class =
         |pid: &u32| processes.cmdline(*pid).ok().and_then(|cmdline| parse_command_line(&cmdline)).is_some();
@@ -125,8 +124,8 @@ pub fn pids(processes: &Processes) -> Vec<u32> {
     if brokers.is_empty() { unknown } else { brokers }
 }
 
-/// Whether a process with a broker's command line has a JVM in it, and whether its user owns one of its log dirs or the lock
-/// that a broker puts into each. None where this cannot be read: of another user's process, or of log dirs that are not there.
+/// Whether a process with a broker's command line has a JVM mapped, and its user owns one of its log dirs or the lock
+/// file that a broker creates in each. `None` if this cannot be read: another user's process, or missing log dirs.
 fn is_broker(processes: &Processes, pid: u32) -> Option<bool> {
     if !processes.has_jvm(pid).ok()? {
         return Some(false);
@@ -137,7 +136,7 @@ fn is_broker(processes: &Processes, pid: u32) -> Option<bool> {
     (!owners.is_empty()).then(|| user == 0 || owners.contains(&user))
 }
 
-/// Who owns a log dir, and who the lock in it: a volume is often its administrator's.
+/// Owners of a log dir and of its lock file: a volume often belongs to its administrator.
 fn owners(log_dir: &Path) -> Vec<u32> {
     let Ok(found) = foreign::open_directory(log_dir) else { return Vec::new() };
     let path = foreign::path_of(&found);
@@ -150,7 +149,7 @@ fn unreadable(processes: &Processes, pid: u32, name: &str) -> impl FnOnce(io::Er
     move |source| Error::Process { pid, path, source }
 }
 
-/// `log.dirs`, else `log.dir`, else Kafka's default; then `metadata.log.dir`, if it is none of them.
+/// `log.dirs`, else `log.dir`, else Kafka's default; then `metadata.log.dir` if it is not among them.
 fn log_dirs(properties: &BTreeMap<String, String>) -> Vec<PathBuf> {
     let listed = |key: &str| {
         let value = properties.get(key).map_or("", String::as_str);
@@ -171,7 +170,7 @@ fn log_dirs(properties: &BTreeMap<String, String>) -> Vec<PathBuf> {
     dirs
 }
 
-/// The configured id; where there is none (or -1), the one that the broker keeps in its log dirs.
+/// The configured id; if there is none (or -1), the one that the broker stored in its log dirs.
 fn node_id(properties: &BTreeMap<String, String>, log_dirs: &[PathBuf]) -> Option<i32> {
     configured_id(properties).or_else(|| {
         let stored = |dir: &PathBuf| properties::read(&dir.join("meta.properties")).ok();
@@ -184,30 +183,30 @@ fn configured_id(properties: &BTreeMap<String, String>) -> Option<i32> {
     id("node.id").or_else(|| id("broker.id"))
 }
 
-// A broker's command line: whether it is one, which configuration it names, what it overrides.
-// Does not read the configuration.
+// A broker's command line: whether it is one, its configuration file and its overrides. Does not read the
+// configuration.
 
-/// Whether this is Kafka's main class, the one that Confluent's packages start in its place, or Kafka's
-/// own moved below its new package.
+/// Whether this is Kafka's main class, the one that Confluent's packages start instead, or Kafka's own after its move
+/// to another package.
 fn is_main_class(argument: &[u8]) -> bool {
     matches!(argument, b"kafka.Kafka" | b"io.confluent.support.metrics.SupportedKafka")
         || argument.starts_with(b"org.apache.kafka.") && argument.ends_with(b".Kafka")
 }
 
-/// What a broker was started with (`Kafka.getPropsFromArgs`).
+/// A broker's arguments (`Kafka.getPropsFromArgs`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CommandLine {
-    /// The `server.properties`, as it was named; none if there is none.
+    /// The `server.properties`, as written on the command line; `None` if there is none.
     properties: Option<PathBuf>,
     /// `--override key=value`, in order.
     overrides: Vec<(String, String)>,
 }
 
-/// Reads `/proc/PID/cmdline`: arguments, each ended by a zero byte. None if it is no broker's.
+/// Parses `/proc/PID/cmdline`: arguments, each terminated by a zero byte. `None` if it is not a broker's.
 fn parse_command_line(cmdline: &[u8]) -> Option<CommandLine> {
     let mut arguments = cmdline.split(|&byte| byte == 0);
     let program = Path::new(OsStr::from_bytes(arguments.next()?));
-    // Others name the class too: a grep for it, a shell that starts it.
+    // Other commands name the class too: a grep for it, a shell that starts it.
     if program.file_name() != Some(OsStr::new("java")) {
         return None;
     }
@@ -238,11 +237,11 @@ fn overrides<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> Vec<(String, 
 /// One listener: `PLAINTEXT://0.0.0.0:9092`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
-    /// Its name: a security protocol's unless the configuration maps it.
+    /// Its name: a security protocol, unless the configuration maps it to one.
     pub name: String,
-    /// The address or host name it binds; empty for the default interface.
+    /// The address or host name that it binds; empty for the default interface.
     pub host: String,
-    /// Its port; 0 where the system chose one.
+    /// Its port; 0 if the system chooses one.
     pub port: u16,
     /// Whether it serves KRaft controllers, not clients.
     pub controller: bool,
@@ -261,7 +260,7 @@ impl fmt::Display for Listener {
     }
 }
 
-/// The listeners that a configuration means; Kafka's default is `PLAINTEXT://:9092`.
+/// The listeners of a configuration; Kafka's default is `PLAINTEXT://:9092`.
 fn listeners(properties: &BTreeMap<String, String>) -> Vec<Listener> {
     let setting = |key: &str| properties.get(key).map_or("", |value| value.trim());
     let controllers: Vec<&str> = setting("controller.listener.names").split(',').map(str::trim).collect();
@@ -271,8 +270,8 @@ fn listeners(properties: &BTreeMap<String, String>) -> Vec<Listener> {
     listed.split(',').filter_map(|text| parse_listener(text.trim(), &controllers, protocols)).collect()
 }
 
-/// Whether a listener's security protocol is one with TLS: the one that its name is mapped to (`NAME:SSL,…`), else the one
-/// that it is (`SecurityProtocol`: `SSL`, `SASL_SSL`).
+/// Whether a listener's security protocol uses TLS: the protocol to which its name is mapped (`NAME:SSL,…`), or else
+/// its name (`SecurityProtocol`: `SSL`, `SASL_SSL`).
 fn is_tls(name: &str, protocols: &str) -> bool {
     let mut mapped = protocols.split(',').filter_map(|entry| entry.trim().split_once(':'));
     let mapped = mapped.find(|(listener, _)| listener.trim().eq_ignore_ascii_case(name));
@@ -280,7 +279,7 @@ fn is_tls(name: &str, protocols: &str) -> bool {
     ["SSL", "SASL_SSL"].iter().any(|tls| protocol.eq_ignore_ascii_case(tls))
 }
 
-/// `NAME://host:port`, the host perhaps in brackets (`EndPoint` in Kafka's `SocketServerConfigs`).
+/// Parses `NAME://host:port`, with the host perhaps in brackets (`EndPoint` in Kafka's `SocketServerConfigs`).
 fn parse_listener(text: &str, controllers: &[&str], protocols: &str) -> Option<Listener> {
     let (name, address) = text.split_once("://")?;
     let (host, port) = address.rsplit_once(':')?;

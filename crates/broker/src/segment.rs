@@ -1,9 +1,9 @@
-//! A segment: the record batches in it, or in a range of it, damaged or not. Does not read
-//! indexes and never changes anything.
+//! Reads the record batches of a segment, or of a range of it, damaged or not. Does not read indexes and never changes
+//! anything.
 //!
-//! A segment is nothing but batches one after another. Where the bytes are no batch (damage, a range that
-//! starts within one), reading goes on at the next place that holds a batch whose CRC is right, and
-//! says what it passed over. Fuzzed by: segment.
+//! A segment is nothing but a sequence of batches. Where the bytes are not a batch (damage, or a range that starts
+//! inside one), reading resumes at the next batch with a correct CRC, and the skipped bytes are reported.
+//! Fuzzed by: segment.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -15,24 +15,24 @@ use wire::{BatchHeader, ErrorKind};
 
 use crate::Error;
 
-/// The largest batch that is read: Kafka's `message.max.bytes` is 1 MiB unless raised, and a request, of
-/// which a batch is a part, 100 MiB (`socket.request.max.bytes`).
+/// The largest batch that is read. Kafka's `message.max.bytes` is 1 MiB unless raised, and a request, which contains
+/// the batch, is at most 100 MiB (`socket.request.max.bytes`).
 pub const MAX_BATCH_BYTES: u32 = 128 << 20;
-/// The most that a batch's records may take once decompressed.
+/// The maximum decompressed size of a batch's records.
 pub const MAX_RECORDS_BYTES: usize = 256 << 20;
-/// A message id is shown, joined and stored: one longer than this is cut.
+/// A message id is printed, joined and stored: a longer one is cut.
 const MAX_MESSAGE_ID_BYTES: usize = 256;
 
-/// A segment's file.
+/// A segment file.
 pub struct Segment {
     path: PathBuf,
     window: Window,
-    /// Bytes of which searches may still compute a CRC in vain.
+    /// Bytes over which searches may still compute CRCs that turn out wrong.
     search_bytes: u64,
 }
 
 impl Segment {
-    /// Opens a segment; what is appended to it afterwards is not seen.
+    /// Opens a segment. Bytes appended later are not read.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -41,7 +41,7 @@ impl Segment {
         Ok(Self { path: path.to_owned(), window, search_bytes: MAX_CHECKED_BYTES })
     }
 
-    /// Its file.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -56,16 +56,16 @@ impl Segment {
         self.batches_in(0, u64::MAX)
     }
 
-    /// The head of the batch that begins at a position, if all of it is there, in so many bytes, and its CRC is right.
+    /// The header of the batch at a position, if the whole batch lies within `max_bytes` and its CRC is correct.
     pub fn head_at(&mut self, position: u64, max_bytes: u64) -> Option<BatchHeader> {
         let header = head_at(&mut self.window, position).ok()?;
-        let is_it =
+        let is_match =
             u64::from(header.length_bytes) <= max_bytes && crc_ok(&mut self.window, position, &header);
-        is_it.then_some(header)
+        is_match.then_some(header)
     }
 
-    /// The batches that start in the `bytes` bytes from `position` on, such as one write put there. The last
-    /// may reach beyond. If no whole batch starts at `position` itself, the first item says so.
+    /// The batches that start in the `bytes` bytes from `position` on, such as those of one write. The last one may
+    /// extend beyond the range. If no whole batch starts at `position` itself, the first item says so.
     pub fn batches_in(&mut self, position: u64, bytes: u64) -> Batches<'_> {
         let end = position.saturating_add(bytes);
         let Self { window, search_bytes, .. } = self;
@@ -76,13 +76,13 @@ impl Segment {
 /// A batch of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// Where it starts in the file.
+    /// Its position in the file.
     pub position: u64,
-    /// Its head.
+    /// Its header.
     pub header: BatchHeader,
-    /// Whether its CRC is right. If not, nothing in it can be relied on.
+    /// Whether its CRC is correct. If not, nothing in it can be relied on.
     pub crc_ok: bool,
-    /// All of it, its head included.
+    /// All of its bytes, including the header.
     pub bytes: Vec<u8>,
 }
 
@@ -92,18 +92,18 @@ impl Batch {
         self.header.base_offset.saturating_add(i64::from(self.header.last_offset_delta))
     }
 
-    /// Its records; `scratch` takes the decompressed ones.
+    /// Its records, decompressed into `scratch`.
     ///
     /// # Errors
-    /// As [`Records::open`].
+    /// Like [`Records::open`].
     pub fn records<'b>(&'b self, scratch: &'b mut Vec<u8>) -> Result<Records<'b>, wire::Error> {
         Records::open(&self.bytes, MAX_RECORDS_BYTES, scratch)
     }
 
-    /// The values of a record header, one for each record that has it, as text.
+    /// Values of a record header as text, one for each record that has the header.
     ///
     /// # Errors
-    /// As [`wire::record::message_ids`].
+    /// Like [`wire::record::message_ids`].
     pub fn message_ids(&self, header_name: &[u8], scratch: &mut Vec<u8>) -> Result<Vec<String>, wire::Error> {
         let mut ids = Vec::new();
         wire::record::message_ids(&self.bytes, header_name, MAX_RECORDS_BYTES, scratch, |value| {
@@ -113,42 +113,42 @@ impl Batch {
     }
 }
 
-/// A header's value as a message id: text as far as it is text, and not without bound.
+/// Converts a header's value to a message id: invalid UTF-8 is replaced, and the length is bounded.
 pub fn message_id(value: &[u8]) -> String {
     String::from_utf8_lossy(value.get(..MAX_MESSAGE_ID_BYTES).unwrap_or(value)).into_owned()
 }
 
-/// Bytes of a segment that are no batch.
+/// Bytes of a segment that are not a batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no valid record batch at byte {position} ({reason}): skipped {bytes} bytes")]
 pub struct Damage {
     /// Where they start.
     pub position: u64,
-    /// How many were passed over.
+    /// Number of bytes skipped.
     pub bytes: u64,
-    /// Why there is no batch.
+    /// Why they are not a batch.
     pub reason: Reason,
 }
 
-/// Why there is no batch at a place.
+/// Why there is no batch at a position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// The head cannot be one.
+    /// The header is invalid.
     #[error("{0}")]
     Head(wire::Error),
-    /// A range that may start within a batch: what is there looks like one, but has not its CRC.
+    /// In a range that may start inside a batch: the bytes look like a batch, but the CRC is wrong.
     #[error("the CRC is wrong")]
     Crc,
-    /// The head names more bytes than the file has.
+    /// The header's length exceeds the rest of the file.
     #[error("the batch is truncated, {missing} bytes are missing")]
     Truncated {
-        /// Bytes that are missing.
+        /// Missing bytes.
         missing: u64,
     },
-    /// The head names more bytes than are read at once.
+    /// The header's length exceeds the largest batch that is read.
     #[error("invalid batch size of {bytes} bytes")]
     TooLarge {
-        /// The length it names.
+        /// The length in the header.
         bytes: u32,
     },
     /// The file could not be read.
@@ -156,15 +156,15 @@ pub enum Reason {
     Read(String),
 }
 
-/// Iterates over batches, and over what lies between them if that is damaged.
+/// Iterates over batches and the damaged bytes between them.
 pub struct Batches<'s> {
     window: &'s mut Window,
     search_bytes: &'s mut u64,
     position: u64,
-    /// No batch that starts here or later is wanted.
+    /// Batches that start here or later are not returned.
     end: u64,
-    /// Whether a batch has to start at `position`: then one with a wrong CRC is a damaged batch, else it
-    /// may be none at all.
+    /// Whether a batch must start at `position`: if so, one with a wrong CRC is a damaged batch; if not, it may not be
+    /// a batch at all.
     aligned: bool,
 }
 
@@ -208,7 +208,7 @@ impl Batches<'_> {
     }
 }
 
-/// The head at a position, if the file is long enough for its batch.
+/// The header at a position, if the file is long enough for its batch.
 fn head_at(window: &mut Window, position: u64) -> Result<BatchHeader, Reason> {
     let left = window.end.saturating_sub(position);
     let head = read(window, position, HEAD_BYTES)?;
@@ -226,7 +226,7 @@ fn head_at(window: &mut Window, position: u64) -> Result<BatchHeader, Reason> {
     Ok(header)
 }
 
-/// A file that ends within a head: how much of the batch is missing, if the length is there to tell.
+/// If a file ends within a header: how much of the batch is missing, provided that the length is there.
 fn truncated(head: &[u8]) -> Option<Reason> {
     let length: [u8; 4] = head.get(8..LEADING_BYTES)?.try_into().ok()?;
     let whole = u64::try_from(i32::from_be_bytes(length)).ok()? + LEADING_BYTES as u64;
@@ -238,17 +238,17 @@ fn read(window: &mut Window, position: u64, count: usize) -> Result<&[u8], Reaso
     window.at(position, count).map_err(|error| Reason::Read(error.to_string()))
 }
 
-// Finding the next batch in bytes of which nothing is known. Does not return batches: only where one is.
+// Finds the next batch in unknown bytes. Returns its position, not the batch.
 
-/// A place is only a batch if its CRC is right. Where bytes are made to look like heads of large batches
-/// everywhere, that check would read the file over and over: after so many bytes in vain, the search is given up, and there is
-/// no other in this segment.
+/// Only a correct CRC makes a position a batch. If crafted bytes looked like headers of large batches everywhere,
+/// checking them would read the file over and over. So the search ends after this many bytes of failed checks, and no
+/// more batches of this segment are looked for.
 const MAX_CHECKED_BYTES: u64 = 512 << 20;
 const SEARCH_BYTES: usize = 64 << 10;
-/// Bytes of a head that tell whether it is worth reading on: up to the magic of every format.
+/// Bytes of a header that show whether reading on is worthwhile: up to the magic, in every format.
 const PREFIX_BYTES: usize = 17;
 
-/// Where the first whole batch with a right CRC starts, after `position` and before `end`.
+/// Position of the first whole batch with a correct CRC, after `position` and before `end`.
 fn next_batch(window: &mut Window, position: u64, end: u64, search_bytes: &mut u64) -> Option<u64> {
     let mut candidate = next_candidate(window, position.checked_add(1)?, end)?;
     loop {
@@ -265,8 +265,8 @@ fn next_batch(window: &mut Window, position: u64, end: u64, search_bytes: &mut u
     }
 }
 
-/// The next position from `from` on whose bytes could begin a head: offset and length not negative, the
-/// length not absurd, the magic known.
+/// The next position at or after `from` whose bytes could start a header: offset and length not negative, the length
+/// plausible, the magic known.
 fn next_candidate(window: &mut Window, from: u64, end: u64) -> Option<u64> {
     let mut from = from;
     while from < end {
@@ -293,7 +293,7 @@ fn may_begin(prefix: &[u8]) -> bool {
     *offset < 0x80 && *magic <= 2 && (14..=MAX_BATCH_BYTES).contains(&length)
 }
 
-/// Whether a head says nothing that no producer and no broker writes.
+/// Whether producers and brokers write such a header.
 fn is_plausible(header: &BatchHeader) -> bool {
     let counts =
         header.magic < 2 || header.records_count > 0 && header.last_offset_delta >= 0 || header.is_control();
@@ -304,7 +304,7 @@ fn crc_ok(window: &mut Window, position: u64, header: &BatchHeader) -> bool {
     window.at(position, header.length_bytes as usize).is_ok_and(|bytes| header.crc_ok(bytes))
 }
 
-/// Whether the file holds nothing but zeros from here to its end.
+/// Whether the rest of the file is all zeros.
 pub(crate) fn is_blank(window: &mut Window, position: u64) -> bool {
     let mut position = position;
     loop {
@@ -316,10 +316,10 @@ pub(crate) fn is_blank(window: &mut Window, position: u64) -> bool {
     }
 }
 
-// A moving window on a file: bounded reads anywhere, without asking the system for every few bytes.
-// Does not know what the file holds.
+// A moving window on a file: bounded reads at any position, without a system call for every few bytes. Does not know
+// what the file holds.
 
-/// What is read ahead at least.
+/// Minimum read-ahead.
 const STEP_BYTES: usize = 256 << 10;
 
 /// A file and the piece of it that is in memory.
@@ -332,7 +332,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// A window on a file as long as it is now.
+    /// A window on a file, with the file's current length as its end.
     pub(crate) fn on(file: File) -> io::Result<Self> {
         let end = file.metadata()?.len();
         Ok(Self { file, end, start: 0, bytes: Vec::new() })
@@ -340,14 +340,14 @@ impl Window {
 
     /// The `count` bytes at `position`; fewer where the file ends.
     pub(crate) fn at(&mut self, position: u64, count: usize) -> io::Result<&[u8]> {
-        let wanted = self.end.saturating_sub(position).min(count as u64);
+        let available = self.end.saturating_sub(position).min(count as u64);
         let held = self.start..self.start + self.bytes.len() as u64;
-        if wanted > 0 && !(held.contains(&position) && position + wanted <= held.end) {
-            self.load(position, wanted as usize)?;
+        if available > 0 && !(held.contains(&position) && position + available <= held.end) {
+            self.load(position, available as usize)?;
         }
         let from = usize::try_from(position.saturating_sub(self.start)).unwrap_or(usize::MAX);
         let held = self.bytes.get(from..).unwrap_or_default();
-        Ok(held.get(..wanted as usize).unwrap_or(held))
+        Ok(held.get(..available as usize).unwrap_or(held))
     }
 
     fn load(&mut self, position: u64, count: usize) -> io::Result<()> {
@@ -366,8 +366,8 @@ mod search_tests {
     use super::Segment;
     use std::fs;
 
-    /// The head of a batch of that many bytes, which has another CRC; then so many bytes of nothing.
-    fn lie(length: i32, nothing: usize) -> Vec<u8> {
+    /// A header that claims this length and has a wrong CRC, followed by `nothing` zero bytes.
+    fn false_header(length: i32, nothing: usize) -> Vec<u8> {
         let mut head = vec![0; 61];
         head[8..12].copy_from_slice(&(length - 12).to_be_bytes());
         head[16] = 2;
@@ -377,7 +377,7 @@ mod search_tests {
 
     /// A batch of one record, as a broker writes it.
     fn batch() -> Vec<u8> {
-        let mut bytes = lie(69, 0);
+        let mut bytes = false_header(69, 0);
         bytes.extend([14, 0, 0, 0, 1, 2, b'v', 0]);
         let crc = crc32c::crc32c(&bytes[21..]);
         bytes[17..21].copy_from_slice(&crc.to_be_bytes());
@@ -388,7 +388,7 @@ mod search_tests {
     fn what_searches_check_in_vain_is_bounded_over_all_of_them() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("00000000000000000000.log");
-        let lies = [b"no batch".to_vec(), lie(10_000, 100), batch()].concat().repeat(20);
+        let lies = [b"no batch".to_vec(), false_header(10_000, 100), batch()].concat().repeat(20);
         fs::write(&path, [lies, vec![b'x'; 10_000]].concat()).unwrap();
         let good = |search_bytes| {
             let mut segment = Segment::open(&path).unwrap();
@@ -403,7 +403,7 @@ mod search_tests {
     fn a_batch_is_read_back_only_from_where_it_begins() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("00000000000000000000.log");
-        fs::write(&path, [lie(69, 8), batch(), batch()].concat()).unwrap();
+        fs::write(&path, [false_header(69, 8), batch(), batch()].concat()).unwrap();
         let mut segment = Segment::open(&path).unwrap();
         let found = [(0, 69), (1, 999), (69, 68), (69, 69), (138, 999), (200, 999)]
             .map(|(position, bytes)| segment.head_at(position, bytes).is_some());

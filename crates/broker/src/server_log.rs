@@ -1,8 +1,8 @@
-//! What a broker's log says about slow things: lines go in, in any pieces, and what they tell comes out.
+//! Slow operations in a broker's log: takes lines, in pieces of any size, and returns entries.
 //!
-//! A log is searched for a few texts that such lines have (`messages`); only a line that has one is
-//! taken apart, so that all others cost no more than being looked through. Nothing here reads files but [`read`] and
-//! [`LogFollower`], and nothing adds up the entries. Fuzzed by: log.
+//! A log is searched for a few texts that such lines contain (`messages`); only a line with one of them is parsed, so
+//! that all others cost no more than the search. Only [`read`] and [`LogFollower`] read files, and nothing here adds up
+//! the entries. Fuzzed by: log.
 
 mod input;
 mod line;
@@ -24,10 +24,10 @@ use line::LogLine;
 use messages::Finder;
 use time::Clock;
 
-/// What is kept of a message.
+/// Bytes kept of a message.
 const TEXT_BYTES: usize = 1_000;
 
-/// What one line tells.
+/// The content of one line.
 #[derive(Debug)]
 pub enum LogItem<'a> {
     /// Something that took time, or a change.
@@ -36,20 +36,20 @@ pub enum LogItem<'a> {
     Request(LoggedRequest<'a>),
 }
 
-/// What was read so far.
+/// Counts of what was read so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Bytes, after unpacking.
     pub bytes: u64,
-    /// Lines, the last one too if it has no end.
+    /// Lines, including a last one without a line end.
     pub lines: u64,
-    /// Lines that had something and were longer than what is kept of a line.
+    /// Matching lines that were longer than the part kept of a line.
     pub cut: u64,
     /// Lines about a request that could not be read.
     pub unreadable_requests: u64,
 }
 
-/// One log on its way through. The entries do not depend on the pieces in which it comes.
+/// Scans one log. The entries do not depend on how the log is cut into pieces.
 #[derive(Clone, Debug)]
 pub struct LogScanner {
     lines: Lines,
@@ -57,73 +57,73 @@ pub struct LogScanner {
 }
 
 impl LogScanner {
-    /// A scan of one log. Times without a zone are in `zone`, times without a date on and after `day` (year, month,
-    /// day); without it they are not known.
+    /// A scanner of one log. Times without a zone are in `zone`; times without a date are on and after `day` (year,
+    /// month, day), and unknown without it.
     pub fn new(zone: Zone, day: Option<(i16, i8, i8)>, patterns: Patterns) -> Self {
         let finder = Finder::new(messages::NEEDLES.iter().map(|needle| needle.text));
         let reader = LineReader { finder, patterns, clock: Clock::new(zone, day), stopping: None, unread: 0 };
         Self { lines: Lines::default(), reader }
     }
 
-    /// Takes the next piece of the log.
+    /// Scans the next piece of the log.
     ///
     /// # Errors
-    /// The first of `told`'s.
+    /// The first error of `emit`.
     pub fn feed<E>(
         &mut self,
         piece: &[u8],
-        told: &mut impl FnMut(LogItem<'_>) -> Result<(), E>,
+        emit: &mut impl FnMut(LogItem<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let Self { lines, reader } = self;
-        lines.feed(piece, &mut |block, counts| reader.block(block, counts, told))
+        lines.feed(piece, &mut |block, counts| reader.block(block, counts, emit))
     }
 
-    /// The log is over, or starts over: what was left of the last line is all of it.
+    /// Ends the log, before it ends or starts over: the rest of the last line is all there is of it.
     ///
     /// # Errors
-    /// The first of `told`'s.
-    pub fn finish<E>(&mut self, told: &mut impl FnMut(LogItem<'_>) -> Result<(), E>) -> Result<(), E> {
+    /// The first error of `emit`.
+    pub fn finish<E>(&mut self, emit: &mut impl FnMut(LogItem<'_>) -> Result<(), E>) -> Result<(), E> {
         let Self { lines, reader } = self;
-        lines.finish(&mut |block, counts| reader.block(block, counts, told))
+        lines.finish(&mut |block, counts| reader.block(block, counts, emit))
     }
 
-    /// What was read so far.
+    /// Counts of what was read so far.
     pub fn counts(&self) -> Counts {
         Counts { unreadable_requests: self.reader.unread, ..self.lines.counts() }
     }
 }
 
-/// Looks for lines that tell something, and takes them apart.
+/// Finds and parses lines that contain something.
 #[derive(Clone, Debug)]
 struct LineReader {
     finder: Finder,
     patterns: Patterns,
     clock: Clock,
-    /// When the broker began to stop.
+    /// When the broker began to shut down.
     stopping: Option<model::Nanos>,
     unread: u64,
 }
 
 impl LineReader {
-    /// Whole lines. With patterns of the user's each line is looked at; without, those that have a needle.
+    /// Scans whole lines: every line if the user has given patterns, otherwise only those with a needle.
     fn block<E>(
         &mut self,
         block: &[u8],
         counts: &mut Counts,
-        told: &mut impl FnMut(LogItem<'_>) -> Result<(), E>,
+        emit: &mut impl FnMut(LogItem<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut at = 0;
         while let Some(rest) = block.get(at..).filter(|rest| !rest.is_empty()) {
             let Some(line) = self.next_line(rest) else { return Ok(()) };
-            let kept = line.kept(rest);
-            counts.cut += u64::from(kept.len() < line.end - line.start);
-            self.line(kept, told)?;
+            let retained = line.retained(rest);
+            counts.cut += u64::from(retained.len() < line.end - line.start);
+            self.line(retained, emit)?;
             at += line.end + 1;
         }
         Ok(())
     }
 
-    /// The next line worth a look. One whose needle lies beyond what is kept of a line has none.
+    /// The next line to parse. A needle beyond the part kept of a line does not count.
     fn next_line(&self, block: &[u8]) -> Option<input::Span> {
         if !self.patterns.is_empty() {
             return Some(input::Span::around(block, 0, 0));
@@ -139,11 +139,11 @@ impl LineReader {
         }
     }
 
-    fn line<E>(&mut self, line: &[u8], told: &mut impl FnMut(LogItem<'_>) -> Result<(), E>) -> Result<(), E> {
+    fn line<E>(&mut self, line: &[u8], emit: &mut impl FnMut(LogItem<'_>) -> Result<(), E>) -> Result<(), E> {
         let decoded = LogLine::of(line);
         let text = &*decoded.text;
         if let Some(found) = self.patterns.find(text) {
-            told(LogItem::Entry(self.entry(&decoded, found)))?;
+            emit(LogItem::Entry(self.entry(&decoded, found)))?;
         }
         if line::is_continuation(text) {
             return Ok(());
@@ -152,21 +152,21 @@ impl LineReader {
             Some(messages::Read::Request(rest)) => match request::read(rest) {
                 Some(read) => {
                     let at = self.clock.at(&line::Header::of(text), decoded.outer);
-                    told(LogItem::Request(LoggedRequest { at, line: rest, ..read }))?;
+                    emit(LogItem::Request(LoggedRequest { at, line: rest, ..read }))?;
                 }
                 None => self.unread += 1,
             },
             Some(messages::Read::Message(message)) => {
                 let entry = self.entry(&decoded, message);
                 let entry = self.with_stop(entry);
-                told(LogItem::Entry(entry))?;
+                emit(LogItem::Entry(entry))?;
             }
             None => {}
         }
         Ok(())
     }
 
-    /// With what the line says besides its message.
+    /// Adds the line's time, level and text to an entry.
     fn entry(&mut self, decoded: &LogLine<'_>, entry: LogEntry) -> LogEntry {
         let header = line::Header::of(&decoded.text);
         LogEntry {
@@ -177,7 +177,7 @@ impl LineReader {
         }
     }
 
-    /// How long the broker took to stop: no line says so, but two lines together do.
+    /// Adds the duration of a shutdown: no line has it, but two lines together do.
     fn with_stop(&mut self, mut entry: LogEntry) -> LogEntry {
         if entry.kind == LogKind::Shutdown {
             if entry.text.contains(messages::STOPPED) {

@@ -1,5 +1,5 @@
-//! Topic ids as the log dirs know them: every partition's directory holds a `partition.metadata`.
-//! Does not ask brokers. Fuzzed by: segment.
+//! Topic ids from the log dirs: every partition's directory holds a `partition.metadata`. Does not ask brokers.
+//! Fuzzed by: segment.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -17,23 +17,23 @@ use crate::path::partition_of;
 /// The file has two short lines (`PartitionMetadataFile.java`).
 const MAX_BYTES: u64 = 1024;
 
-/// A broker makes a partition's directory first and the file with its topic's id in it then.
+/// A broker creates a partition's directory first and the file with its topic's id later, within this time.
 const SETTLED: Duration = Duration::from_secs(10);
-/// What comes so soon after a directory was changed may leave its time of change as it is.
+/// A change this soon after another one may leave the directory's modification time as it is.
 const STAMP_TICK: Duration = Duration::from_millis(100);
-/// As many directories as before may be others: they are listed again after so long.
+/// The same number of directories may be different ones, so they are listed again after this time.
 const LIST_INTERVAL: Duration = Duration::from_secs(60);
-/// Partitions of a log dir that are remembered.
+/// Partitions remembered per log dir.
 const MAX_PARTITIONS: usize = 1 << 20;
 
-/// The names of all topic ids in these log dirs. What cannot be read is left out: a directory may well
-/// vanish while it is looked at.
+/// The names of all topic ids in these log dirs. Directories that cannot be read are left out: one may vanish during
+/// the scan.
 pub fn scan(log_dirs: &[PathBuf]) -> HashMap<TopicId, Arc<str>> {
     TopicIds::default().changes(log_dirs, &mut || ()).into_iter().collect()
 }
 
-/// The topic ids of a broker that runs, each read once: its log dirs change every few seconds, by files for which checkpoints are
-/// put together, and hardly ever by partitions.
+/// The topic ids of a running broker, each read once. Log dirs change every few seconds, because checkpoint files are
+/// replaced, but partitions rarely do.
 #[derive(Debug, Default)]
 pub struct TopicIds {
     log_dirs: HashMap<PathBuf, LogDir>,
@@ -42,16 +42,16 @@ pub struct TopicIds {
 /// What is known of a log dir.
 #[derive(Debug, Default)]
 struct LogDir {
-    /// When something was last made or removed in it; none where what came later may not show.
+    /// Its modification time; `None` if a later change may not show in it.
     changed: Option<SystemTime>,
-    /// When it was listed, and its links then: one for each directory in it and two more, or one alone on some file systems.
+    /// When it was listed, and its link count then: two plus one per subdirectory, or always one on some file systems.
     listed: Option<(Instant, u64)>,
-    /// By name and inode, since when those are known whose id is still to be read.
+    /// Directories by name and inode; for those whose id is still to be read, when they were first seen.
     directories: HashMap<(OsString, u64), Option<Instant>>,
     has_unread: bool,
 }
 
-/// What is found in one look.
+/// Ids found in one poll.
 #[derive(Debug, Default)]
 struct NewIds {
     ids: Vec<(TopicId, Arc<str>)>,
@@ -59,23 +59,24 @@ struct NewIds {
 }
 
 impl TopicIds {
-    /// The names of topic ids that are new since the last look. `pause` is called often, for who must not run for long.
+    /// The names of topic ids that are new since the last poll. Calls `pause` often, for callers that must not run for
+    /// long.
     pub fn changes(&mut self, log_dirs: &[PathBuf], pause: &mut dyn FnMut()) -> Vec<(TopicId, Arc<str>)> {
         self.log_dirs.retain(|path, _| log_dirs.contains(path));
         let mut new = NewIds::default();
         for path in log_dirs {
-            self.log_dirs.entry(path.clone()).or_default().look(path, &mut new, pause);
+            self.log_dirs.entry(path.clone()).or_default().poll(path, &mut new, pause);
         }
         new.ids
     }
 }
 
 impl LogDir {
-    fn look(&mut self, path: &Path, new: &mut NewIds, pause: &mut dyn FnMut()) {
-        let found = fs::metadata(path).ok();
-        let changed = found.as_ref().and_then(|found| found.modified().ok());
+    fn poll(&mut self, path: &Path, new: &mut NewIds, pause: &mut dyn FnMut()) {
+        let metadata = fs::metadata(path).ok();
+        let changed = metadata.as_ref().and_then(|metadata| metadata.modified().ok());
         if !self.has_unread
-            && (changed.is_some() && changed == self.changed || self.has_as_many(found.as_ref()))
+            && (changed.is_some() && changed == self.changed || self.has_same_count(metadata.as_ref()))
         {
             return;
         }
@@ -83,8 +84,8 @@ impl LogDir {
         let mut known = std::mem::take(&mut self.directories);
         self.has_unread = false;
         let directories = foreign::list(path).ok();
-        let found = found.filter(|_| directories.is_some());
-        self.listed = found.map(|found| (Instant::now(), found.nlink()));
+        let metadata = metadata.filter(|_| directories.is_some());
+        self.listed = metadata.map(|metadata| (Instant::now(), metadata.nlink()));
         for key in directories.into_iter().flatten().take(MAX_PARTITIONS) {
             pause();
             let since = known.remove(&key).unwrap_or_else(|| Some(Instant::now()));
@@ -94,18 +95,18 @@ impl LogDir {
         }
     }
 
-    /// Whether there are as many directories as when they were listed, which was lately: then only files have changed.
-    fn has_as_many(&self, found: Option<&Metadata>) -> bool {
-        let (Some(found), Some((at, links))) = (found, self.listed) else { return false };
-        links > 1 && links == found.nlink() && at.elapsed() < LIST_INTERVAL
+    /// Whether the number of directories is as last listed, and that was recent: then only files have changed.
+    fn has_same_count(&self, metadata: Option<&Metadata>) -> bool {
+        let (Some(metadata), Some((at, links))) = (metadata, self.listed) else { return false };
+        links > 1 && links == metadata.nlink() && at.elapsed() < LIST_INTERVAL
     }
 }
 
 impl NewIds {
-    /// Reads a directory's id; whether there is nothing more to be read.
+    /// Reads a directory's id; returns whether it is done with the directory.
     fn read(&mut self, log_dir: &Path, name: &OsStr) -> bool {
         let Some(partition) = name.to_str().and_then(partition_of) else { return true };
-        // All partitions of a topic have its id, but one being deleted may be of an earlier topic.
+        // All partitions of a topic share its id, but one that is being deleted may belong to an earlier topic.
         let current = *name == *partition.to_string();
         if current && self.topics.contains(&partition.topic) {
             return true;
@@ -173,7 +174,7 @@ mod tests {
             .unwrap();
     }
 
-    /// As if nothing had come or gone since.
+    /// Sets the directory's modification time back, as if nothing had changed in it since.
     fn age(log_dir: &Path, hours: u64) {
         let then = SystemTime::now() - Duration::from_secs(hours * 3_600);
         File::open(log_dir).unwrap().set_modified(then).unwrap();
@@ -181,7 +182,7 @@ mod tests {
 
     #[test]
     fn of_twenty_thousand_partitions_only_new_ones_are_read_again() {
-        // In memory: a disk takes minutes.
+        // In memory: on a disk this takes minutes.
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let log_dirs = [dir.path().to_owned()];
         make_partition(dir.path(), "topic-0", IDS[0]);
@@ -195,14 +196,14 @@ mod tests {
             .unwrap();
         }
         let mut ids = TopicIds::default();
-        let mut look = || {
+        let mut poll = || {
             let mut listed = 0;
             let mut names: Vec<_> = ids.changes(&log_dirs, &mut || listed += 1);
             names.sort();
             (listed, names.iter().map(|(id, topic)| format!("{id} {topic}")).collect::<Vec<_>>())
         };
-        assert_eq!(look(), (20_000, vec![format!("{} topic", IDS[0])]));
-        // A checkpoint, as every five seconds. What would be read of a partition now is something else.
+        assert_eq!(poll(), (20_000, vec![format!("{} topic", IDS[0])]));
+        // A checkpoint is replaced, as every five seconds. If a partition were read again, its new content would show.
         fs::remove_file(dir.path().join("topic-7/partition.metadata")).unwrap();
         write_id(dir.path(), "topic-7", IDS[1]);
         fs::write(dir.path().join("replication-offset-checkpoint.tmp"), "0").unwrap();
@@ -211,10 +212,10 @@ mod tests {
             dir.path().join("replication-offset-checkpoint"),
         )
         .unwrap();
-        assert_eq!(look(), (0, Vec::new()), "no directory has come");
+        assert_eq!(poll(), (0, Vec::new()), "no directory has come");
         age(dir.path(), 2);
-        assert_eq!(look(), (0, Vec::new()), "nothing has come");
-        // The file with the id comes after the directory; a topic that is made again has another directory.
+        assert_eq!(poll(), (0, Vec::new()), "nothing has come");
+        // The file with the id comes after the directory; a topic that is created again has another directory.
         fs::create_dir(dir.path().join("late-0")).unwrap();
         fs::rename(
             dir.path().join("topic-9"),
@@ -223,11 +224,11 @@ mod tests {
         .unwrap();
         make_partition(dir.path(), "topic-9", IDS[2]);
         age(dir.path(), 1);
-        assert_eq!(look().1, [format!("{} topic", IDS[2]), format!("{} topic", IDS[0])]);
+        assert_eq!(poll().1, [format!("{} topic", IDS[2]), format!("{} topic", IDS[0])]);
         write_id(dir.path(), "late-0", IDS[1]);
-        assert_eq!(look().1, [format!("{} late", IDS[1])]);
-        assert_eq!(look(), (0, Vec::new()));
+        assert_eq!(poll().1, [format!("{} late", IDS[1])]);
+        assert_eq!(poll(), (0, Vec::new()));
         fs::remove_dir_all(dir.path()).unwrap();
-        assert_eq!((look(), look()), ((0, Vec::new()), (0, Vec::new())), "it may come back");
+        assert_eq!((poll(), poll()), ((0, Vec::new()), (0, Vec::new())), "it may come back");
     }
 }

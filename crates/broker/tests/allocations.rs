@@ -1,5 +1,4 @@
-//! What searching a log allocates: nothing for lines that tell nothing, however many there are. Times are the bench's
-//! business.
+//! Allocations of a log search: none for lines without a message, however many there are. The benchmarks measure times.
 
 // clippy.toml allows these in test functions; a test crate is nothing else.
 #![allow(clippy::unwrap_used)]
@@ -8,18 +7,18 @@ use std::convert::Infallible;
 
 use broker::server_log::{LogItem, LogScanner, Patterns, Zone};
 
-/// Lines of a busy broker, none of which says how long anything took.
-fn dull_log() -> Vec<u8> {
+/// Lines of a busy broker without any duration.
+fn log_without_durations() -> Vec<u8> {
     let line = "[2024-05-19 15:04:47,458] INFO [UnifiedLog partition=t-0, dir=/d] Incremented log start offset to 5 due to leader offset increment (kafka.log.UnifiedLog)\n";
     line.repeat(10_000).into_bytes()
 }
 
 #[test]
 fn lines_that_tell_nothing_allocate_nothing() {
-    let log = dull_log();
+    let log = log_without_durations();
     let mut scan = LogScanner::new(Zone::utc(), None, Patterns::default());
     let mut none = |told: LogItem<'_>| -> Result<(), Infallible> { panic!("{told:?}") };
-    // What is left of a piece is carried to the next.
+    // The rest of a piece is carried over to the next.
     let Ok(()) = scan.feed(&log[..5_000], &mut none);
     let Ok(()) = scan.feed(&log[5_000..10_000], &mut none);
     let counted = allocation_counter::measure(|| {

@@ -1,6 +1,6 @@
-//! Writes man pages and shell completions, of the same declarations as `--help`: `manual DIRECTORY`.
+//! Writes man pages and shell completions from the same declarations as `--help`: `manual DIRECTORY`.
 //!
-//! An example, so that the program contains no generators. `make manual` runs it for the Debian package.
+//! It is an example so that the program contains no generators. `make manual` runs it for the Debian package.
 
 use std::path::PathBuf;
 use std::{fs, io};

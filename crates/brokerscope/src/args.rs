@@ -1,4 +1,4 @@
-//! Flags that several commands share, each declared once, and what a command makes of them.
+//! Flags shared by several commands, each declared once, and the options that commands derive from them.
 
 use std::path::{Path, PathBuf};
 
@@ -20,36 +20,36 @@ use crate::quantity;
 #[cfg(feature = "live")]
 use crate::watch_mode::FullFlag;
 
-/// Samples a second on each CPU, of what a broker's threads do between calls.
+/// CPU samples per second and CPU of what the broker's threads run between calls.
 #[cfg(feature = "live")]
 pub(crate) const CPU_SAMPLES_HZ: u32 = 49;
-/// Shorter waits for Java monitors explain no slow request.
+/// Minimum wait for a Java monitor; shorter ones explain no slow request.
 #[cfg(feature = "live")]
 pub(crate) const MIN_LOCK_WAIT: Nanos = Nanos::from_micros(100);
 
-/// Rows of a ranking for people, unless more are asked for.
+/// Rows of a ranking in a table, unless the user asks for more.
 const DEFAULT_ROWS: usize = 20;
 
-/// What a command makes of shared flags. All are accepted, since scripts pass them.
+/// How a command treats shared flags. It accepts all of them, because scripts pass them.
 pub(crate) struct Flags {
-    /// Flags that are not listed.
+    /// Flags hidden from help.
     pub(crate) hidden: &'static [&'static str],
-    /// Flags that are not listed, and reported where they are given.
+    /// Flags hidden from help, and reported as having no effect when given.
     pub(crate) unused: &'static [&'static str],
-    /// What else to say of those.
+    /// Addition to that report.
     pub(crate) unused_why: &'static str,
-    /// Flags that are refused.
+    /// Flags that are refused when given.
     pub(crate) refused: &'static [&'static str],
-    /// Why.
+    /// Reason for the refusal.
     pub(crate) refused_why: &'static str,
-    /// Other help for a flag.
+    /// Help texts that replace a flag's own.
     pub(crate) help: &'static [(&'static str, &'static str)],
-    /// Other default values.
+    /// Default values that replace a flag's own.
     pub(crate) defaults: &'static [(&'static str, &'static str)],
 }
 
 impl Flags {
-    /// All shared flags mean what their declarations say.
+    /// Leaves all shared flags as declared.
     pub(crate) const NONE: Self = Self {
         hidden: &[],
         unused: &[],
@@ -72,40 +72,40 @@ impl Flags {
         text(self.defaults).map_or(flag.clone(), |value| flag.default_value(value))
     }
 
-    /// Reports the flags that were given and mean nothing to the command.
+    /// Reports the given flags that have no effect on the command.
     ///
     /// # Errors
-    /// A flag was given that is refused.
+    /// A refused flag was given.
     pub(crate) fn check(&self, matches: &ArgMatches) -> Result<(), Usage> {
         let Some((command, matches)) = matches.subcommand() else { return Ok(()) };
-        let given = |flag: &&&str| matches.value_source(flag) == Some(ValueSource::CommandLine);
-        if let Some(flag) = self.refused.iter().find(given) {
+        let is_given = |flag: &&&str| matches.value_source(flag) == Some(ValueSource::CommandLine);
+        if let Some(flag) = self.refused.iter().find(is_given) {
             return Err(Usage::new(format!("{command} does not take --{flag}: {}", self.refused_why)));
         }
-        for flag in self.unused.iter().filter(given) {
+        for flag in self.unused.iter().filter(is_given) {
             tracing::info!("--{flag} has no effect on {command}{}", self.unused_why);
         }
         Ok(())
     }
 }
 
-/// What is said on standard error.
+/// Messages on standard error.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Verbosity {
     /// Print only data, warnings and errors.
     #[arg(long, global = true, display_order = 900)]
     pub(crate) quiet: bool,
-    /// Print also what is read and watched, and how; with explain, all that could not be observed.
+    /// Print also what is read and watched, and how; with explain, everything that could not be observed.
     #[arg(long, global = true, conflicts_with = "quiet", display_order = 901)]
     pub(crate) verbose: bool,
 }
 
-/// What to look at.
+/// Conditions on requests and topics.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Filter")]
 pub(crate) struct Filter {
-    /// Show only this broker port (repeatable); without it, every port that speaks Kafka.
+    /// Show only this broker port (repeatable); without it, every port with Kafka traffic.
     #[arg(id = "port", long, value_name = "PORT")]
     pub(crate) ports: Vec<u16>,
     /// Show only this topic (repeatable).
@@ -120,25 +120,25 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Whether a topic is wanted.
+    /// Whether a topic is requested.
     pub(crate) fn admits_topic(&self, of: Option<&model::TopicPartition>) -> bool {
         self.topics.is_empty() || of.is_some_and(|of| self.topics.iter().any(|topic| *topic == *of.topic))
     }
 
-    /// The conditions on requests.
+    /// Returns the conditions on requests.
     pub(crate) fn requests(&self) -> RequestFilter {
         let Self { ports, topics, apis, .. } = self.clone();
         RequestFilter { ports, topics, apis }
     }
 
-    /// How packets are read.
+    /// Applies the conditions on packets to options.
     pub(crate) fn of_packets(&self, options: ReadOptions) -> ReadOptions {
         let Self { ports, message_id, .. } = self.clone();
         ReadOptions { ports, message_id, ..options }
     }
 }
 
-/// Which broker it is about.
+/// The broker.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct Target {
@@ -151,19 +151,19 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The log dirs that were named, else the broker's own.
+    /// The log dirs that the user named, else the broker's own.
     pub(crate) fn log_dirs_or(&self, own: &[PathBuf]) -> Vec<PathBuf> {
         if self.log_dirs.is_empty() { own } else { &self.log_dirs }.to_vec()
     }
 
-    /// How files about it are read.
+    /// Options for reading files about the broker.
     pub(crate) fn read_options(&self, times: Times) -> ReadOptions {
         let Self { pid, log_dirs } = self.clone();
         let (jfr, ports, message_id) = (Vec::new(), Vec::new(), None);
         ReadOptions { jfr, pid, log_dirs, topics: None, ports, message_id, zone: times.zone() }
     }
 
-    /// How it is watched: everything that bears on verdicts.
+    /// Options for watching everything that verdicts depend on.
     #[cfg(feature = "live")]
     pub(crate) fn live_options(&self, jvm: Jvm) -> LiveOptions {
         LiveOptions {
@@ -185,22 +185,22 @@ impl Target {
     }
 }
 
-/// How the broker is asked for its settings in force.
+/// Connection to the broker for reading its settings in force.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct Client {
-    /// Ask the broker for its settings in force as this file says, in Kafka's format (live): for brokers whose listeners
-    /// need TLS or a password. Without it, a plaintext listener is asked.
+    /// Read the broker's settings in force with this Kafka client configuration (live): for brokers whose listeners need
+    /// TLS or a password. Without it, a plaintext listener is used.
     #[arg(long, value_name = "FILE")]
     pub(crate) client_properties: Option<PathBuf>,
 }
 
 #[cfg(feature = "live")]
 impl Client {
-    /// What the file says, before anything is watched; says what the user should know of it.
+    /// Reads the file, before anything is watched, and logs its warnings.
     ///
     /// # Errors
-    /// What cannot be read, or is not supported.
+    /// The file cannot be read, or something in it is not supported.
     pub(crate) fn read(&self) -> anyhow::Result<ClientProperties> {
         let Some(file) = &self.client_properties else { return Ok(ClientProperties::default()) };
         let client = ClientProperties::read(file)?;
@@ -211,7 +211,7 @@ impl Client {
     }
 }
 
-/// How long to go on.
+/// Duration of a live command.
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct Duration {
@@ -221,14 +221,14 @@ pub(crate) struct Duration {
 }
 
 impl Duration {
-    /// What to add to a sentence where only the user ends it.
+    /// Ending of a message that tells the user how to stop; empty with a duration.
     #[cfg(feature = "live")]
     pub(crate) fn until(self) -> &'static str {
         if self.duration.is_some() { "" } else { "; Ctrl-C stops" }
     }
 }
 
-/// What is slow.
+/// The threshold of slowness.
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Filter")]
 pub(crate) struct Slow {
@@ -237,7 +237,7 @@ pub(crate) struct Slow {
     pub(crate) slower_than: Nanos,
 }
 
-/// How many to show.
+/// Number of results.
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Filter")]
 pub(crate) struct Top {
@@ -246,7 +246,7 @@ pub(crate) struct Top {
     pub(crate) top: Option<usize>,
 }
 
-/// Where packets are captured.
+/// The network interface to capture on.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct Interface {
@@ -263,7 +263,7 @@ impl Interface {
     }
 }
 
-/// How much memory may be taken.
+/// Memory limit.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct MaxMemory {
     /// Use at most this much memory, including the kernel's buffers (at least 96MiB). Events that do not fit are
@@ -281,7 +281,7 @@ pub(crate) struct From {
     pub(crate) from: Option<PathBuf>,
 }
 
-/// Where a command gets what was seen of a broker from.
+/// Input of a command: a recording or the live broker.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Source {
     #[command(flatten)]
@@ -293,7 +293,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// The recording to read; none for the broker itself.
+    /// The recording to read; `None` for the live broker.
     pub(crate) fn recording(&self) -> Result<Option<&Path>, Usage> {
         match &self.from.from {
             Some(_) if self.length.duration.is_some() => {
@@ -309,7 +309,7 @@ impl Source {
         }
     }
 
-    /// Says how to end what only the user ends.
+    /// Logs how to stop if only the user ends the command.
     pub(crate) fn announce_end(&self) {
         if self.from.from.is_none() && self.length.duration.is_none() {
             tracing::info!("Ctrl-C stops and shows the result");
@@ -317,7 +317,7 @@ impl Source {
     }
 }
 
-/// What the JVM of a watched broker is asked.
+/// Requests to the JVM of a watched broker.
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "JVM")]
 pub(crate) struct Jvm {
@@ -333,24 +333,24 @@ pub(crate) struct Jvm {
     pub(crate) see_tls: bool,
 }
 
-/// When to have the broker's JVM record.
+/// When to record with Flight Recorder in the broker's JVM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Jfr {
-    /// Where starting it does not stall the broker: on JDK 25 or newer, or where it already runs
+    /// If starting it does not stall the broker: on JDK 25 or newer, or if it already runs
     #[default]
     Auto,
-    /// Also where starting it stalls the broker once, for 25 ms or more, and makes the JVM compile all code again
+    /// Also if starting it stalls the broker once, for 25 ms or more, and makes the JVM compile all code again
     Always,
-    /// As `always`, and with the calls of request handlers on JDK 25 or newer, which bound queue and handler times: stalls the
-    /// broker twice when it starts and once when it ends, for 27 ms or more each
+    /// Like `always`, plus the calls of request handlers on JDK 25 or newer, which bound queue and handler times: stalls
+    /// the broker twice at the start and once at the end, for 27 ms or more each
     Handlers,
-    /// Not at all
+    /// Never
     Never,
 }
 
 #[cfg(feature = "live")]
 impl Jvm {
-    /// When to have it record; none where it is to be left alone.
+    /// When to record; `None` if the JVM must not be attached to.
     pub(crate) fn recording(self) -> Option<watch::Jfr> {
         (!self.no_attach).then_some(match self.flight_recorder {
             Jfr::Auto => watch::Jfr::Auto,
@@ -361,11 +361,11 @@ impl Jvm {
     }
 }
 
-/// Flight Recorder's files.
+/// Flight Recorder files.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "JVM")]
 pub(crate) struct JfrFiles {
-    /// Use these JDK Flight Recorder files too, recorded from the broker at the same time on the same host (several
+    /// Use these JDK Flight Recorder files too, recorded from the same broker at the same time on the same host (several
     /// after one --jfr).
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub(crate) jfr: Vec<PathBuf>,
@@ -380,7 +380,7 @@ pub(crate) struct DumpFiles {
     pub(crate) dump: Vec<PathBuf>,
 }
 
-/// How fast a recording is replayed.
+/// Replay speed.
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct Speed {
@@ -389,21 +389,21 @@ pub(crate) struct Speed {
     pub(crate) speed: Option<f64>,
 }
 
-/// How it is shown.
+/// Output format.
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Presentation {
-    /// Write in this format; json is one object a line.
+    /// Write in this format; json is one object per line.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) times: Times,
-    /// Show more columns on the right; leave nothing out.
+    /// Show more columns on the right, and whole values.
     #[arg(long)]
     pub(crate) wide: bool,
 }
 
-/// How times are shown.
+/// Time zone of the output.
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Times {
@@ -413,14 +413,14 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// The time zone that was asked for.
+    /// The requested time zone.
     pub(crate) fn zone(self) -> Zone {
         if self.utc { Zone::utc() } else { Zone::local() }
     }
 }
 
 impl Presentation {
-    /// The form of output that the flags ask for.
+    /// The requested output format.
     pub(crate) fn form(self, pace: Pace) -> report::Format {
         match self.format {
             Format::Table => report::Format::Table(self.look(pace)),
@@ -429,30 +429,30 @@ impl Presentation {
         }
     }
 
-    /// Rows to show at most: unless it is said, a table has [`DEFAULT_ROWS`], and programs get all.
+    /// Maximum number of rows: by default [`DEFAULT_ROWS`] in a table and all in other formats.
     pub(crate) fn max_rows(self, top: Top) -> usize {
         let default = if self.format == Format::Table { DEFAULT_ROWS } else { usize::MAX };
         top.top.unwrap_or(default)
     }
 
-    /// How outputs for people look.
+    /// Style of output for people.
     pub(crate) fn look(self, pace: Pace) -> Style {
         output::look(self.times.zone(), self.wide, pace)
     }
 }
 
-/// The forms of output. Their names say enough in a list of values.
+/// Output formats. Their names are enough in a list of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     // For people.
     Table,
-    // One JSON object a line.
+    // One JSON object per line.
     Json,
     // Comma-separated values.
     Csv,
 }
 
-/// What to look at, and how it is shown.
+/// Conditions on the input, and the output format.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Scope {
     #[command(flatten)]
@@ -466,17 +466,17 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// Whether a file operation is wanted.
+    /// Whether a file operation is requested.
     pub(crate) fn admits(&self, op: &model::FileOp) -> bool {
         op.latency() >= self.slow.slower_than && self.filter.admits_topic(op.topic_partition.as_ref())
     }
 
-    /// How files are read.
+    /// Options for reading files.
     pub(crate) fn read_options(&self) -> ReadOptions {
         self.filter.of_packets(self.target.read_options(self.presentation.times))
     }
 
-    /// What to watch: everything that bears on verdicts.
+    /// Options for watching everything that verdicts depend on.
     #[cfg(feature = "live")]
     pub(crate) fn live_options(&self, jvm: Jvm) -> LiveOptions {
         let Filter { ports, message_id, .. } = self.filter.clone();
@@ -484,7 +484,7 @@ impl Scope {
     }
 }
 
-/// How a service watches a broker.
+/// Flags of commands that watch a broker as a service.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Service {
     #[command(flatten)]
@@ -510,7 +510,7 @@ impl Service {
         ]
     }
 
-    /// What to watch, within the memory that may be taken.
+    /// Options for watching, within the memory limit.
     pub(crate) fn live_options(&self) -> LiveOptions {
         LiveOptions {
             interface: Some(self.interface.name().to_owned()),

@@ -24,7 +24,7 @@ use crate::args::Flags;
 
 /// A command.
 trait Run: clap::Args {
-    /// What the command makes of shared flags.
+    /// How the command treats shared flags.
     const FLAGS: Flags = Flags::NONE;
 
     fn run(&self) -> anyhow::Result<()>;
@@ -42,7 +42,7 @@ macro_rules! commands {
         )+}
 
         impl Command {
-            /// Runs the command. Flags that mean nothing to it are reported or refused first.
+            /// Runs the command, after reporting or refusing flags that do not apply to it.
             pub(crate) fn run(&self, matches: &ArgMatches) -> anyhow::Result<()> {
                 match self {
                     $(Self::$variant(arguments) => {
@@ -86,8 +86,8 @@ commands! {
     Fleet(fleet::Fleet),
     /// Read slow events from the broker's own logs.
     Logs(logs::Logs),
-    /// Show a broker on the whole screen.
+    /// Watch a broker full-screen.
     Top(top::Top),
-    /// Check what can be seen on this host, and what is missing.
+    /// Check what can be observed on this host, and what is missing.
     Doctor(doctor::Doctor),
 }

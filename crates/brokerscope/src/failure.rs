@@ -1,4 +1,4 @@
-//! What a command's end means: the exit status, and one line about what went wrong.
+//! Exit statuses, and the one line about a command's error.
 
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use analysis::stop::INTERRUPTED;
 use analysis::{Error, Usage};
 
 const FAILED: u8 = 1;
-/// As clap has it, too.
+/// The same as clap's.
 const WRONG_USAGE: u8 = 2;
 
 /// Exit statuses of the program, with their meaning.
@@ -22,7 +22,7 @@ pub const EXIT_CODES: [(i32, &str); 4] = [
     ),
     (
         WRONG_USAGE as i32,
-        "The command was asked wrongly: an unknown flag, a value out of range, flags that exclude each other",
+        "The command line was wrong: an unknown flag, a value out of range, flags that exclude each other",
     ),
     (
         INTERRUPTED,
@@ -30,16 +30,16 @@ pub const EXIT_CODES: [(i32, &str); 4] = [
     ),
 ];
 
-/// Fails because arguments do not go together.
+/// Fails with a usage error, such as for flags that exclude each other.
 pub(crate) fn usage<T>(why: impl Into<String>) -> anyhow::Result<T> {
     Err(Usage::new(why).into())
 }
 
-/// Says what went wrong, if anything did, and gives the exit status.
+/// Logs a command's error, if any, and returns the exit status.
 pub(crate) fn exit_code(outcome: anyhow::Result<()>) -> ExitCode {
     let Err(error) = outcome else { return ExitCode::SUCCESS };
     if is_closed_pipe(&error) {
-        // The reader of our output has seen enough.
+        // The reader of our output has read enough.
         return ExitCode::SUCCESS;
     }
     tracing::error!("brokerscope: {}", one_line(&error));
@@ -52,7 +52,7 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
     io_errors.into_iter().any(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
-/// The error and its causes, each once: some errors name their cause themselves.
+/// Joins the error and its causes, each once, because some errors already contain their cause.
 fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error.chain().map(ToString::to_string) {

@@ -1,5 +1,4 @@
-//! The command line: reads what the user typed and hands it to the command. Everything else is done by the
-//! crates it depends on.
+//! The command line: parses arguments and runs the command. Everything else is done by the crates it depends on.
 
 mod args;
 mod commands;
@@ -21,7 +20,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
 pub use failure::EXIT_CODES;
 
-/// Say why a Kafka request was slow, from a broker's network, kernel and disk.
+/// Explain why a Kafka request was slow, from a broker's network, kernel and disk.
 #[derive(Debug, Parser)]
 #[command(name = "brokerscope", version, max_term_width = 80, disable_help_subcommand = true)]
 struct Cli {
@@ -31,7 +30,8 @@ struct Cli {
     command: commands::Command,
 }
 
-/// The declarations of all commands and flags, from which the parser, help, man pages, completions and the reference follow.
+/// The declarations of all commands and flags, from which the parser, help, man pages, completions and the reference are
+/// generated.
 pub fn command() -> clap::Command {
     Cli::command()
 }

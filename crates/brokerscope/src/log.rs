@@ -1,5 +1,5 @@
-//! What is said on standard error: one line each, by level. Under systemd, lines begin with their priority, as
-//! sd-daemon(3) says. While the screen is drawn on, lines are held back. Not fuzzed: it only writes.
+//! Messages on standard error: one line each, by level. Under systemd, lines start with their priority, as in
+//! sd-daemon(3). While the screen is in use, lines are held back. Not fuzzed: it only writes.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,10 +20,10 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::args::Verbosity;
 
-/// Lines that are held back at most.
+/// Maximum number of lines held back.
 const MAX_HELD_LINES: usize = 100;
 
-/// Logs from now on, as much as was asked for. Other libraries' events are not for users.
+/// Starts logging at the requested level. Other libraries' events are not for users.
 pub(crate) fn start(verbosity: &Verbosity) {
     let level = match (verbosity.quiet, verbosity.verbose) {
         (true, _) => LevelFilter::WARN,
@@ -39,7 +39,7 @@ pub(crate) fn start(verbosity: &Verbosity) {
     tracing_subscriber::registry().with(lines).init();
 }
 
-/// Whether as much as possible is to be said.
+/// Whether `--verbose` was given.
 pub(crate) fn is_verbose() -> bool {
     tracing::enabled!(Level::DEBUG)
 }
@@ -51,7 +51,7 @@ fn is_journal() -> bool {
     std::fs::metadata("/proc/self/fd/2").is_ok_and(|file| is_stream(&file))
 }
 
-/// One line an event: what it says, and nothing else.
+/// Formats an event as one line with only its message.
 struct Lines {
     priorities: bool,
 }
@@ -81,7 +81,7 @@ fn priority(level: Level) -> u8 {
     }
 }
 
-/// What an event says.
+/// The message of an event.
 struct Message(String);
 
 impl Visit for Message {
@@ -92,7 +92,7 @@ impl Visit for Message {
     }
 }
 
-/// Standard error, or what is held back.
+/// Standard error, or the lines held back.
 struct StandardError;
 
 impl Write for StandardError {
@@ -115,11 +115,11 @@ fn held() -> MutexGuard<'static, Option<HeldLines>> {
     HELD_LINES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lines that were held back.
+/// Lines held back.
 #[derive(Default)]
 struct HeldLines {
     lines: VecDeque<String>,
-    /// How many of them nobody has asked for.
+    /// How many of them [`HeldLines::take_new`] has not yet returned.
     fresh: usize,
     dropped: u64,
 }
@@ -134,35 +134,35 @@ impl HeldLines {
         self.fresh = (self.fresh + 1).min(self.lines.len());
     }
 
-    fn fresh(&mut self) -> Vec<String> {
+    fn take_new(&mut self) -> Vec<String> {
         let known = self.lines.len() - std::mem::take(&mut self.fresh);
         self.lines.iter().skip(known).cloned().collect()
     }
 }
 
-/// As long as it lives, nothing is written to standard error: the terminal is drawn on. The lines are written when it is
-/// dropped.
-pub(crate) struct HeldBack(());
+/// While it exists, nothing is written to standard error, because the terminal is in use. The lines are written when it
+/// is dropped.
+pub(crate) struct LogHold(());
 
-impl HeldBack {
-    /// Holds lines back from now on.
-    pub(crate) fn begin() -> Self {
+impl LogHold {
+    /// Starts holding lines back.
+    pub(crate) fn start() -> Self {
         *held() = Some(HeldLines::default());
         Self(())
     }
 
-    /// The lines since this was last asked.
-    #[expect(clippy::unused_self, reason = "only the holder may ask")]
-    pub(crate) fn fresh(&self) -> Vec<String> {
-        held().as_mut().map(HeldLines::fresh).unwrap_or_default()
+    /// Returns the lines since the last call.
+    #[expect(clippy::unused_self, reason = "only the holder may take lines")]
+    pub(crate) fn take_new(&self) -> Vec<String> {
+        held().as_mut().map(HeldLines::take_new).unwrap_or_default()
     }
 }
 
-impl Drop for HeldBack {
+impl Drop for LogHold {
     fn drop(&mut self) {
         let Some(held) = held().take() else { return };
         for line in held.lines {
-            // Nothing is left to do where standard error is gone.
+            // Nothing can be done if standard error is closed.
             let _ = writeln!(io::stderr(), "{line}");
         }
         if held.dropped > 0 {
@@ -180,12 +180,12 @@ mod tests {
         let mut held = HeldLines::default();
         held.push("one\n");
         held.push("two\n");
-        assert_eq!(held.fresh(), ["one", "two"]);
-        assert_eq!(held.fresh(), [""; 0]);
+        assert_eq!(held.take_new(), ["one", "two"]);
+        assert_eq!(held.take_new(), [""; 0]);
         for number in 0..MAX_HELD_LINES + 20 {
             held.push(&number.to_string());
         }
-        let fresh = held.fresh();
+        let fresh = held.take_new();
         assert_eq!((fresh.len(), fresh.last().map(String::as_str)), (MAX_HELD_LINES, Some("119")));
         assert_eq!(held.dropped, 22);
     }

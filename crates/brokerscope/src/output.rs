@@ -1,4 +1,4 @@
-//! Where data goes: standard output, or a file that was named.
+//! Destinations of data: standard output, or a named file.
 
 use std::fmt;
 use std::fs::File;
@@ -10,60 +10,60 @@ use report::{Style, Zone};
 
 use crate::log;
 
-/// Rows of a table held back to find its widths, where nobody waits for them.
+/// Rows of a table that are buffered to find its column widths, if nobody waits for them.
 const MAX_LOOKAHEAD_ROWS: usize = 200;
 
-/// What kept a command from writing its data, before the reason.
+/// Message for a failed write, before the reason.
 pub(crate) const CANNOT_WRITE: &str = "cannot write to standard output";
 
 /// Standard output.
 pub(crate) type Stdout = Box<dyn Write>;
 
-/// Standard output: line by line where somebody waits for rows, else in large pieces.
+/// Opens standard output: line-buffered if a user waits for rows, else with a large buffer.
 pub(crate) fn stdout(pace: Pace) -> Stdout {
     match pace {
-        Pace::AsTheyCome => Box::new(io::stdout().lock()),
-        Pace::AllThere | Pace::HandedOn => Box::new(BufWriter::with_capacity(64 * 1024, io::stdout().lock())),
+        Pace::Immediate => Box::new(io::stdout().lock()),
+        Pace::Buffered | Pace::Batched => Box::new(BufWriter::with_capacity(64 * 1024, io::stdout().lock())),
     }
 }
 
-/// Whether somebody watches rows come or a file is read through.
+/// When rows are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// Rows are shown at once.
-    AsTheyCome,
-    /// Rows are shown when they are flushed, several together: to write each by itself costs more than to find it.
-    HandedOn,
-    /// Rows are shown when it is convenient.
+    /// Rows are written at once.
+    Immediate,
+    /// Rows are written when flushed, several together: writing each one by itself costs more than finding it.
+    Batched,
+    /// Rows are written when a large buffer is full.
     #[default]
-    AllThere,
+    Buffered,
 }
 
-/// How outputs for people look.
+/// Style of output for people.
 pub(crate) fn look(zone: Zone, wide: bool, pace: Pace) -> Style {
-    let lookahead = if pace == Pace::AllThere { MAX_LOOKAHEAD_ROWS } else { 0 };
+    let lookahead = if pace == Pace::Buffered { MAX_LOOKAHEAD_ROWS } else { 0 };
     Style { zone, wide, verbose: log::is_verbose(), colour: colour(), lookahead }
 }
 
-/// Says several things beside the data, unless the user wants quiet.
-pub(crate) fn say_each(sentences: &[String]) {
+/// Logs notes on the data, unless `--quiet` was given.
+pub(crate) fn log_notes(sentences: &[String]) {
     for sentence in sentences {
         tracing::info!("{sentence}");
     }
 }
 
-/// Where all of an output goes: a file, or for `-` standard output.
+/// Destination of a whole output: a file, or standard output for `-`.
 pub(crate) struct Destination<'a> {
     path: &'a Path,
     file: Option<File>,
 }
 
 impl<'a> Destination<'a> {
-    /// Opens the file before anything is measured or read for it: nothing can be opened to write in a sandbox. What is in it stays
-    /// until [`Self::write`].
+    /// Opens the file, before anything is measured or read for it, because a sandbox forbids opening files for writing.
+    /// Its contents stay until [`Self::write`].
     ///
     /// # Errors
-    /// What is in the way.
+    /// The file cannot be written.
     pub(crate) fn open(path: &'a Path) -> anyhow::Result<Self> {
         if path == Path::new("-") {
             return Ok(Self { path, file: None });
@@ -73,13 +73,13 @@ impl<'a> Destination<'a> {
         Ok(Self { path, file: Some(file.with_context(|| cannot_write(path))?) })
     }
 
-    /// Writes it, and says how long the file is; none of standard output.
+    /// Writes the output and returns the length of the file; `None` for standard output.
     pub(crate) fn write(
         &self,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> anyhow::Result<Option<u64>> {
         let Some(file) = &self.file else {
-            let mut out = stdout(Pace::AllThere);
+            let mut out = stdout(Pace::Buffered);
             return write(&mut out).and_then(|()| out.flush()).context(CANNOT_WRITE).map(|()| None);
         };
         Self::fill(file, write).map(Some).with_context(|| cannot_write(self.path))
@@ -97,10 +97,10 @@ impl<'a> Destination<'a> {
     }
 }
 
-/// Fails where a file cannot be written for want of a directory.
+/// Fails if a file cannot be written because its directory does not exist.
 ///
 /// # Errors
-/// What is in the way.
+/// The path is a directory, or its directory does not exist.
 pub(crate) fn check_place(path: &Path) -> anyhow::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let (place, directory) = (path.display(), parent.is_none_or(Path::is_dir));
@@ -119,7 +119,7 @@ fn cannot_write(path: &Path) -> String {
     format!("{}: cannot write", path.display())
 }
 
-/// NO_COLOR: <https://no-color.org>, set and not empty.
+/// Whether to use colour. Honours NO_COLOR if set and not empty: <https://no-color.org>.
 #[allow(clippy::doc_markdown)]
 fn colour() -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

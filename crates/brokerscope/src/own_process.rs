@@ -1,4 +1,4 @@
-//! What this process takes: processors, memory, BPF programs (proc(5)). Where the kernel does not say, it is not known.
+//! Resource usage of this process: CPU time, memory, BPF programs (proc(5)). Unknown if the kernel does not report it.
 
 use std::fs;
 #[cfg(feature = "live")]
@@ -13,11 +13,11 @@ const TICKS_A_SECOND: f64 = 100.0;
 
 const STAT: &str = "/proc/self/stat";
 const STATUS: &str = "/proc/self/status";
-/// What of this process is in memory, and all that it has mapped.
+/// Keys of the resident and the virtual size.
 const RESIDENT: &str = "VmRSS:";
 const VIRTUAL: &str = "VmSize:";
 
-/// Processor time in user and kernel mode, of all threads, those that ended included.
+/// CPU time in user and kernel mode of all threads, including those that have ended.
 fn cpu_seconds(stat: &str) -> Option<f64> {
     Some((field(stat, 14)? + field(stat, 15)?) as f64 / TICKS_A_SECOND)
 }
@@ -29,7 +29,7 @@ fn start_time_seconds(stat: &str) -> Option<f64> {
     Some(boot + after_boot)
 }
 
-/// A field behind the name, which may hold blanks and parentheses itself; the first behind it is 3.
+/// A field after the name, which may itself contain blanks and parentheses; the first field after it is number 3.
 fn field(stat: &str, number: usize) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
@@ -45,17 +45,17 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// The kernel counts in steps of 10 ms: over less than this they are much of what is counted.
+/// Minimum time between two measurements: the kernel counts in steps of 10 ms, a large error over a shorter time.
 const MIN_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Measures what this process takes, for the screen.
+/// Measures this process's usage, for the screen.
 #[derive(Debug, Default)]
 pub(crate) struct OverheadMeter {
     before: Option<(Instant, f64)>,
 }
 
 impl OverheadMeter {
-    /// The usage since the last time; none before some time has passed, and where the kernel does not say.
+    /// The usage since the last call; `None` if that was too recent or the kernel does not report it.
     pub(crate) fn read(&mut self) -> Option<Overhead> {
         if self.before.is_some_and(|(at, _)| at.elapsed() < MIN_INTERVAL) {
             return None;
@@ -71,7 +71,7 @@ impl OverheadMeter {
 #[derive(Debug)]
 pub(crate) struct OwnProcess {
     start_time_seconds: Option<f64>,
-    /// Programs that were ever seen, where they are measured: what one that is gone took stays in the sum.
+    /// All programs so far, if they are measured: the totals of removed programs stay in the sum.
     #[cfg(feature = "live")]
     programs: Option<Mutex<Programs>>,
 }
@@ -89,13 +89,13 @@ impl OwnProcess {
         }
     }
 
-    /// With its BPF programs, which the kernel measures.
+    /// Includes its BPF programs, which the kernel measures.
     #[cfg(feature = "live")]
     pub(crate) fn with_programs(self) -> Self {
         Self { programs: Some(Mutex::default()), ..self }
     }
 
-    /// What it took so far.
+    /// The usage so far.
     pub(crate) fn usage(&self) -> ProcessUsage {
         let status = read(STATUS);
         #[cfg(feature = "live")]
@@ -115,7 +115,7 @@ impl OwnProcess {
     }
 }
 
-/// All programs this process ever had: time in them and how often they ran.
+/// Sums all programs that this process ever had: their run time and number of runs.
 #[cfg(feature = "live")]
 fn sum(programs: &Mutex<Programs>) -> (f64, u64) {
     let mut programs = programs.lock().unwrap_or_else(PoisonError::into_inner);

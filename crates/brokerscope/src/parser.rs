@@ -1,5 +1,5 @@
-//! The processes that a live watch starts to parse what others wrote: `brokerscope parse-packets` and `parse-request-log`, with a socket
-//! as standard input. No commands of a user's.
+//! The processes that a live watch starts to parse untrusted data: `brokerscope parse-packets` and `parse-request-log`,
+//! with a socket as standard input. They are not commands for users.
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -12,12 +12,12 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Runs the parser if the first argument asks for it.
 pub(crate) fn run() -> Option<ExitCode> {
-    let asked = std::env::args_os().nth(1)?;
-    let (name, parse) = PARSERS.into_iter().find(|(name, _)| asked == *name)?;
+    let argument = std::env::args_os().nth(1)?;
+    let (name, parse) = PARSERS.into_iter().find(|(name, _)| argument == *name)?;
     Some(match run_parser(parse) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Where that is not open either, nobody listens.
+            // If standard error is closed too, nobody reads the message.
             let line = format!("brokerscope: {name}: {error}\n");
             let _ = io::stderr().write_all(line.as_bytes());
             ExitCode::FAILURE
@@ -25,14 +25,15 @@ pub(crate) fn run() -> Option<ExitCode> {
     })
 }
 
-/// Parses what comes by the socket, for the watch at its other end.
+/// Parses data from the socket, for the watch at its other end.
 type Parse = fn(OwnedFd) -> io::Result<()>;
 
 const PARSERS: [(&str, Parse); 2] =
     [(watch::PARSE_PACKETS, watch::parse_packets), (watch::PARSE_REQUEST_LOG, watch::parse_request_log)];
 
 fn run_parser(parse: Parse) -> io::Result<()> {
-    // The watch ends it, once it has the last rows: also where a service manager signals all of a service's processes.
+    // The watch ends this process once it has the last rows, also if a service manager signals all processes of a
+    // service.
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }

@@ -1,16 +1,15 @@
-//! Values of flags as people write them: times (`150ms`, `1m30s`), sizes (`64KiB`), names. Does not print them.
+//! Parses values of flags as people write them: times (`150ms`, `1m30s`), sizes (`64KiB`), names. Does not format them.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use model::Nanos;
 
-/// A value that is chosen by name; where the name is wrong, all are listed.
+/// Parses a value by its name; the error for a wrong name lists all names.
 pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(
     values: &'static [T],
     name: fn(T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> {
-    PossibleValuesParser::new(values.iter().map(move |value| name(*value))).try_map(move |given| {
-        values.iter().copied().find(|value| name(*value) == given).ok_or("no such name")
-    })
+    PossibleValuesParser::new(values.iter().map(move |value| name(*value)))
+        .try_map(move |text| values.iter().copied().find(|value| name(*value) == text).ok_or("no such name"))
 }
 
 const TIME_UNITS: [(&str, f64); 10] = [
@@ -39,18 +38,18 @@ const SIZE_UNITS: [(&str, f64); 10] = [
     ("B", 1.0),
 ];
 
-/// A length of time. A number without a unit is refused, except 0: is `100` seconds or milliseconds?
+/// Parses a duration. Refuses a number without a unit, except 0: is `100` seconds or milliseconds?
 pub(crate) fn time(text: &str) -> Result<Nanos, String> {
     let wrong = || format!("{text:?} is not a time; write it as 150ms, 2s or 1m30s");
     if text.trim() == "0" {
         return Ok(Nanos::ZERO);
     }
     let ns = sum(text, &TIME_UNITS).ok_or_else(wrong)?;
-    // 2^53 ns are 104 days: beyond that a float is not exact, and nobody means it.
+    // 2^53 ns are 104 days: above that a float is not exact, and nobody means it.
     if ns < 9e15 { Ok(Nanos(ns.round() as i64)) } else { Err(wrong()) }
 }
 
-/// A share in per cent; 0 and `none` are no bound.
+/// Parses a share in per cent; 0 and `none` mean no bound.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     if ["0", "none"].contains(&text.trim()) {
         return Ok(f64::INFINITY);
@@ -60,7 +59,7 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| format!("{text:?} is not a share; write it as 3%, or none"))
 }
 
-/// A number of bytes; without a unit, bytes.
+/// Parses a number of bytes; a number without a unit is in bytes.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     if let Ok(bytes) = text.trim().parse() {
         return Ok(bytes);
@@ -70,11 +69,11 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     if bytes < 9e15 { Ok(bytes.round() as u64) } else { Err(wrong()) }
 }
 
-/// The shortest part of a packet worth capturing: IP and TCP headers take up to 120 bytes, and a request's own
-/// header must be behind them.
+/// The shortest useful capture length: IP and TCP headers take up to 120 bytes, and a request's own header must fit
+/// after them.
 const MIN_SNAPLEN_BYTES: u64 = 160;
 
-/// How much of a packet to capture. No packet is longer than a `u32` can say.
+/// Parses a capture length. No packet is longer than a `u32` can express.
 pub(crate) fn snaplen(text: &str) -> Result<u32, String> {
     let bytes = size(text)?;
     if bytes < MIN_SNAPLEN_BYTES {
@@ -85,23 +84,23 @@ pub(crate) fn snaplen(text: &str) -> Result<u32, String> {
     Ok(u32::try_from(bytes).unwrap_or(u32::MAX))
 }
 
-/// The least memory that a recorder works with.
+/// Minimum memory of a recorder.
 const MIN_MEMORY_BYTES: u64 = 96 << 20;
 
-/// How much memory to take at most.
+/// Parses a memory limit.
 pub(crate) fn memory(text: &str) -> Result<u64, String> {
     size_from(text, MIN_MEMORY_BYTES, "a recorder")
 }
 
-/// The least that a recording is kept within: parts are a small share of it.
+/// Minimum size limit of a recording, because its parts must be a small share of it.
 const MIN_DISK_BYTES: u64 = 256 << 20;
 
-/// How much of a disk to take at most.
+/// Parses a size limit of a recording.
 pub(crate) fn disk(text: &str) -> Result<u64, String> {
     size_from(text, MIN_DISK_BYTES, "a recording")
 }
 
-/// A size of at least what something needs.
+/// Parses a size with a minimum.
 fn size_from(text: &str, min_bytes: u64, what: &str) -> Result<u64, String> {
     let bytes = size(text)?;
     if bytes < min_bytes {
@@ -110,7 +109,7 @@ fn size_from(text: &str, min_bytes: u64, what: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
-/// How many times as fast as it was.
+/// Parses a replay speed, a multiple of the original.
 pub(crate) fn speed(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches(['x', '×']).parse().ok();
     let speed = number.filter(|speed: &f64| (0.001..=1e6).contains(speed));
@@ -119,7 +118,7 @@ pub(crate) fn speed(text: &str) -> Result<f64, String> {
     })
 }
 
-/// Numbers with units one after the other, added up; none where anything else is in the text.
+/// Sums numbers with units that follow one another; `None` if the text contains anything else.
 fn sum(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let mut rest = text.trim();
     let mut total = 0.0;

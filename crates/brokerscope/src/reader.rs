@@ -1,4 +1,4 @@
-//! Reads a recording's tables or a live broker alike, for commands that list or add up what was seen.
+//! Reads a recording's tables or a live broker in the same way, for commands that list or sum up events.
 
 use std::path::{Path, PathBuf};
 
@@ -12,34 +12,34 @@ use crate::args::{Scope, Source};
 use crate::file_access::FileAccess;
 use crate::output::Pace;
 
-/// What is known before the first event.
+/// Facts that are known before the first event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Input {
     /// The broker's log dirs.
     pub(crate) log_dirs: Vec<PathBuf>,
-    /// What was watched, and what was not.
+    /// The plan: which purposes were watched.
     pub(crate) plan: Vec<(String, String)>,
-    /// Whether rows are waited for.
+    /// When rows are written.
     pub(crate) pace: Pace,
-    /// How long a recording lasted, where it says so.
+    /// Duration of a recording, if it says so.
     pub(crate) span: Option<Nanos>,
-    /// Whether a recorder left out on purpose what was not near anything slow.
+    /// Whether a recorder left out, on purpose, events that were not near anything slow.
     pub(crate) partial: bool,
 }
 
 impl Input {
-    /// Whether something was watched.
+    /// Whether a purpose was watched.
     pub(crate) fn sees(&self, purpose: &str) -> bool {
         plan::sees(&self.plan, purpose)
     }
 }
 
-/// Makes something of events.
+/// Consumes events.
 pub(crate) trait Reader {
-    /// Takes one, nearly in the order of [`Event::time`]; losses of a recording come first.
+    /// Adds an event, nearly in the order of [`Event::time`]; losses of a recording come first.
     fn event(&mut self, event: Event) -> anyhow::Result<()>;
 
-    /// Takes what to say beside the data, when there are no more events.
+    /// Ends the output, with notes on the data.
     fn finish(self, notes: &[String]) -> anyhow::Result<()>;
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn read<R: Reader>(
     let mut reader = start(&Input {
         log_dirs: scope.target.log_dirs_or(&recording.log_dirs()),
         plan: recording.plan().to_vec(),
-        pace: Pace::AllThere,
+        pace: Pace::Buffered,
         span: recording.span(),
         partial: recording.partial_from().is_some(),
     });
@@ -72,12 +72,12 @@ pub(crate) fn read<R: Reader>(
     Ok(recording.check()?)
 }
 
-/// Gives away what reading the recording does not take.
+/// Enters the sandbox for reading the recording.
 fn restrict(directory: &Path, scope: &Scope, jfr: &[PathBuf]) -> anyhow::Result<()> {
     let log_dirs = &scope.target.log_dirs;
     let named = [directory].into_iter().chain(jfr.iter().chain(log_dirs).map(PathBuf::as_path));
     let access = FileAccess::of(named)?;
-    // Message ids stand in the broker's segments, and where those are the recording says.
+    // Message ids are read from the broker's segments, whose directories are only known from the recording.
     let is_unnamed = scope.filter.message_id.is_some() && log_dirs.is_empty();
     access.with(|access| if is_unnamed { access.read_everywhere() } else { access }).enter()
 }
@@ -108,10 +108,10 @@ mod live {
     use super::{Event, EventSource as _, Input, Pace, Reader, drive};
     use crate::args::{Scope, Source};
 
-    /// The longest wait for an event.
+    /// Longest wait for an event.
     const WAIT: Duration = Duration::from_millis(100);
 
-    /// Watches; `locks` says whether waits for locks are wanted, from the JVM or by its requests.
+    /// Watches the broker; with `locks`, also waits for locks, from the JVM or inferred from requests.
     pub(super) fn read<R: Reader>(
         source: &Source,
         scope: &Scope,
@@ -121,7 +121,7 @@ mod live {
         let options = scope.target.live_options(source.jvm);
         let mut live = Live::start(
             LiveOptions {
-                // Since when a thread could have waited is known of its request only.
+                // Only its request shows since when a thread could have waited.
                 interface: options.interface.filter(|_| locks),
                 jvm: options.jvm.map(|when| if locks { when } else { Jfr::Never }),
                 min_lock_wait: options.min_lock_wait.filter(|_| locks),
@@ -138,21 +138,21 @@ mod live {
         let mut reader = start(&Input {
             log_dirs: scope.target.log_dirs_or(&live.broker.log_dirs),
             plan: live.plan().to_vec(),
-            pace: Pace::AsTheyCome,
+            pace: Pace::Immediate,
             span: None,
             partial: false,
         });
         tracing::info!("watching broker {}{}", live.broker.pid, source.length.until());
         let mut notes = Vec::new();
         drive(&mut live, &mut |event| {
-            notes.extend(lost(&event));
+            notes.extend(format_loss(&event));
             reader.event(event)
         })?;
-        notes.extend(live.ended.as_ref().map(troubles).into_iter().flatten());
+        notes.extend(live.ended.as_ref().map(format_errors).into_iter().flatten());
         reader.finish(&notes)
     }
 
-    /// Where neither of the JVM's means reports waits.
+    /// Warns if neither source in the JVM reports waits.
     fn warn_of_inference(live: &Live) {
         let unseen = live.unseen(&["lock-waits", "monitor-waits"]);
         let no_requests = live.unseen(&["requests"]);
@@ -166,14 +166,14 @@ mod live {
         }
     }
 
-    fn lost(event: &Event) -> Option<String> {
-        // Events that were dropped are added up at the end.
+    fn format_loss(event: &Event) -> Option<String> {
+        // Dropped events are summed up at the end.
         let Event::Loss(loss) = event else { return None };
         (loss.kind != LossKind::EventsDropped)
             .then(|| format!("lost {} {}: {}", format_count(loss.count), loss.kind.as_str(), loss.detail))
     }
 
-    fn troubles(ended: &WatchSummary) -> Vec<String> {
+    fn format_errors(ended: &WatchSummary) -> Vec<String> {
         let dropped = (ended.dropped > 0).then(|| {
             format!(
                 "{} dropped: they came faster than they could be shown",

@@ -1,4 +1,4 @@
-//! What to show of what is looked at: requests by client, errors and waits; functions by name.
+//! Conditions on output: requests by client, errors and waits; functions by name.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -9,24 +9,24 @@ use model::{Nanos, Request};
 
 use crate::args::Filter;
 
-/// Which requests to show, of those that the filter lets through.
+/// Conditions on requests, beyond the filter.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Filter")]
 pub(crate) struct Selection {
-    /// Show only this client: its client id (`*` at the beginning, the end or both stands for anything, as in
-    /// app-*), its address, or address:port (repeatable).
+    /// Show only this client: its client id (`*` at the beginning, the end or both matches anything, as in app-*), its
+    /// address, or address:port (repeatable).
     #[arg(id = "client", long, value_name = "CLIENT")]
     pub(crate) clients: Vec<Client>,
     /// Show only requests with an error code, and those that could not be read or were not answered.
     #[arg(long)]
     pub(crate) errors: bool,
-    /// Leave out long polls: fetches that returned no data, and group members that waited for others. The latency of
-    /// a fetch that waited for data counts from when the data came.
+    /// Leave out long polls: fetches that returned no data, and group members that waited for others. The latency of a
+    /// fetch that waited for data counts from the arrival of the data.
     #[arg(long)]
     pub(crate) no_waits: bool,
 }
 
-/// Which requests are wanted: all conditions at once.
+/// Conditions on requests, all of which must hold.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestConditions<'a> {
     filter: RequestFilter,
@@ -35,12 +35,12 @@ pub(crate) struct RequestConditions<'a> {
 }
 
 impl<'a> RequestConditions<'a> {
-    /// What the flags of a command say.
+    /// Reads the conditions from a command's flags.
     pub(crate) fn new(filter: &Filter, selection: &'a Selection, slower_than: Nanos) -> Self {
         Self { filter: filter.requests(), selection, slower_than }
     }
 
-    /// Whether nothing was asked for in particular.
+    /// Whether every request matches.
     pub(crate) fn is_all(&self) -> bool {
         let Selection { clients, errors, no_waits } = self.selection;
         self.slower_than <= Nanos::ZERO
@@ -50,31 +50,31 @@ impl<'a> RequestConditions<'a> {
             && !no_waits
     }
 
-    /// Whether a request is wanted and slow enough, its partitions of other topics left out. Without a
-    /// threshold a request without a latency (acks=0, no response) is wanted too.
+    /// Whether a request matches and is slow enough; removes its partitions of other topics. Without a threshold, a
+    /// request without a latency (acks=0, no response) matches too.
     pub(crate) fn admit(&self, request: &mut Request) -> bool {
         let Selection { clients, errors, no_waits } = self.selection;
-        // Told from the whole request: a fetch that brought data of another topic did not wait in vain.
+        // Decided from the whole request: a fetch that returned data of another topic did not wait in vain.
         let waited = *no_waits && request.intended_wait().is_some();
         let latency = if *no_waits { request.latency_less_wait() } else { request.latency() };
         let slow =
             self.slower_than <= Nanos::ZERO || latency.is_some_and(|latency| latency >= self.slower_than);
-        if waited || !slow || !self.filter.wants(request) {
+        if waited || !slow || !self.filter.matches(request) {
             return false;
         }
-        // Told from what is left: an error of a topic that nobody asked for is none.
+        // Decided from the rest: an error of a topic that was not requested does not count.
         self.filter.narrow(request);
         (clients.is_empty() || clients.iter().any(|client| client.sent(request)))
             && (!errors || request.failed())
     }
 
-    /// Whether it is wanted.
-    pub(crate) fn wants(&self, request: &Request) -> bool {
+    /// Whether a request matches.
+    pub(crate) fn matches(&self, request: &Request) -> bool {
         self.is_all() || self.admit(&mut request.clone())
     }
 }
 
-/// `--client`: a client id, with `*` at an end for any more; an address; or an address and a port.
+/// `--client`: a client id, with a `*` at either end as a wildcard; an address; or an address and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Client {
     id: Pattern,
@@ -105,7 +105,7 @@ impl Place {
 }
 
 impl Client {
-    /// Whether the request came from it. A client without an id has an empty one.
+    /// Whether the request came from this client. A client without an id has an empty one.
     pub(crate) fn sent(&self, request: &Request) -> bool {
         let id = request.client_id.as_deref().unwrap_or_default();
         self.id.is(id) || self.place.is_some_and(|place| place.is(request.client))
@@ -113,7 +113,7 @@ impl Client {
 }
 
 impl Place {
-    /// An IPv4 address is the same where it is written as an IPv6 one.
+    /// Whether a client has this address. An IPv4 address equals its IPv4-mapped IPv6 form.
     fn is(self, client: SocketAddr) -> bool {
         let host = client.ip().to_canonical();
         match self {
@@ -123,7 +123,7 @@ impl Place {
     }
 }
 
-/// A name, with `*` at an end for any more.
+/// A name, with a `*` at either end as a wildcard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern(String);
 
@@ -134,7 +134,7 @@ impl From<&str> for Pattern {
 }
 
 impl Pattern {
-    /// Whether this name is meant.
+    /// Whether a name matches.
     pub(crate) fn is(&self, name: &str) -> bool {
         match (self.0.strip_prefix('*'), self.0.strip_suffix('*')) {
             (Some(rest), Some(_)) => rest.strip_suffix('*').is_none_or(|part| name.contains(part)),
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(Place::of("app"), None);
     }
 
-    /// A fetch that brought data of topic A only; topic B answered with this code.
+    /// A fetch that returned data of topic A only; topic B was answered with this error code.
     fn fetch(code_of_b: i16) -> Request {
         let of = |topic: &str, bytes, code| Partition {
             topic: Some(topic.into()),
@@ -223,21 +223,21 @@ mod tests {
         }
     }
 
-    fn admitted(mut request: Request, topic: &str, errors: bool, no_waits: bool) -> Option<usize> {
+    fn admit(mut request: Request, topic: &str, errors: bool, no_waits: bool) -> Option<usize> {
         let filter = Filter { topics: vec![topic.to_owned()], ..Filter::default() };
         let selection = Selection { errors, no_waits, ..Selection::default() };
-        let admitted = RequestConditions::new(&filter, &selection, Nanos::ZERO).admit(&mut request);
-        admitted.then_some(request.partitions.len())
+        let is_admitted = RequestConditions::new(&filter, &selection, Nanos::ZERO).admit(&mut request);
+        is_admitted.then_some(request.partitions.len())
     }
 
     #[test]
     fn an_error_of_another_topic_is_none_and_data_of_another_topic_is_no_wait() {
-        assert_eq!(admitted(fetch(6), "B", true, false), Some(1));
-        assert_eq!(admitted(fetch(6), "A", true, false), None);
-        assert_eq!(admitted(fetch(0), "B", false, true), Some(1));
+        assert_eq!(admit(fetch(6), "B", true, false), Some(1));
+        assert_eq!(admit(fetch(6), "A", true, false), None);
+        assert_eq!(admit(fetch(0), "B", false, true), Some(1));
         let empty = Request { partitions: fetch(0).partitions.split_off(1), ..fetch(0) };
-        assert_eq!(admitted(empty.clone(), "B", false, true), None);
-        assert_eq!(admitted(empty, "B", false, false), Some(1));
+        assert_eq!(admit(empty.clone(), "B", false, true), None);
+        assert_eq!(admit(empty, "B", false, false), Some(1));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! How much a live watch sees, and so what it costs the broker: `--watch`, and what a command makes of it on this host.
+//! How much a live watch observes, and so what it costs the broker: `--watch`, and its meaning for a command on this
+//! host.
 
 use clap::{Args, ValueEnum};
 
@@ -11,32 +12,32 @@ pub(crate) use live::{FullFlag, Preference};
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct WatchMode {
-    /// Watch in this mode (live). auto: full. With always-on, what is not seen is unobserved, and each verdict comes about
-    /// 11 s after its request.
+    /// Watch in this mode (live). auto: full. always-on observes less, and each verdict appears about 11 s after its
+    /// request.
     #[arg(long, value_name = "MODE", value_enum, default_value_t)]
     watch: Mode,
-    /// Leave sources off once watching has taken more than this share of the broker's CPU time for a minute (live), one
-    /// after the other: 3%, or none. Without it, 3% where the watch is always-on, and none where it is full.
+    /// Stop sources one after the other once watching has taken more than this share of the broker's CPU time for a
+    /// minute (live): 3%, or none. Without it, 3% in always-on mode, and none in full mode.
     #[arg(long, value_name = "SHARE", value_parser = quantity::share)]
     max_cost: Option<f64>,
 }
 
-/// How much to watch.
+/// Mode of a live watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// What suits the command, its other flags and this host
+    /// The mode that suits the command, its other flags and this host
     #[default]
     Auto,
-    /// All that can be seen
+    /// Everything that can be observed
     Full,
-    /// What can stay on for months: the kernel counts requests and keeps what bears on slow ones, and is read once a
-    /// second and when a request took as long as --slower-than
+    /// A watch that can stay on for months: the kernel counts requests and keeps what bears on slow ones, and is read
+    /// once per second and when a request took as long as --slower-than
     AlwaysOn,
 }
 
 impl WatchMode {
-    /// A flag that was given.
-    pub(crate) fn given(self) -> Option<&'static str> {
+    /// A flag that the user gave for live input, if any.
+    pub(crate) fn explicit_flag(self) -> Option<&'static str> {
         let watch = (self.watch != Mode::Auto).then_some("--watch");
         watch.or(self.max_cost.map(|_| "--max-cost"))
     }
@@ -54,42 +55,43 @@ mod live {
     /// A flag that only the full watch can serve, and whether it was given.
     pub(crate) type FullFlag = (&'static str, bool);
 
-    /// What a command's `auto` prefers.
+    /// The mode that a command prefers with `auto`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Preference {
         Full,
         AlwaysOn,
     }
 
-    /// Of the broker's CPU time.
+    /// Default share of the broker's CPU time.
     const MAX_COST: f64 = 0.03;
 
     impl WatchMode {
-        /// The share of the broker's CPU time above which sources are given up. Who asks for everything pays for it.
+        /// The share of the broker's CPU time above which sources are shed. By default there is no bound for a full
+        /// watch.
         pub(crate) fn max_cost(self, always_on: Option<Nanos>) -> f64 {
             let default = if always_on.is_some() { MAX_COST } else { f64::INFINITY };
             self.max_cost.unwrap_or(default)
         }
 
-        /// What is slow to a watch that is always on; none if everything is to be watched. Says what `auto` chose, where
-        /// that depends on something.
+        /// Chooses the mode: the threshold of an always-on watch, or `None` for a full one. Logs the choice of `auto`
+        /// if that depends on flags or the host.
         ///
         /// # Errors
-        /// `always-on` was asked for and is not possible: with these flags, or on this host.
+        /// `always-on` was requested and is not possible: with these flags, or on this host.
         pub(crate) fn choose(
             self,
             default: Preference,
             only_full: &[FullFlag],
             slow: Slow,
         ) -> anyhow::Result<Option<Nanos>> {
-            let given = only_full.iter().find(|(_, is_given)| *is_given).map(|(flag, _)| *flag);
-            let given = given.or((slow.slower_than <= Nanos::ZERO).then_some("--slower-than 0"));
+            let flag = only_full.iter().find(|(_, is_given)| *is_given).map(|(flag, _)| *flag);
+            let flag = flag.or((slow.slower_than <= Nanos::ZERO).then_some("--slower-than 0"));
             let survey = || always_on::Plan::choose(&Facts::survey()).unavailable().cloned();
             let is_always_on = match (self.watch, default) {
                 (Mode::Full, _) | (Mode::Auto, Preference::Full) => false,
-                (Mode::AlwaysOn, _) => demand(given, survey)?,
+                (Mode::AlwaysOn, _) => demand(flag, survey)?,
                 (Mode::Auto, Preference::AlwaysOn) => {
-                    let why_full = why_full(given, survey);
+                    let why_full = why_full(flag, survey);
                     tracing::info!("{}", describe(why_full.as_deref()));
                     why_full.is_none()
                 }
@@ -98,7 +100,7 @@ mod live {
         }
     }
 
-    /// Refuses to be always on where it cannot be.
+    /// Checks that always-on mode is possible.
     fn demand(flag: Option<&str>, unavailable: impl Fn() -> Option<State>) -> anyhow::Result<bool> {
         if let Some(flag) = flag {
             return Err(Usage::new(format!(
@@ -112,7 +114,7 @@ mod live {
         }
     }
 
-    /// Why everything is to be watched, although a watch that is always on is preferred; none if nothing speaks against it.
+    /// Why the full mode is used although always-on is preferred; `None` if always-on is possible.
     fn why_full(flag: Option<&str>, unavailable: impl Fn() -> Option<State>) -> Option<String> {
         let of_flag = flag.map(|flag| format!("because of {flag}"));
         of_flag.or_else(|| Some(format!("always-on is not possible: {}", reason(&unavailable()?))))
@@ -123,7 +125,7 @@ mod live {
         why_full.map_or_else(|| always_on.to_owned(), |why| format!("--watch full: {why}"))
     }
 
-    /// What is missing, and what to do about it.
+    /// Formats what is missing, and what to do about it.
     fn reason(state: &State) -> String {
         match state {
             State::Use => String::new(),
@@ -158,7 +160,7 @@ mod live {
                 (0.03, f64::INFINITY)
             );
             let half = WatchMode { watch: Mode::Full, max_cost: Some(0.5) };
-            assert_eq!((half.max_cost(None), half.given()), (0.5, Some("--watch")));
+            assert_eq!((half.max_cost(None), half.explicit_flag()), (0.5, Some("--watch")));
         }
 
         #[test]
@@ -166,8 +168,8 @@ mod live {
             assert!(demand(None, available).unwrap());
             let error = demand(Some("--interface"), available).unwrap_err();
             assert!(error.is::<analysis::Usage>());
-            let said = error.to_string();
-            assert!(said.contains("--watch always-on") && said.contains("--interface"), "{said}");
+            let message = error.to_string();
+            assert!(message.contains("--watch always-on") && message.contains("--interface"), "{message}");
             let error = demand(None, || Some(no_btf())).unwrap_err().to_string();
             assert_eq!(error, "--watch always-on: no BTF; load it; or use --watch full");
         }

@@ -1,7 +1,7 @@
-//! `advise` on a recording of a real broker, on a file of settings, on thread dumps, and on processes of which little can be read.
-//! Needs no privilege.
+//! Tests `advise` on a recording of a real broker, on a settings file, on thread dumps, and on processes of which
+//! little can be read. Needs no privilege.
 
-// clippy.toml allows these in test functions; a test crate is nothing else.
+// clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::os::unix::process::CommandExt as _;
@@ -45,7 +45,7 @@ impl Advice {
         self.of(kind).iter().map(|object| object["rule"].as_str().unwrap()).collect()
     }
 
-    /// Why something is not known.
+    /// The reason why an input is missing.
     fn why_missing(&self, input: &str) -> &str {
         let missing = self.of("missing");
         let found = missing.iter().find(|missing| missing["input"] == input);
@@ -53,7 +53,7 @@ impl Advice {
     }
 }
 
-/// A process whose command line is a broker's and that is none, ended when dropped. No JVM runs in it.
+/// A process with a broker's command line but without a JVM; ended when dropped.
 struct StandIn(Child);
 
 impl StandIn {
@@ -61,7 +61,7 @@ impl StandIn {
         let mut command = Command::new("tail");
         command.arg0("java").args(["-f", "/dev/null", "kafka.Kafka"]).arg(properties);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        // Until it has become `tail`, its command line is this test's.
+        // Until it has executed `tail`, its command line is this test's.
         let cmdline = format!("/proc/{}/cmdline", child.id());
         while !std::fs::read(&cmdline).unwrap().starts_with(b"java\0") {
             std::thread::yield_now();
@@ -108,7 +108,7 @@ fn the_sample_s_journal_comes_first_with_what_it_cost() {
             .unwrap()
             .starts_with("brokerscope compare samples/journal-stall AFTER --slo 100ms")
     );
-    // What a program would do, beside what people read; no change of these needs another.
+    // The data for programs, besides the text for people; if it does not change, nothing else needs to.
     let targets: Vec<String> = first["changes"]
         .as_array()
         .unwrap()
@@ -122,11 +122,11 @@ fn the_sample_s_journal_comes_first_with_what_it_cost() {
         ["file-system type xfs", "file-system features fast_commit", "file-system mount data=writeback"]
     );
     assert!(first["changes"].as_array().unwrap().iter().all(|change| change["together"] == false));
-    // What is done to an ext4 is done instead of replacing it.
+    // A change of ext4 is an alternative to replacing it.
     let words: Vec<_> =
         first["changes"].as_array().unwrap().iter().map(|change| &change["combination"]).collect();
     assert_eq!(words, ["and/or", "or", "and/or"]);
-    // What costs nothing there is not advised, and what a recording does not hold is said.
+    // Findings without a cost there are not advised, and what a recording lacks is reported.
     assert!(told.rules("silent").contains(&"gc-pause") && told.rules("silent").contains(&"batch-size"));
     assert!(told.why_missing("thread dumps").contains("--dump"));
     let costs: Vec<i64> =
@@ -193,7 +193,7 @@ fn thread_dumps_beside_it_name_the_lock_of_the_case() {
     assert!(advice["changes"][0]["setting"].as_str().unwrap().contains("partitions"), "{advice}");
     let (lock, running) = (told.of("blocked")[0], told.of("function")[0]);
     assert_eq!((&lock["method"], &lock["waits"]), (&"kafka.log.Log.append".into(), &3.into()), "{lock}");
-    // Of whom the lock is had: it writes.
+    // The holder of the lock is writing.
     let written = ("sun.nio.ch.FileDispatcherImpl.write0".into(), "file write".into(), "dumps".into());
     assert_eq!(
         (&running["function"], &running["work"], &running["source"]),
@@ -204,7 +204,7 @@ fn thread_dumps_beside_it_name_the_lock_of_the_case() {
     assert!(out.contains("\nWhat ran in 1 thread dump (1 running thread)\n"), "{out}");
 }
 
-/// A recording of nothing but samples of a request handler, each of one of these stacks in turn.
+/// A recording with only samples of a request handler, each with one of these stacks in turn.
 fn sampled(dir: &Path, stacks: &[&str], samples: u64) {
     let manifest = Manifest { started_ns: 1, ended_ns: Some(10_000_000_000), ..Manifest::default() };
     let mut writer = Writer::create(dir, &manifest, WriterOptions::default()).unwrap();
@@ -253,7 +253,7 @@ fn a_broker_whose_settings_cannot_be_read_gets_the_advice_that_is_left() {
     assert!(why.contains("/no/such/server.properties") && why.contains("No such file"), "{why}");
     assert!(told.why_missing("the causes of slow requests").contains("--for"));
     assert!(told.why_missing("what the log dirs are on").contains("No such file"));
-    // What the host itself says is judged all the same.
+    // Rules for facts about the host itself are evaluated all the same.
     let judged = [told.rules("advice"), told.rules("silent")].concat();
     assert!(judged.contains(&"swappiness") && judged.contains(&"dirty-ratio"), "{judged:?}");
     let lines = told.of("missing");
@@ -287,9 +287,9 @@ fn client_properties_that_are_not_supported_end_a_command_before_anything_else()
         std::fs::write(&file, format!("{text}\n{secret}\n")).unwrap();
         for command in [&["advise"][..], &["record", "-o", recording.to_str().unwrap()]] {
             let (status, out, err) = run(&[command, &["--client-properties", name]].concat());
-            let said = format!("brokerscope: {name}: {why}");
+            let message = format!("brokerscope: {name}: {why}");
             assert_eq!((status, out.as_str(), err.lines().count()), (1, "", 1), "{err}");
-            assert!(err.starts_with(&said) && !err.contains("secret"), "{err}");
+            assert!(err.starts_with(&message) && !err.contains("secret"), "{err}");
         }
     }
     assert!(!recording.exists());

@@ -1,4 +1,5 @@
-//! Recordings that lack something, and places that cannot be written: what is there is shown, and one line says what is not.
+//! Tests recordings that lack something, and places that cannot be written: what exists is shown, and one line reports
+//! the rest.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -8,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// A copy of the sample to be spoilt.
+/// A copy of the sample to be damaged.
 struct Spoilt {
     _dir: tempfile::TempDir,
     path: PathBuf,
@@ -67,7 +68,7 @@ fn a_damaged_part_costs_what_was_in_it_and_the_status_says_so() {
         let last = stderr.lines().last().unwrap();
         assert!(last.starts_with("brokerscope: ") && last.contains("damaged"), "{arguments:?}: {stderr}");
     }
-    // What it does not read it does not miss.
+    // A command does not miss tables that it does not read.
     assert_eq!(run(&["stacks", "--from", recording, "--folded", "-"]).0, Some(0));
 }
 

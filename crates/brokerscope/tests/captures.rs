@@ -1,7 +1,7 @@
-//! Capture files as users have them: rings, side by side, compressed, damaged, through pipes. What is asked
-//! is always the same: the rows of the sample capture.
+//! Tests capture files as users have them: rings, several side by side, compressed, damaged, through pipes. The expected
+//! result is always the same: the rows of the sample capture.
 
-// clippy.toml allows these in test functions; a test crate is nothing else.
+// clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -44,7 +44,7 @@ fn rows_and_summary(stdout: &str) -> (Vec<Value>, Value) {
 /// The sample capture, packet by packet: a little-endian pcap.
 struct Sample {
     bytes: Vec<u8>,
-    /// Where each packet's record begins, and where the last one ends.
+    /// The offset of each packet's record, and the end of the last one.
     starts: Vec<usize>,
 }
 
@@ -78,7 +78,7 @@ impl Sample {
         file
     }
 
-    /// The same in big-endian pcapng blocks; `if_tsoffset` adds the second that the times are short of.
+    /// The same packets in big-endian pcapng blocks; `if_tsoffset` adds a second that the times are short of.
     fn pcapng(&self, packets: impl Iterator<Item = usize>) -> Vec<u8> {
         let nanos = self.bytes[..4] == [0x4d, 0x3c, 0xb2, 0xa1];
         let link = u32::from_le_bytes(*self.bytes[20..].first_chunk().unwrap());
@@ -195,7 +195,7 @@ fn what_stands_alone_is_not_read_with_others() {
 
 #[test]
 fn a_snap_length_is_refused_where_it_means_nothing_or_too_much() {
-    for (input, more, said) in [
+    for (input, more, expected_note) in [
         ("a.pcap", &["--snaplen", "256"][..], "-s"),
         ("-", &["--snaplen", "256"], "-s"),
         ("live:lo", &["--snaplen", "256", "--message-id", "id"], "--message-id"),
@@ -203,7 +203,7 @@ fn a_snap_length_is_refused_where_it_means_nothing_or_too_much() {
     ] {
         let (status, stdout, stderr) = run("requests", &[PathBuf::from(input)], more);
         assert_eq!((status, stdout.as_str()), (2, ""), "{stderr}");
-        assert!(stderr.contains(said), "{input} {more:?}: {stderr}");
+        assert!(stderr.contains(expected_note), "{input} {more:?}: {stderr}");
     }
 }
 
@@ -247,7 +247,7 @@ fn a_capture_that_goes_bad_shows_what_it_held_and_fails_with_the_place() {
     assert!(stderr.contains("bad.pcap: damaged at byte ") && stderr.contains(&place.to_string()), "{stderr}");
     assert_eq!(summary["notes"][0], "1 captures were not read to their end");
 
-    // The rest of it is in another file: that one is still read.
+    // The rest is in another file, which is still read.
     let rest = write(&dir, "rest.pcap", &sample.pcap(middle..sample.packets()));
     let (status, stdout, _) = run("requests", &[bad, rest], &["--format", "json"]);
     assert_eq!((status, rows_and_summary(&stdout).0), (1, requests(&[Sample::path()]).0));
@@ -278,7 +278,7 @@ fn a_cut_compressed_capture_ends_like_a_cut_capture() {
     );
 }
 
-/// Hands `bytes` to a running `requests`, and takes the first row before the pipe is closed.
+/// Pipes `bytes` to a running `requests`, and reads the first row before closing the pipe.
 fn first_row_of_an_open_pipe(input: &str, bytes: &[u8]) {
     let mut child = brokerscope(&["requests", input, "--format", "json"])
         .stdin(Stdio::piped())
@@ -308,12 +308,12 @@ fn rows_of_an_endless_pipe_appear_as_they_come() {
     let mut zstd = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
     zstd.write_all(&sample.bytes).unwrap();
     zstd.flush().unwrap();
-    // The frame does not end: its pipe is cut when it is closed.
+    // The frame is incomplete: its pipe is closed before its end.
     first_row_of_an_open_pipe("-", zstd.get_ref());
 }
 
-/// What `requests -` says of a pipe that holds the beginning of a compressed capture; `arguments` may end it
-/// before the pipe is closed.
+/// What `requests -` reports of a pipe with the start of a compressed capture; `arguments` may end the command before the
+/// pipe is closed.
 fn notes_of_a_cut_pipe(arguments: &[&str]) -> Value {
     let packed = gzip(&Sample::read().bytes);
     let mut command = brokerscope(&["requests", "-", "--format", "json"]);
@@ -375,8 +375,8 @@ fn explain_begins_with_what_was_tls() {
     let bytes = hello.len() + data.len();
     let (status, text, _) = run("explain", std::slice::from_ref(&file), &[]);
     assert_eq!(status, 0);
-    let said = "1 connection and 4.1 KiB on 10.0.0.1:9093 were TLS and were not read";
-    assert!(text.lines().take(2).any(|line| line == said), "{text}");
+    let expected_note = "1 connection and 4.1 KiB on 10.0.0.1:9093 were TLS and were not read";
+    assert!(text.lines().take(2).any(|line| line == expected_note), "{text}");
     let (_, json, _) = run("explain", std::slice::from_ref(&file), &["--format", "json"]);
     let tls = rows_and_summary(&json).1["tls"].clone();
     assert_eq!(tls, serde_json::json!([{"listener": "10.0.0.1:9093", "connections": 1, "bytes": bytes}]));
@@ -386,7 +386,7 @@ fn make_fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// How a process ended; none where it had to be killed.
+/// How a process ended; `None` if it had to be killed.
 fn end_of(mut child: Child) -> Option<ExitStatus> {
     for _ in 0..600 {
         if let Some(status) = child.try_wait().unwrap() {

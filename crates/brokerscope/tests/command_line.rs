@@ -1,7 +1,7 @@
-//! The binary as a user runs it: exit statuses, one line for what went wrong, pipes that close, and what
-//! comes of a recording and of a capture.
+//! Tests the binary as a user runs it: exit statuses, one line for an error, pipes that close, and the output for a
+//! recording and for a capture.
 
-// clippy.toml allows these in test functions; a test crate is nothing else.
+// clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::io::{BufRead as _, BufReader};
@@ -36,7 +36,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-fn shown(path: &Path) -> String {
+fn output_of(path: &Path) -> String {
     text(path).replace('\x1b', "\\x1b")
 }
 
@@ -44,7 +44,7 @@ fn ms(n: i64) -> Nanos {
     Nanos::from_millis(n)
 }
 
-/// A write of `topicA-0` at some time that takes some time.
+/// A write to `topicA-0`.
 fn write(n: i64, at: Nanos, length: Nanos, tid: u32) -> FileOp {
     FileOp {
         start: at,
@@ -185,7 +185,7 @@ fn what_cannot_be_read_is_one_line_and_status_1() {
             assert_eq!((status, stdout.as_str()), (1, ""), "{command} {}: {stderr}", path.display());
             assert_eq!(stderr.lines().count(), 1, "{stderr}");
             assert!(
-                stderr.starts_with(&format!("brokerscope: {}", shown(path)))
+                stderr.starts_with(&format!("brokerscope: {}", output_of(path)))
                     && (stderr.contains("; ") || stderr.contains(": name ")),
                 "{stderr}"
             );
@@ -273,7 +273,7 @@ fn a_recording_is_explained_to_its_root() {
     {
         assert!(shown.contains(part), "{part} is missing in\n{shown}");
     }
-    // The cause is known without it.
+    // The cause is known without that source.
     assert!(!shown.contains("block-io: no tracepoints") && shown.contains("--verbose"), "{shown}");
     let (_, all, _) = run(&["explain", text(&recorded), "--verbose"]);
     assert!(all.contains("block-io: no tracepoints"), "{all}");
@@ -328,7 +328,7 @@ fn a_recording_whose_broker_went_away_says_so() {
 fn a_closed_pipe_ends_quietly() {
     let dir = tempfile::tempdir().unwrap();
     let recorded = dir.path().join("recorded");
-    // More than a pipe holds, so that the writer must notice.
+    // More than a pipe buffers, so that the writer must notice.
     recording(&recorded, 3_000);
     let mut child = brokerscope(&["io", "--from", text(&recorded), "--format", "json"])
         .stdout(Stdio::piped())

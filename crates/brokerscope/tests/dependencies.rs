@@ -1,13 +1,13 @@
-//! Holds ARCHITECTURE.md's rule that dependencies between the rooms point one way, and that the oldest toolchain builds what
-//! others wrote. Looks at the manifests only: what a crate may name, not what it does with it.
+//! Checks ARCHITECTURE.md's rule that dependencies between crates point one way, and that the oldest toolchain builds all
+//! dependencies. Reads only manifests: what a crate may name, not what it does with it.
 
-// clippy.toml allows these in test functions; a test crate is nothing else.
+// clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::expect_used, clippy::indexing_slicing)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// What each room may know. A new crate, or a new arrow, is a decision: it is made here and in
+/// The crates that each crate may depend on. A new crate or dependency is a decision: it is made here and in
 /// ARCHITECTURE.md, in one commit.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("wire", &[]),
@@ -97,7 +97,7 @@ fn workspace() -> BTreeMap<String, BTreeSet<String>> {
             .as_array()
             .into_iter()
             .flatten()
-            // Tests may look across rooms; the product may not.
+            // Tests may depend on any crate; the product may not.
             .filter(|dependency| dependency["kind"] != "dev" && dependency["path"].is_string())
             .filter_map(|dependency| dependency["name"].as_str())
             .filter(|name| ours.contains(name))
@@ -125,15 +125,15 @@ fn dependencies_point_one_way() {
     }
 }
 
-/// docs/design/dependencies.md says of each what it may do; that it has a build script is what cargo knows.
+/// docs/design/dependencies.md describes each dependency; cargo knows which have a build script.
 #[test]
 fn every_direct_dependency_is_reviewed() {
     let metadata = metadata(&["--filter-platform", "x86_64-unknown-linux-gnu"]);
     let packages = metadata["packages"].as_array().expect("packages");
     let ours = packages.iter().filter(|package| package["source"].is_null());
-    let asked = ours.filter_map(|package| package["dependencies"].as_array()).flatten();
-    let asked = asked.filter(|dependency| dependency["path"].is_null());
-    let asked: BTreeSet<&str> = asked.filter_map(|dependency| dependency["name"].as_str()).collect();
+    let direct = ours.filter_map(|package| package["dependencies"].as_array()).flatten();
+    let direct = direct.filter(|dependency| dependency["path"].is_null());
+    let direct: BTreeSet<&str> = direct.filter_map(|dependency| dependency["name"].as_str()).collect();
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/design/dependencies.md");
     let page = std::fs::read_to_string(page).expect("the page");
     let (_, review) = page.split_once("## Direct dependencies").expect("the review");
@@ -144,20 +144,20 @@ fn every_direct_dependency_is_reviewed() {
         let built = packages.iter().filter(|package| names.iter().any(|name| package["name"] == *name));
         let mut targets = built.clone().filter_map(|package| package["targets"].as_array()).flatten();
         let has_script = targets.any(|target| target["kind"][0] == "custom-build");
-        // A package that no default feature asks for is not here.
+        // A package that no default feature needs is not here.
         assert!(row.contains("build script") == has_script || built.count() == 0, "build script: {row}");
         reviewed.extend(names);
     }
-    assert_eq!(reviewed, asked);
+    assert_eq!(reviewed, direct);
 }
 
-/// The least that a package asks for, as `1.85` or `1.85.0`.
+/// The minimum Rust version of a package, as `1.85` or `1.85.0`.
 fn rust_version(package: &serde_json::Value) -> Option<(u32, u32)> {
     let mut numbers = package["rust_version"].as_str()?.split('.').map_while(|number| number.parse().ok());
     Some((numbers.next()?, numbers.next()?))
 }
 
-/// The toolchain that is used here may be newer: this is what fails on Debian.
+/// The toolchain used here may be newer: this test fails where Debian's would.
 #[test]
 fn the_oldest_toolchain_builds_every_dependency() {
     let metadata = metadata(&["--filter-platform", "x86_64-unknown-linux-gnu"]);

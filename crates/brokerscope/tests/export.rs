@@ -1,4 +1,4 @@
-//! `export --from`: what a recording comes to as metrics is what `explain`, `io` and `requests` say of it. Needs no privilege.
+//! Tests `export --from`: the metrics of a recording agree with `explain`, `io` and `requests`. Needs no privilege.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::float_cmp)]
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// What takes longer than this is a process that hangs.
+/// Timeout: a process that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn sample() -> PathBuf {
@@ -24,7 +24,7 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// The lines of JSON that a command prints of the sample.
+/// The lines of JSON that a command prints for the sample.
 fn lines(arguments: &[&str]) -> Vec<Value> {
     let output = command(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -89,13 +89,13 @@ impl Exporting {
 
 impl Drop for Exporting {
     fn drop(&mut self) {
-        // Both fail where it has ended, which is as well.
+        // Both fail if it has already ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The values of a metric's series added up, those whose labels contain a text.
+/// The sum of a metric's series whose labels contain a text.
 fn sum(scraped: &BTreeMap<String, f64>, name: &str, label: &str) -> f64 {
     let of = |series: &str| series.split('{').next() == Some(name) && series.contains(label);
     scraped.iter().filter(|(series, _)| of(series)).map(|(_, value)| value).sum()
@@ -110,8 +110,8 @@ fn metrics_of_the_sample_are_what_explain_says_of_it() {
     let exporting = Exporting::of_sample(&[]);
     exporting.await_all_read();
     let scraped = exporting.scrape();
-    let told = lines(&["explain", sample().to_str().unwrap(), "--format", "json"]);
-    let (summary, verdicts) = told.split_last().unwrap();
+    let expected = lines(&["explain", sample().to_str().unwrap(), "--format", "json"]);
+    let (summary, verdicts) = expected.split_last().unwrap();
     assert!(verdicts.len() >= 6, "{summary}");
     assert_eq!(sum(&scraped, "brokerscope_requests_total", ""), number(&summary["requests"]));
     assert_eq!(sum(&scraped, "brokerscope_slow_requests_total", ""), number(&summary["slow"]));
@@ -128,8 +128,8 @@ fn metrics_of_the_sample_are_what_explain_says_of_it() {
     }
     let joins = &summary["joins"];
     for (key, field) in [("batch-crc", "by_crc"), ("base-offset", "by_base_offset"), ("none", "unjoined")] {
-        let told = sum(&scraped, "brokerscope_append_joins_total", &format!("key=\"{key}\""));
-        assert_eq!(told, number(&joins[field]), "{key}");
+        let expected = sum(&scraped, "brokerscope_append_joins_total", &format!("key=\"{key}\""));
+        assert_eq!(expected, number(&joins[field]), "{key}");
     }
     let lost: f64 = summary["losses"].as_object().unwrap().values().map(number).sum();
     assert_eq!(sum(&scraped, "brokerscope_losses_total", ""), lost);
@@ -140,21 +140,24 @@ fn metrics_of_the_sample_are_what_explain_says_of_it() {
 
 #[test]
 fn stages_of_all_requests_hold_those_of_the_slow_ones_and_add_up() {
-    // Everything is slow, so that `explain` tells the stages of all.
+    // With threshold 0, `explain` has the stages of all requests.
     let exporting = Exporting::of_sample(&["--slower-than", "0"]);
     exporting.await_all_read();
     let of_all = exporting.scrape();
     let exporting = Exporting::of_sample(&[]);
     exporting.await_all_read();
     let scraped = exporting.scrape();
-    let told = lines(&["explain", sample().to_str().unwrap(), "--format", "json", "--slower-than", "0"]);
+    let expected = lines(&["explain", sample().to_str().unwrap(), "--format", "json", "--slower-than", "0"]);
     for stage in ["network_in", "receive", "queue", "handler", "lock", "append", "unobserved"] {
-        let of_produce = told.iter().filter(|line| line["request"]["api"] == "PRODUCE");
-        let wanted: f64 = of_produce.map(|verdict| number(&verdict["stages"][stage]) / 1e9).sum();
+        let of_produce = expected.iter().filter(|line| line["request"]["api"] == "PRODUCE");
+        let expected_sum: f64 = of_produce.map(|verdict| number(&verdict["stages"][stage]) / 1e9).sum();
         let label = format!("{{api=\"PRODUCE\",stage=\"{stage}\"}}");
         for scraped in [&of_all, &scraped] {
             let found = scraped[&format!("brokerscope_request_stage_duration_seconds_sum{label}")];
-            assert!((found - wanted).abs() <= 1e-6 + wanted * 1e-9, "{stage}: {found}, known: {wanted}");
+            assert!(
+                (found - expected_sum).abs() <= 1e-6 + expected_sum * 1e-9,
+                "{stage}: {found}, known: {expected_sum}"
+            );
         }
     }
     let stages = sum(&scraped, "brokerscope_request_stage_duration_seconds_sum", "api=\"PRODUCE\"");
@@ -169,8 +172,8 @@ fn files_and_commits_are_what_the_views_of_them_say() {
     exporting.await_all_read();
     let scraped = exporting.scrape();
     let sample = sample();
-    let told = lines(&["io", "--from", sample.to_str().unwrap(), "--format", "json"]);
-    let writes: Vec<_> = told
+    let expected = lines(&["io", "--from", sample.to_str().unwrap(), "--format", "json"]);
+    let writes: Vec<_> = expected
         .iter()
         .filter(|op| op["type"] == "file-op" && op["op"] == "write" && op["kind"] == "log")
         .collect();
@@ -208,7 +211,7 @@ fn every_format_and_page_is_answered_and_it_ends_when_it_is_told_to() {
     assert!(status.success(), "{status}");
 }
 
-/// How many families lie behind each other, each behind its length, and each beginning with its name (field 1, its length, text).
+/// The number of families, each preceded by its length and starting with its name (field 1, its length, text).
 fn families(mut delimited: &[u8]) -> usize {
     let mut count = 0;
     while !delimited.is_empty() {
@@ -221,7 +224,7 @@ fn families(mut delimited: &[u8]) -> usize {
     count
 }
 
-/// Takes what lies behind its own length, which is a varint of protobuf.
+/// Takes a value preceded by its length, a protobuf varint.
 fn prefixed<'b>(bytes: &mut &'b [u8]) -> &'b [u8] {
     let of_length = bytes.iter().position(|byte| byte & 0x80 == 0).unwrap() + 1;
     let length =
@@ -237,7 +240,7 @@ fn what_cannot_be_exported_is_said_in_a_line() {
     let sample = sample.to_str().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
-    for (arguments, status, wanted) in [
+    for (arguments, status, expected_sum) in [
         (&["--from", "/no/such/place"][..], 1, "/no/such/place"),
         (&["--from", sample, "--listen", &taken], 1, taken.as_str()),
         (&["--from", sample, "--topic", "orders"], 2, "--topic"),
@@ -248,13 +251,13 @@ fn what_cannot_be_exported_is_said_in_a_line() {
     ] {
         let output = command(&[&["export", "--listen", "127.0.0.1:0"], arguments].concat());
         let output = without_first_listen(output, arguments).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
-        assert!(said.contains(wanted), "{arguments:?}: {said}");
+        let messages = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {messages}");
+        assert!(messages.contains(expected_sum), "{arguments:?}: {messages}");
     }
 }
 
-/// A flag may be given once.
+/// Removes the default `--listen`, because a flag may be given only once.
 fn without_first_listen(whole: Command, arguments: &[&str]) -> Command {
     if arguments.contains(&"--listen") { command(&[&["export"], arguments].concat()) } else { whole }
 }

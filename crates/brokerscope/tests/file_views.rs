@@ -1,7 +1,7 @@
-//! `io`, `files` and `kernel` on the recording of a real broker that is shipped: what one of them says is compared with
-//! the rows of another.
+//! Tests `io`, `files` and `kernel` on the shipped recording of a real broker: compares the output of each with the
+//! rows of another.
 
-// clippy.toml allows these in test functions; a test crate is nothing else.
+// clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod writes_alone;
@@ -95,8 +95,8 @@ fn a_name_that_is_none_is_wrong_usage_and_the_names_are_listed() {
     ] {
         let output = run(command, &arguments);
         assert_eq!(output.status.code(), Some(2));
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(said.contains(listed), "{said}");
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(messages.contains(listed), "{messages}");
     }
 }
 
@@ -156,13 +156,13 @@ fn what_was_not_watched_is_not_known() {
     let dir = tempfile::tempdir().unwrap();
     let recording = dir.path().join("writes-alone");
     writes_alone::record(&recording);
-    let shown = |arguments: &[&str]| {
+    let output_of = |arguments: &[&str]| {
         let output = run_on(&recording, "files", arguments);
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
     let lines: Vec<Value> =
-        shown(&["--format", "json"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        output_of(&["--format", "json"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (sums, files) = lines.split_last().unwrap();
     for row in files {
         for field in ["reads", "read_bytes", "sent_bytes", "disk_reads", "fsyncs", "faults", "other_ops"] {
@@ -174,7 +174,7 @@ fn what_was_not_watched_is_not_known() {
     for field in ["from_device_bytes", "from_cache_bytes", "to_connections_bytes"] {
         assert!(sums[field].is_null(), "{field}: {sums}");
     }
-    let table = shown(&["--by", "kind"]);
+    let table = output_of(&["--by", "kind"]);
     assert!(table.lines().next().unwrap().ends_with("; reads were not watched"), "{table}");
     let heading = table.lines().find(|line| line.contains("FSYNCS")).unwrap();
     let of_logs = table.lines().find(|line| line.ends_with("  log")).unwrap();

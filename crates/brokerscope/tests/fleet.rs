@@ -1,7 +1,7 @@
-//! `fleet` on recordings of nine brokers that are made up, of which some are odd on purpose: what it says is compared with
-//! what was injected and with what other commands say of the same recordings.
+//! Tests `fleet` on recordings of nine invented brokers, some of which are odd on purpose: compares its output with the
+//! injected differences and with other commands' output for the same recordings.
 
-// clippy.toml allows these in test functions; a test crate is nothing else.
+// clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 #[path = "../../../benches/src/fleet/made.rs"]
@@ -27,8 +27,8 @@ fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// The lines of JSON that a command prints, and the last, which is the summary, apart.
-fn told(arguments: &[&str]) -> (Vec<Value>, Value) {
+/// The lines of JSON that a command prints, with the summary, the last one, separately.
+fn run_json(arguments: &[&str]) -> (Vec<Value>, Value) {
     let (status, stdout, stderr) = run(&[arguments, &["--format", "json"]].concat());
     assert_eq!(status, Some(0), "{stderr}");
     let mut rows: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -47,7 +47,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A broker of which only writes were watched is not one that reads nothing.
+/// A broker of which only writes were watched does not count as one that reads nothing.
 #[test]
 fn what_was_not_watched_is_no_figure() {
     let dir = tempfile::tempdir().unwrap();
@@ -70,7 +70,7 @@ fn what_was_not_watched_is_no_figure() {
 #[test]
 fn the_planted_brokers_are_named_each_for_its_reason() {
     let dir = fleet(9);
-    let (differences, summary) = told(&["fleet", text(dir.path())]);
+    let (differences, summary) = run_json(&["fleet", text(dir.path())]);
     assert_eq!(summary["brokers"], 9);
     let first = &differences[0];
     assert_eq!((first["broker"].as_str(), first["cluster"].as_str()), (Some("4"), Some(made::CLUSTER)));
@@ -110,14 +110,14 @@ fn the_broker_that_reads_its_state_is_advised_to_clean_it_up_and_the_others_are_
     let dir = fleet(4);
     for number in 1..=4 {
         let recording = made::folder(dir.path(), number);
-        let (advised, summary) = told(&["advise", text(&recording)]);
+        let (advised, summary) = run_json(&["advise", text(&recording)]);
         let state = advised.iter().find(|row| row["type"] == "advice" && row["rule"] == "tier-state");
         if number != made::READS_STATE {
             assert!(state.is_none(), "broker {number}: {state:?}");
             continue;
         }
-        let (state, (_, files)) = (state.unwrap(), told(&["files", "--from", text(&recording)]));
-        // Nobody was slow: the reads alone are the evidence, as `files` has them.
+        let (state, (_, files)) = (state.unwrap(), run_json(&["files", "--from", text(&recording)]));
+        // No request was slow: the reads alone are the evidence, as in `files`.
         assert_eq!(summary["slow_requests"], 0, "{summary}");
         let evidence = state["evidence"].as_str().unwrap();
         assert!(state["cost_ns"].is_null() && evidence.starts_with("reads without egress: "), "{state}");
@@ -135,7 +135,7 @@ fn figures_are_what_other_commands_add_up() {
     assert_eq!((brokers.len(), stderr.as_str()), (4, "4 recordings read\n"));
     for (number, broker) in brokers.iter().enumerate() {
         let recording = made::folder(dir.path(), number + 1);
-        let (files, sums) = told(&["files", "--from", text(&recording)]);
+        let (files, sums) = run_json(&["files", "--from", text(&recording)]);
         let sum = |field: &str| files.iter().filter_map(|file| file[field].as_f64()).sum::<f64>();
         let near = |figure: &str, expected: f64| {
             let found = broker[figure].as_f64().unwrap();
@@ -154,7 +154,7 @@ fn figures_are_what_other_commands_add_up() {
     }
 }
 
-/// Of a recording of three seconds two were sampled, as of a real one.
+/// Two of a recording's three seconds were sampled, as in a real one.
 #[test]
 fn rates_of_a_few_seconds_are_those_of_the_time_that_was_watched() {
     let dir = tempfile::tempdir().unwrap();
@@ -163,7 +163,7 @@ fn rates_of_a_few_seconds_are_those_of_the_time_that_was_watched() {
     let figures = || serde_json::from_str::<Value>(run(&arguments).1.lines().next().unwrap()).unwrap();
     let broker = figures();
     assert_eq!(broker["seconds"], 3.0);
-    // A second has 5 reads of 16 KiB from the disk, 10 of the page cache for fetches, and 10 writes.
+    // Each second has 5 reads of 16 KiB from the disk, 10 from the page cache for fetches, and 10 writes.
     assert_eq!(broker["reads_per_second"], 15.0);
     assert_eq!(broker["disk_read_bytes_per_second"], 5.0 * 16_384.0);
     assert_eq!(broker["device_writes_per_second"], 10.0);
@@ -176,7 +176,7 @@ fn rates_of_a_few_seconds_are_those_of_the_time_that_was_watched() {
     assert_eq!(of_two, [Some(2.0), Some(22.5)], "up to the last sample");
 }
 
-/// How long writes took, in milliseconds.
+/// Durations of writes, in milliseconds.
 fn of_io(recording: &Path) -> (Vec<f64>, String) {
     let (status, stdout, stderr) =
         run(&["io", "--from", text(recording), "--op", "write", "--format", "json"]);
@@ -202,7 +202,7 @@ fn the_files_behind_reads_without_egress_are_named_of_the_odd_broker_only() {
     for number in 1..=5 {
         let recording = made::folder(dir.path(), number);
         let arguments = ["files", "--from", text(&recording), "--sort", "disk", "--rated-iops", "200"];
-        let (files, summary) = told(&arguments);
+        let (files, summary) = run_json(&arguments);
         let finding = &summary["reads_without_egress"];
         if number != made::READS_STATE {
             assert!(finding.is_null(), "broker {number}: {finding}");
@@ -226,7 +226,7 @@ fn the_files_behind_reads_without_egress_are_named_of_the_odd_broker_only() {
 #[test]
 fn too_few_brokers_are_said_and_nobody_is_odd() {
     let dir = fleet(3);
-    let (differences, summary) = told(&["fleet", text(dir.path())]);
+    let (differences, summary) = run_json(&["fleet", text(dir.path())]);
     assert!(differences.is_empty());
     assert_eq!(summary["too_small"][0], made::CLUSTER);
     let (_, table, _) = run(&["fleet", text(dir.path())]);

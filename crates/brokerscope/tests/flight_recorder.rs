@@ -1,5 +1,5 @@
-//! What a flight recorder keeps gives the verdicts that everything would have given: of a real recording, and of
-//! generated ones. Needs no privilege.
+//! Checks that the events that a flight recorder retains give the same verdicts as all events: for a real recording, and
+//! for generated ones. Needs no privilege.
 #![cfg(feature = "live")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -26,19 +26,19 @@ fn flight(slower_than: Nanos, max_bytes: usize) -> FlightRecorder {
     FlightRecorder::new(Flight { slower_than, apis, hold: Nanos::from_millis(30_000), max_bytes })
 }
 
-/// What a recorder lets through, and how much it left out.
-fn kept(events: &[Event], slower_than: Nanos, max_bytes: usize) -> (Vec<Event>, u64) {
+/// The events that a recorder retains, and the number of those it leaves out.
+fn retain_events(events: &[Event], slower_than: Nanos, max_bytes: usize) -> (Vec<Event>, u64) {
     let mut flight = flight(slower_than, max_bytes);
-    let mut kept = Vec::new();
+    let mut retained = Vec::new();
     for event in events {
-        flight.push(event.clone(), &mut |event| kept.push(event));
+        flight.push(event.clone(), &mut |event| retained.push(event));
         assert!(flight.held_bytes() <= max_bytes);
     }
-    let left_out = flight.finish(&mut |event| kept.push(event));
-    (kept, left_out)
+    let left_out = flight.finish(&mut |event| retained.push(event));
+    (retained, left_out)
 }
 
-/// The verdicts on events that are read back in the order of their times, as a recording's are.
+/// The verdicts on events sorted by time, as a recording's are.
 fn verdicts(mut events: Vec<Event>, slower_than: Nanos) -> Vec<Verdict> {
     events.sort_by_key(Event::time);
     let mut engine = Engine::new(Config::replay(slower_than));
@@ -54,10 +54,10 @@ fn the_sample_is_explained_alike_from_what_was_kept() {
     let events: Vec<Event> = Recording::open(&sample()).unwrap().events().map(Result::unwrap).collect();
     for ms in [30, 60, 100] {
         let slower_than = Nanos::from_millis(ms);
-        let (kept, left_out) = kept(&events, slower_than, usize::MAX);
+        let (retained, left_out) = retain_events(&events, slower_than, usize::MAX);
         let all = verdicts(events.clone(), slower_than);
         assert!(!all.is_empty() && left_out > 0, "{ms} ms: {} verdicts, {left_out} left out", all.len());
-        assert_eq!(verdicts(kept, slower_than), all, "{ms} ms");
+        assert_eq!(verdicts(retained, slower_than), all, "{ms} ms");
     }
 }
 
@@ -67,34 +67,34 @@ fn explain_says_of_a_partial_recording_what_it_says_of_a_full_one_and_that_it_is
     let slower_than = Nanos::from_millis(100);
     let recording = Recording::open(&sample()).unwrap();
     let events: Vec<Event> = recording.events().map(Result::unwrap).collect();
-    let (kept, left_out) = kept(&events, slower_than, usize::MAX);
+    let (retained, left_out) = retain_events(&events, slower_than, usize::MAX);
     let mut manifest = Manifest { ended_ns: Some(0), ..recording.manifest().clone() };
     manifest.settings.insert("fine_events_around_slower_than_ns".to_owned(), slower_than.0.to_string());
     manifest.settings.insert("fine_events_left_out".to_owned(), left_out.to_string());
     let partial = dir.path().join("partial");
     let mut writer = Writer::create(&partial, &manifest, WriterOptions::default()).unwrap();
-    for event in &kept {
+    for event in &retained {
         writer.write(event).unwrap();
     }
     writer.finish(&manifest).unwrap();
-    let told = |dir: &Path, format: &str| {
+    let output_of = |dir: &Path, format: &str| {
         let arguments = ["explain", dir.to_str().unwrap(), "--format", format];
         let output = Command::new(env!("CARGO_BIN_EXE_brokerscope")).args(arguments).output().unwrap();
         assert!(output.status.success());
         String::from_utf8(output.stdout).unwrap()
     };
     let lines = |dir: &Path| -> Vec<String> {
-        let verdicts = told(dir, "json");
+        let verdicts = output_of(dir, "json");
         verdicts.lines().filter(|line| line.contains("\"type\":\"verdict\"")).map(str::to_owned).collect()
     };
     assert!(!lines(&sample()).is_empty());
     assert_eq!(lines(&partial), lines(&sample()));
     let note = "around requests and file operations";
-    assert!(told(&partial, "table").contains(note));
-    assert!(!told(&sample(), "table").contains(note));
+    assert!(output_of(&partial, "table").contains(note));
+    assert!(!output_of(&sample(), "table").contains(note));
 }
 
-/// A small deterministic source of numbers (xorshift64*).
+/// A small deterministic random number generator (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -110,8 +110,8 @@ impl Random {
     }
 }
 
-/// A broker of a few partitions, handlers and pipelined connections, on a device whose journal stalls now and
-/// then; everything it does is seen.
+/// A broker with a few partitions, handlers and pipelined connections, on a device whose journal stalls now and then;
+/// everything it does is observed.
 struct Broker {
     random: Random,
     now: Nanos,
@@ -142,7 +142,7 @@ impl Broker {
                 _ => broker.request(),
             }
         }
-        // Sources deliver what ended, within tens of milliseconds.
+        // Sources deliver events after their end, within tens of milliseconds.
         let mut events = broker.events;
         events.sort_by_key(Event::time);
         events
@@ -176,7 +176,7 @@ impl Broker {
         self.events.push(Event::BlockIo(Box::new(io)));
     }
 
-    /// A pause of a thread that serves nobody.
+    /// A pause of a thread that serves no request.
     fn other_work(&mut self) {
         let pause = self.random.micros(1_000, 50_000);
         let (start, end) = (self.now, self.now + pause);
@@ -211,7 +211,7 @@ impl Broker {
         self.connection_free[connection] = response;
     }
 
-    /// When a write that begins then ends, and what its thread waited for meanwhile.
+    /// When a write that starts then ends, and what its thread waited for meanwhile.
     fn written(&mut self, start: Nanos) -> (Nanos, Option<(Nanos, Nanos, &'static str)>) {
         let quick = start + self.random.micros(10, 900);
         if start < self.stalled_until && self.random.below(2) == 0 {
@@ -269,7 +269,7 @@ impl Broker {
                 base_offset: i64::from(self.requests),
                 bytes: 500,
                 magic: 2,
-                // Some batches are the same bytes again.
+                // Some batches have the same bytes.
                 crc: self.requests / 3,
                 producer_id: -1,
                 base_sequence: -1,
@@ -336,11 +336,11 @@ fn generated_recordings_are_explained_alike_from_what_was_kept() {
         let events = Broker::run(seed * 7_919, Nanos(60 * SECOND.0));
         for ms in [20, 100, 1_000] {
             let slower_than = Nanos::from_millis(ms);
-            let (kept, left_out) = kept(&events, slower_than, usize::MAX);
+            let (retained, left_out) = retain_events(&events, slower_than, usize::MAX);
             let all = verdicts(events.clone(), slower_than);
             judged += all.len();
             chains.extend(all.iter().map(|verdict| verdict.chain.clone()));
-            let partial = verdicts(kept, slower_than);
+            let partial = verdicts(retained, slower_than);
             for (partial, full) in partial.iter().zip(&all) {
                 assert_eq!(partial, full, "seed {seed}, {ms} ms");
             }
@@ -356,8 +356,8 @@ fn generated_recordings_are_explained_alike_from_what_was_kept() {
 fn what_had_to_make_room_is_a_loss_where_something_slow_reaches_back_to_it() {
     let events = Broker::run(4_711, Nanos(60 * SECOND.0));
     let losses = |slower_than, max_bytes| {
-        let (kept, _) = kept(&events, slower_than, max_bytes);
-        let counts = kept.into_iter().map(|event| match event {
+        let (retained, _) = retain_events(&events, slower_than, max_bytes);
+        let counts = retained.into_iter().map(|event| match event {
             Event::Loss(loss) => {
                 assert_eq!(loss.kind, LossKind::EventsDropped);
                 loss.count

@@ -1,4 +1,5 @@
-//! `explain --follow`: a recording explained while it is written says what it says afterwards. Needs no privilege.
+//! Tests `explain --follow`: explaining a recording while it is written gives the same result as afterwards. Needs no
+//! privilege.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::io::{BufRead as _, BufReader};
@@ -11,9 +12,9 @@ use model::{Event, Nanos};
 use recording::{Manifest, Recording, Writer, WriterOptions};
 use serde_json::Value;
 
-/// Half a second of what was recorded is written at once, as a recorder does it.
+/// Half a second of events is written at once, as by a recorder.
 const FLUSHED: Nanos = Nanos::from_millis(500);
-/// Verdicts follow within this time; what takes longer than it does is a process that hangs.
+/// Timeout for verdicts; a process that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 const JSON: [&str; 4] = ["--format", "json", "--slower-than", "50ms"];
 
@@ -27,7 +28,7 @@ fn command(dir: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// What it says of a recording as it is.
+/// Explains a recording as it is.
 fn explained(dir: &Path) -> Vec<Value> {
     let output = command(dir, &[]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -35,7 +36,7 @@ fn explained(dir: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The sample's events, written again, in the order in which a recorder gets them.
+/// Writes the sample's events again, in the order in which a recorder gets them.
 struct Replay {
     events: std::vec::IntoIter<Event>,
     writer: Writer,
@@ -47,7 +48,7 @@ impl Replay {
     fn into(dir: &Path) -> Self {
         let sample = sample();
         let manifest = Manifest { ended_ns: None, ..sample.manifest().clone() };
-        // Small parts: some are whole, some become so, some are read as they grow.
+        // Small parts: some are complete, some are completed meanwhile, some are read as they grow.
         let options = WriterOptions { rotate_rows: 300, ..WriterOptions::default() };
         let writer = Writer::create(dir, &manifest, options).unwrap();
         let events: Vec<Event> = sample.events().map(Result::unwrap).collect();
@@ -55,7 +56,7 @@ impl Replay {
         Self { events: events.into_iter(), writer, manifest, start }
     }
 
-    /// Writes on, up to so many seconds after the start.
+    /// Writes events up to this many seconds after the start.
     fn write_until(&mut self, seconds: i64) {
         let end = self.start + Nanos::from_millis(seconds * 1_000);
         let mut flush = self.start;
@@ -77,7 +78,7 @@ impl Replay {
     }
 }
 
-/// The running command and its lines as they come.
+/// The running command and its lines as they appear.
 struct Following {
     child: Child,
     lines: Receiver<Value>,
@@ -104,7 +105,7 @@ impl Following {
 
 impl Drop for Following {
     fn drop(&mut self) {
-        // Both fail where it has ended, which is as well.
+        // Both fail if it has already ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -134,20 +135,20 @@ fn a_recording_that_grows_says_what_it_says_afterwards() {
     let mut replayed = Replay::into(&recording);
     replayed.write_until(2);
     let following = Following::start(&recording);
-    // Later than the sample's first slow requests by more than it takes until they are certain.
+    // After the sample's first slow requests, by more than it takes until they are certain.
     replayed.write_until(16);
-    let mut told = vec![following.next()];
-    assert_eq!(told[0]["type"], "verdict", "told before the recording has ended");
+    let mut printed = vec![following.next()];
+    assert_eq!(printed[0]["type"], "verdict", "told before the recording has ended");
     replayed.finish();
-    told.extend(following.rest());
+    printed.extend(following.rest());
 
     let afterwards = explained(&recording);
     assert!(afterwards.len() > 10, "{}", afterwards.len());
-    assert_eq!(told.len(), afterwards.len());
-    for (line, after) in told.iter().zip(&afterwards) {
+    assert_eq!(printed.len(), afterwards.len());
+    for (line, after) in printed.iter().zip(&afterwards) {
         assert_eq!(line, after);
     }
-    // And what the recording says that it was written from.
+    // And as the recording from which it was written.
     let original: Vec<Value> = explained(sample().dir());
     assert_eq!(afterwards[..afterwards.len() - 1], original[..original.len() - 1]);
 }
@@ -163,7 +164,7 @@ fn a_recording_that_was_left_unfinished_is_explained_as_far_as_it_goes() {
     assert!(summary["notes"].to_string().contains("not finished"), "{summary}");
     assert!(!verdicts.is_empty());
     let all = explained(sample().dir());
-    // Those that had all that bears on them by then.
+    // Verdicts whose evidence was complete by then.
     let newest = verdicts.iter().filter_map(|verdict| verdict["request"]["end_ns"].as_i64()).max().unwrap();
     let early =
         |line: &&Value| line["request"]["end_ns"].as_i64().is_some_and(|end| end < newest - 5_000_000_000);
@@ -178,11 +179,11 @@ fn what_cannot_grow_is_not_followed() {
     for input in [capture.as_path(), Path::new("live")] {
         let output = command(input, &["--follow"]).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains("--follow") && said.lines().count() == 1, "{said}");
+        let messages = String::from_utf8(output.stderr).unwrap();
+        assert!(messages.contains("--follow") && messages.lines().count() == 1, "{messages}");
     }
-    // What is finished is followed to its end.
+    // A finished recording is followed to its end.
     let output = command(sample().dir(), &["--follow"]).output().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(told.lines().count(), explained(sample().dir()).len());
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(printed.lines().count(), explained(sample().dir()).len());
 }

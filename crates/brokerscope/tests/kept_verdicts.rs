@@ -1,4 +1,4 @@
-//! `explain --save`: verdicts as a table of the recording, the same as it prints. Needs no privilege.
+//! Tests `explain --save`: verdicts as a table of the recording, the same as printed. Needs no privilege.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::fs;
@@ -40,8 +40,8 @@ fn lines(output: &Output) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The kept rows as JSON.
-fn kept(recording: &Path) -> Vec<Value> {
+/// The saved rows as JSON.
+fn saved_rows(recording: &Path) -> Vec<Value> {
     let file = fs::File::open(recording.join("verdicts/part-00001.parquet")).unwrap();
     let rows = SerializedFileReader::new(file).unwrap().into_iter();
     rows.map(|row| object(&row.unwrap())).collect()
@@ -71,9 +71,9 @@ fn what_is_kept_is_what_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let recording = copied(dir.path());
     let before = lines(&explain(&recording, &[]));
-    let told = lines(&explain(&recording, &["--save", "--why-not"]));
-    let (_, verdicts) = told.split_last().unwrap();
-    let rows = kept(&recording);
+    let printed_lines = lines(&explain(&recording, &["--save", "--why-not"]));
+    let (_, verdicts) = printed_lines.split_last().unwrap();
+    let rows = saved_rows(&recording);
     assert!(rows.len() >= 6 && rows.len() == verdicts.len(), "{}", rows.len());
     for (row, verdict) in rows.iter().zip(verdicts) {
         for name in ["cause", "chain", "root", "confidence", "partition", "evidence", "advice", "losses"] {
@@ -91,11 +91,11 @@ fn what_is_kept_is_what_is_told() {
         let doubts = verdict["why_not"].as_array().map_or(0, Vec::len);
         assert_eq!(row["why_not"].as_array().unwrap().len(), doubts);
     }
-    // They are no part of what is explained.
+    // Saved verdicts are not input for `explain`.
     assert_eq!(lines(&explain(&recording, &[])), before);
-    // The next ones take their place.
+    // Later verdicts replace them.
     let fewer = lines(&explain(&recording, &["--save", "--slower-than", "10s"]));
-    assert_eq!((fewer.len(), kept(&recording).len()), (1, 0));
+    assert_eq!((fewer.len(), saved_rows(&recording).len()), (1, 0));
 }
 
 #[test]
@@ -104,9 +104,12 @@ fn what_cannot_be_kept_is_said_in_one_line() {
     let recording = copied(dir.path());
     fs::write(recording.join("verdicts"), "somebody's").unwrap();
     let output = explain(&recording, &["--save"]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("cannot save") && said.contains("--save") && said.lines().count() == 1, "{said}");
+    let messages = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{messages}");
+    assert!(
+        messages.contains("cannot save") && messages.contains("--save") && messages.lines().count() == 1,
+        "{messages}"
+    );
     assert!(output.stdout.is_empty(), "said before any output");
     assert_eq!(fs::read(recording.join("verdicts")).unwrap(), b"somebody's");
     for (input, more) in [

@@ -1,6 +1,6 @@
-//! `locks` from the JVM's own files and from the sample: which rows come, and what is refused.
+//! Tests `locks` on the JVM's own files and on the sample: the rows, and what is refused.
 
-// clippy.toml allows these in test functions; a test crate is nothing else.
+// clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::io::Read as _;
@@ -25,7 +25,7 @@ fn rows(output: &Output) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A flight recording of either JDK, unpacked.
+/// A decompressed flight recording of a JDK.
 fn flight_recording(dir: &Path, jdk: &str) -> PathBuf {
     let packed = std::fs::File::open(project(&format!("crates/jvm/tests/jfr/{jdk}.jfr.gz"))).unwrap();
     let mut bytes = Vec::new();
@@ -60,10 +60,10 @@ fn a_flight_recording_of_another_time_changes_nothing_of_a_recording() {
     let inferred = rows(&locks(&from, &[]));
     assert!(inferred.len() > 20 && inferred.iter().all(|row| row["seen_by"] == "inferred"));
     let both = rows(&locks(&[&from[..], &["--jfr"]].concat(), &[&file]));
-    let (seen, others): (Vec<_>, Vec<_>) = both.into_iter().partition(|row| row["seen_by"] == "jfr");
+    let (by_jfr, others): (Vec<_>, Vec<_>) = both.into_iter().partition(|row| row["seen_by"] == "jfr");
     assert_eq!(others, inferred);
-    assert!(seen.len() >= 8);
-    assert!(seen.iter().all(|row| row["topic"].is_null() && row["holder_op"].is_null()), "{seen:?}");
+    assert!(by_jfr.len() >= 8);
+    assert!(by_jfr.iter().all(|row| row["topic"].is_null() && row["holder_op"].is_null()), "{by_jfr:?}");
 }
 
 #[test]
@@ -78,9 +78,9 @@ fn what_is_no_such_file_is_refused_in_one_line() {
     let readme = project("LICENSE");
     for kind in ["--jfr", "--gc-log"] {
         let refused = locks(&[kind], &[&readme]);
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert_eq!((refused.status.code(), said.lines().count()), (Some(1), 1), "{said}");
-        assert!(said.contains("LICENSE"), "{said}");
+        let messages = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!((refused.status.code(), messages.lines().count()), (Some(1), 1), "{messages}");
+        assert!(messages.contains("LICENSE"), "{messages}");
     }
     assert_eq!(locks(&["--for", "1s", "--gc-log"], &[&readme]).status.code(), Some(2));
 }

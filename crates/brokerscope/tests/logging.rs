@@ -1,6 +1,6 @@
-//! What is said on standard error: levels, and priorities for the journal.
+//! Tests messages on standard error: levels, and priorities for the journal.
 
-// clippy.toml allows these in test functions; a test crate is nothing else.
+// clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::File;
@@ -21,7 +21,7 @@ fn sample() -> PathBuf {
 
 /// Runs with standard error as a stream, and tells the program which stream is the journal's.
 fn run(arguments: &[&str], journal: impl FnOnce(&File) -> String) -> String {
-    let (mut said, stream) = UnixStream::pair().unwrap();
+    let (mut messages, stream) = UnixStream::pair().unwrap();
     let stream = File::from(OwnedFd::from(stream));
     let mut child = Command::new(env!("CARGO_BIN_EXE_brokerscope"))
         .args(arguments)
@@ -31,7 +31,7 @@ fn run(arguments: &[&str], journal: impl FnOnce(&File) -> String) -> String {
         .spawn()
         .unwrap();
     let mut text = String::new();
-    said.read_to_string(&mut text).unwrap();
+    messages.read_to_string(&mut text).unwrap();
     child.wait().unwrap();
     text
 }
@@ -46,12 +46,12 @@ fn stream_of(file: &File) -> String {
 fn lines_for_the_journal_begin_with_their_priority() {
     let capture = capture();
     let capture = capture.to_str().unwrap();
-    let said = run(&["requests", capture], stream_of);
-    assert!(!said.is_empty() && said.lines().all(|line| line.starts_with("<6>")), "{said}");
-    let said = run(&["requests", "/no/such/file"], stream_of);
-    assert!(said.starts_with("<3>brokerscope: /no/such/file"), "{said}");
-    let said = run(&["requests", capture], |_| "1:1".to_owned());
-    assert!(!said.is_empty() && !said.contains('<'), "another stream is the journal's: {said}");
+    let messages = run(&["requests", capture], stream_of);
+    assert!(!messages.is_empty() && messages.lines().all(|line| line.starts_with("<6>")), "{messages}");
+    let messages = run(&["requests", "/no/such/file"], stream_of);
+    assert!(messages.starts_with("<3>brokerscope: /no/such/file"), "{messages}");
+    let messages = run(&["requests", capture], |_| "1:1".to_owned());
+    assert!(!messages.is_empty() && !messages.contains('<'), "another stream is the journal's: {messages}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! `logs` as a user runs it: on logs that are plain, compressed, cut, piped in, and written to meanwhile.
+//! Tests `logs` as a user runs it: on logs that are plain, compressed, truncated, piped in, and being written.
 
-// clippy.toml allows these in test functions; a test crate is nothing else.
+// clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::fs;
@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
-/// Case 3's lines, and others of a broker.
+/// The lines of case 3, and other lines of a broker.
 const LOG: &str = "\
 [2024-05-19 15:04:46,000] INFO [UnifiedLog partition=orders-0, dir=/d] Incremented log start offset to 5 due to segment deletion (kafka.log.UnifiedLog)
 [2024-05-19 15:04:47,458] INFO 1292021 segments removed by cleanup from tier partition state file for topicIdPartition 7XWCdjQqTIyy9OgycPxg2A:retriever-mutation-0, state file size changed from 147891612 to 601218 (kafka.tier.state.FileTierPartitionState)
@@ -180,7 +180,7 @@ fn wrong_usage_is_said_in_one_line() {
     }
 }
 
-/// A run that follows a log, ended when dropped.
+/// A running `logs --follow`; ended when dropped.
 struct Following {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
@@ -206,7 +206,7 @@ impl Following {
 
 impl Drop for Following {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may already have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

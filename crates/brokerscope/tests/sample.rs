@@ -1,5 +1,5 @@
-//! `samples/journal-stall`, a recording of a real broker, explained anywhere; and the documents that quote it.
-//! Needs no privilege.
+//! Explains `samples/journal-stall`, a recording of a real broker, and checks the documents that quote it. Needs no
+//! privilege.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 #[path = "documents/pages.rs"]
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use pages::{documents, project};
 use serde_json::Value;
 
-/// Where a document quotes what a command prints: its arguments, and how many of its first lines.
+/// Markers around a command's quoted output: with its arguments and the number of its first lines.
 const BEGIN: &str = "<!-- begin: ";
 const HEAD: &str = " | head -";
 const BEGUN: &str = " -->\n";
@@ -24,7 +24,7 @@ fn explain(more: &[&str]) -> String {
     brokerscope(&[&["explain", "samples/journal-stall"], more].concat())
 }
 
-/// What it prints, run in the project's directory.
+/// The output of a command in the project's directory.
 fn brokerscope(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_brokerscope"))
         .args(arguments)
@@ -116,13 +116,13 @@ fn documents_quote_what_commands_print() {
     assert_eq!(quoted, expected, "documents quote the sample");
 }
 
-/// A document with the output that its commands print now, and those commands.
+/// A document with the current output of its commands, and those commands.
 fn requoted(text: &str) -> (String, Vec<String>) {
     let (mut blessed, mut commands) = (String::new(), Vec::new());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(BEGIN) {
         let (command, after) = after.split_once(BEGUN).unwrap();
-        // The other blocks are other tests'.
+        // Other tests handle the other blocks.
         let Some((arguments, lines)) = command.split_once(HEAD) else {
             blessed.extend([before, BEGIN, command, BEGUN]);
             rest = &rest[before.len() + BEGIN.len() + command.len() + BEGUN.len()..];
@@ -177,7 +177,7 @@ fn halves_of_the_sample_compare_as_explanations_of_it_add_up() {
     assert_eq!(sum("slo_misses"), slow);
     let causes = of("configuration").into_iter().flat_map(|one| one["causes"].as_array().unwrap());
     assert_eq!(causes.map(|cause| cause["requests"].as_u64().unwrap()).sum::<u64>(), slow);
-    // Of eight figures each; too few stalls to say of p99.9, whichever half was better.
+    // Eight figures each; too few stalls to tell for p99.9 which half was better.
     assert_eq!((of("difference").len(), of("over-time").len(), of("summary").len()), (8, 2, 1));
     let p999 = of("difference").into_iter().find(|one| one["figure"] == "latency_p999_ns").unwrap();
     assert_eq!(p999["outcome"], "too-short");

@@ -1,7 +1,7 @@
-//! Commands that read files hold nothing before the first byte comes, and work all the same. What a sandbox refuses is tested
-//! in `crates/sandbox`.
+//! Checks that commands that read files have no rights left before they read the first byte, and still work. What a
+//! sandbox refuses is tested in `crates/sandbox`.
 
-// clippy.toml allows these in test functions; a test crate is nothing else.
+// clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::unwrap_used)]
 #![cfg(target_os = "linux")]
 
@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// What takes longer hangs.
+/// Timeout: what takes longer hangs.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Of `/proc/PID/status`: no capability, no means to come by one, and a filter of system calls.
+/// Lines of `/proc/PID/status`: no capabilities, no means to gain any, and a system call filter.
 const NOTHING: [&str; 4] =
     ["CapEff:\t0000000000000000", "CapPrm:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"];
-/// Read no file, serve until they are ended, or need a terminal.
+/// Commands that read no file, serve until they are ended, or need a terminal.
 const NOT_HERE: [&str; 4] = ["doctor", "export", "record", "top"];
 
 fn brokerscope(arguments: &[&str]) -> Command {
@@ -35,7 +35,7 @@ fn project(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path).canonicalize().unwrap()
 }
 
-/// Whether every thread of a process holds nothing.
+/// Whether no thread of a process has any rights left.
 fn holds_nothing(pid: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let states: Vec<_> = threads.map(|thread| fs::read_to_string(thread.path().join("status"))).collect();
@@ -113,7 +113,7 @@ fn holds_nothing_and_ends(name: &'static str) {
     assert_eq!(String::from_utf8(stderr).unwrap().lines().count(), 1);
 }
 
-/// Its interface is open by then, which takes root.
+/// The interface is already open, which needs root.
 #[cfg(feature = "live")]
 #[test]
 fn who_waits_for_packets_of_an_interface_holds_nothing_any_more() {
@@ -121,12 +121,12 @@ fn who_waits_for_packets_of_an_interface_holds_nothing_any_more() {
         eprintln!("LEFT OUT: only root can capture on an interface");
         return;
     }
-    // Nobody uses port 1.
+    // Nothing uses port 1.
     let arguments = ["requests", "live:lo", "--port", "1"];
     assert_holds_nothing(brokerscope(&arguments).stdout(Stdio::null()).spawn().unwrap(), &arguments);
 }
 
-/// What is known of the process itself is asked for before.
+/// Facts about the process itself are read before.
 #[cfg(feature = "live")]
 #[test]
 fn who_advises_on_a_process_holds_nothing_any_more_when_dumps_are_read() {
@@ -134,7 +134,7 @@ fn who_advises_on_a_process_holds_nothing_any_more_when_dumps_are_read() {
     let [pipe, properties] = ["pipe", "server.properties"].map(|name| directory.path().join(name));
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     fs::write(&properties, "log.dirs=/tmp\n").unwrap();
-    // Its command line is a broker's once it has become `tail`.
+    // Its command line is a broker's once it has executed `tail`.
     let mut tail = Command::new("tail");
     tail.arg0("java").args(["-f", "/dev/null", "kafka.Kafka"]).arg(&properties);
     let mut broker = tail.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -152,7 +152,7 @@ fn who_advises_on_a_process_holds_nothing_any_more_when_dumps_are_read() {
 fn every_command_on_files_works_in_the_sandbox() {
     let directory = tempfile::tempdir().unwrap();
     let inside = |path: &str| directory.path().join(path);
-    // By relative names, as people call them.
+    // With relative names, as people use them.
     copy(&project("samples/journal-stall"), &inside("recording"));
     fs::create_dir_all(inside("fleet/cluster=one/broker=1")).unwrap();
     copy(&inside("recording"), &inside("fleet/cluster=one/broker=1/10h"));
@@ -187,14 +187,14 @@ fn every_command_on_files_works_in_the_sandbox() {
         let mut command = brokerscope(arguments);
         command.arg("--verbose").stdin(Stdio::null()).current_dir(directory.path());
         let Output { status, stderr, .. } = command.output().unwrap();
-        let said = String::from_utf8(stderr).unwrap();
-        assert!(status.success(), "{arguments:?}: {status}: {said}");
+        let messages = String::from_utf8(stderr).unwrap();
+        assert!(status.success(), "{arguments:?}: {status}: {messages}");
         assert!(
-            said.contains("sandbox: ") && said.contains("landlock ABI") && said.ends_with('\n'),
-            "{arguments:?}: {said}"
+            messages.contains("sandbox: ") && messages.contains("landlock ABI") && messages.ends_with('\n'),
+            "{arguments:?}: {messages}"
         );
         let is_missing = |path: &&str| fs::metadata(inside(path)).map_or(0, |file| file.len()) == 0;
-        assert_eq!(written.filter(is_missing), None, "{arguments:?}: {said}");
+        assert_eq!(written.filter(is_missing), None, "{arguments:?}: {messages}");
     }
     let known = brokerscope::command();
     let untried = known.get_subcommands().map(clap::Command::get_name).filter(|name| !tried.contains(name));

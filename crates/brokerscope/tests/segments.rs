@@ -1,7 +1,7 @@
-//! `segment`, and `io --message-id`, on segments that another implementation of Kafka's format wrote: whole,
-//! damaged and cut.
+//! Tests `segment` and `io --message-id` on segments that another implementation of Kafka's format wrote: intact, damaged
+//! and truncated.
 
-// clippy.toml allows these in test functions; a test crate is nothing else.
+// clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ fn record(offset: i64, id: &str) -> Record {
     }
 }
 
-/// Three batches: a plain one, a compressed one with a tombstone, and one more.
+/// Three batches: a plain one, a compressed one with a tombstone, and another plain one.
 fn batches() -> [Vec<u8>; 3] {
     let batch = |from: i64, ids: &[&str], compression| {
         let records = (from..).zip(ids).map(|(offset, id)| record(offset, id)).collect::<Vec<_>>();
@@ -171,7 +171,7 @@ fn a_range_gives_what_one_write_put_there() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0]["message_ids"], json!(["c", "tombstone"]));
     assert_eq!(stderr, "1 batch with 2 records\n");
-    // A write that began one byte off is said to begin with no batch.
+    // A write that starts one byte off is reported to start with no batch.
     let (found, stderr) = range(first + 1, second + 10);
     assert_eq!(found.iter().map(|row| row["base_offset"].clone()).collect::<Vec<_>>(), [4]);
     assert!(stderr.contains(&format!("no valid record batch at byte {}", first + 1)), "{stderr}");
@@ -181,7 +181,7 @@ fn a_range_gives_what_one_write_put_there() {
 fn a_flipped_byte_is_a_wrong_crc_of_that_batch_alone() {
     let batches = batches();
     let mut bytes = batches.concat();
-    // Within the value of the first batch's last record, 100 bytes before its end at most.
+    // In the value of the first batch's last record, at most 100 bytes before its end.
     bytes[batches[0].len() - 30] ^= 0x20;
     let (found, stderr) = LogDir::with(&bytes).json(&[]);
     assert_eq!(
@@ -196,12 +196,12 @@ fn a_flipped_byte_is_a_wrong_crc_of_that_batch_alone() {
 fn a_cut_segment_gives_what_is_whole_and_says_where_it_stops() {
     let batches = batches();
     let (whole, third) = (batches.concat(), batches[0].len() + batches[1].len());
-    // Fewer bytes of it would all be zero, as those of a segment are that is not full yet.
-    for kept in [third + 8, third + 60, whole.len() - 1] {
-        let (found, stderr) = LogDir::with(&whole[..kept]).json(&["--records"]);
+    // Fewer bytes would all be zero, like the rest of a segment that is not full yet.
+    for length in [third + 8, third + 60, whole.len() - 1] {
+        let (found, stderr) = LogDir::with(&whole[..length]).json(&["--records"]);
         let rows = |kind: &str| found.iter().filter(|row| row["type"] == kind).count();
-        assert_eq!((rows("batch"), rows("record")), (2, 4), "{kept}: {found:?}");
-        assert!(stderr.contains(&format!("no valid record batch at byte {third} ")), "{kept}: {stderr}");
+        assert_eq!((rows("batch"), rows("record")), (2, 4), "{length}: {found:?}");
+        assert!(stderr.contains(&format!("no valid record batch at byte {third} ")), "{length}: {stderr}");
     }
     let (status, stdout, stderr) = LogDir::with(b"").segment(&[]);
     assert_eq!((status, stdout.lines().count(), stderr.as_str()), (0, 1, "0 batches with 0 records\n"));
@@ -291,7 +291,7 @@ fn a_write_s_message_ids_come_from_its_segment_and_its_reasons_from_its_thread()
     assert_eq!(lines[1].join(" "), expected);
     assert_eq!(lines[2][4..6], ["tombstone", NAME]);
     assert_eq!(lines[3][4], "-");
-    // Where the log dirs have moved, the user says where they are.
+    // If the log dirs have moved, the user names their new place.
     let empty = tempfile::tempdir().unwrap();
     let moved = [&from[..], &["--format", "json", "--log-dir", empty.path().to_str().unwrap()]].concat();
     assert_eq!(objects(&run(&moved).1)[0]["message_ids"], json!([]));

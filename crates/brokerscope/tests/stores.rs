@@ -1,7 +1,7 @@
-//! Recordings by URL, from a small server of the test: that they say what they say from a directory, what they print where the
-//! store fails, and that nothing stays behind. The workspace's `tests/stores.rs` asks somebody else's server.
+//! Tests recordings by URL, from a small server in the test: the same output as from a directory, the errors when the
+//! store fails, and that nothing is left behind. The workspace's `tests/stores.rs` uses a third-party server.
 
-// clippy.toml allows these in test functions; a test crate is nothing else.
+// clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg(feature = "object-stores")]
 
@@ -19,13 +19,13 @@ use std::time::{Duration, Instant};
 use made::Size;
 use served::{Odd, Oddity, StoreServer};
 
-/// What takes longer hangs.
+/// Timeout: what takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Never printed.
 const SECRET: &str = "known-to-nobody-else";
 
-/// Recordings, a server of them, and where copies go.
+/// Recordings, a server for them, and a directory for copies.
 struct Scene {
     recordings: tempfile::TempDir,
     copies: tempfile::TempDir,
@@ -40,7 +40,7 @@ impl Scene {
         Self { recordings, copies, served }
     }
 
-    /// The environment of the test run may have other settings.
+    /// A command without the settings of the test run's environment.
     fn command(&self, arguments: &[&str], settings: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_brokerscope"));
         command.args(arguments).stdin(Stdio::null());
@@ -69,7 +69,7 @@ impl Scene {
         command
     }
 
-    /// Exit status, standard output and standard error; and nothing is left behind.
+    /// Runs a command: exit status, standard output and standard error. Checks that nothing is left behind.
     fn run(&self, arguments: &[&str], settings: &[(&str, &str)]) -> (Option<i32>, String, String) {
         let Output { status, stdout, stderr } = self.command(arguments, settings).output().unwrap();
         assert!(is_empty(self.copies.path()), "{arguments:?} left something behind");
@@ -78,7 +78,7 @@ impl Scene {
         (status.code(), stdout, stderr)
     }
 
-    /// The one line that a failure says.
+    /// The one line of a failure.
     fn failure(&self, arguments: &[&str], settings: &[(&str, &str)]) -> String {
         let (status, stdout, stderr) = self.run(arguments, settings);
         assert_eq!((status, stdout.as_str(), stderr.lines().count()), (Some(1), "", 1), "{stderr}");
@@ -111,11 +111,11 @@ fn a_fleet_says_the_same_of_a_bucket_as_of_a_directory() {
             assert!(stderr.starts_with(&said) && stderr.ends_with(" fetched\n"), "{stderr}");
         }
     }
-    let asked = scene.served.asked();
-    assert!(asked.iter().any(|target| target.contains("/file_ops/part-00001.parquet")), "{asked:?}");
+    let targets = scene.served.requested_targets();
+    assert!(targets.iter().any(|target| target.contains("/file_ops/part-00001.parquet")), "{targets:?}");
     assert!(
-        !asked.iter().any(|target| target.contains("prefix=&") || target.contains("/off_cpu/")),
-        "{asked:?}"
+        !targets.iter().any(|target| target.contains("prefix=&") || target.contains("/off_cpu/")),
+        "{targets:?}"
     );
     let one =
         scene.run(&["fleet", "s3://b/site/cluster=prod/broker=3", "--figures", "--format", "json"], &[]);
@@ -157,7 +157,7 @@ fn a_store_that_refuses_is_told_in_one_line() {
     assert!(error.contains("s3://b: access denied (AccessDenied): check AWS_ACCESS_KEY_ID"), "{error}");
     let empty = Scene::new(1, GOOD).failure(&["fleet", "s3://b/none"], &[]);
     assert!(empty.contains("s3://b/none: it holds no recording"), "{empty}");
-    assert_eq!(denied.served.asked().len(), 1, "nobody asks again who was refused");
+    assert_eq!(denied.served.requested_targets().len(), 1, "nobody asks again who was refused");
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_hostile_store_is_told_in_one_line() {
         error.contains("s3://b/site: the bucket is in another region or at another endpoint: set AWS_REGION"),
         "{error}"
     );
-    assert_eq!(elsewhere.served.asked().len(), 1, "nobody goes where a store sends");
+    assert_eq!(elsewhere.served.requested_targets().len(), 1, "nobody goes where a store sends");
     let odd: [(Oddity, &str); 4] = [
         (|_| Some(Odd::Long(17 << 20)), "s3://b/site: cannot read: an answer is longer than 16 MiB"),
         (|_| Some(Odd::Body("no list")), "s3://b/site: cannot read: "),
@@ -202,11 +202,11 @@ fn whoever_does_not_answer_is_asked_a_few_times_and_no_more() {
     let busy = Scene::new(1, |_| Some(Odd::Status(503, "SlowDown")));
     let error = busy.failure(&["fleet", "s3://b/site"], &[]);
     assert!(error.contains("s3://b/site: cannot read: SlowDown: Not today."), "{error}");
-    assert_eq!(busy.served.asked().len(), 4);
+    assert_eq!(busy.served.requested_targets().len(), 4);
     let silent = Scene::new(1, |_| Some(Odd::Silence));
     let error = silent.failure(&["fleet", "s3://b/site"], &[("AWS_TIMEOUT", "100ms")]);
     assert!(error.contains("no answer in time: check AWS_ENDPOINT_URL and the network"), "{error}");
-    assert_eq!(silent.served.asked().len(), 4);
+    assert_eq!(silent.served.requested_targets().len(), 4);
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let nobody = [("AWS_ENDPOINT_URL", &*format!("http://{closed}"))];
     let error = silent.failure(&["fleet", "s3://b/site"], &nobody);
@@ -241,10 +241,10 @@ fn what_the_environment_lacks_is_told_before_anything_is_asked() {
         let error = scene.failure(&["fleet", url], &[]);
         assert!(error.contains(told), "{error}");
     }
-    assert_eq!(scene.served.asked(), [""; 0]);
+    assert_eq!(scene.served.requested_targets(), [""; 0]);
 }
 
-/// Lists name it still.
+/// Whether an object belongs to broker 2; lists still name it.
 fn is_of_broker_2(target: &str) -> bool {
     target.starts_with("/b/") && target.contains("broker=2/")
 }
@@ -312,8 +312,12 @@ fn a_signal_leaves_nothing_behind() {
     let mut command = scene.command(&["fleet", "s3://b/site"], &[]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let end = Instant::now() + PATIENCE;
-    while !scene.served.asked().iter().any(|target| target.contains("part-")) {
-        assert!(Instant::now() < end && child.try_wait().unwrap().is_none(), "{:?}", scene.served.asked());
+    while !scene.served.requested_targets().iter().any(|target| target.contains("part-")) {
+        assert!(
+            Instant::now() < end && child.try_wait().unwrap().is_none(),
+            "{:?}",
+            scene.served.requested_targets()
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(!is_empty(scene.copies.path()), "a copy is being made");

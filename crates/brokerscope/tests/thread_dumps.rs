@@ -1,6 +1,6 @@
-//! `locks --dump` on dumps of real brokers, on the javacore of the case, and on damaged ones.
+//! Tests `locks --dump` on dumps of real brokers, on the javacore of the case, and on damaged ones.
 
-// clippy.toml allows these in test functions; a test crate is nothing else.
+// clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ fn run(arguments: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// A file of these bytes.
+/// Writes a file with these bytes.
 fn file(folder: &tempfile::TempDir, bytes: &[u8]) -> PathBuf {
     let path = folder.path().join("dump.txt");
     std::fs::write(&path, bytes).unwrap();

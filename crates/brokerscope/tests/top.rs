@@ -1,5 +1,5 @@
-//! `top` on a real terminal, tmux's: what is drawn, keys, sizes, and that the terminal is restored however it ends. Needs
-//! tmux (`setup/debian test`), no privilege.
+//! Tests `top` on a real terminal, tmux's: what it draws, keys, sizes, and that it restores the terminal however it
+//! ends. Needs tmux (`setup/debian test`), no privilege.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// What takes longer than this does not come.
+/// Timeout for expected output.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
 const REPLAY: &str = "top --from samples/journal-stall --speed 50 --utc";
@@ -17,7 +17,7 @@ fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// How many of the sample's requests were slow, as `explain` says it in its second line: `270 of 14,585`.
+/// The number of slow requests in the sample, from the second line of `explain`: `270 of 14,585`.
 fn slow_of_all() -> String {
     let explained = Command::new(env!("CARGO_BIN_EXE_brokerscope"))
         .args(["explain", "samples/journal-stall"])
@@ -29,11 +29,11 @@ fn slow_of_all() -> String {
     count.expect("it counts the slow requests").to_owned()
 }
 
-/// A tmux server of this test's own with one terminal, which ends with it.
+/// A separate tmux server with one terminal; ends when dropped.
 struct Tmux(String);
 
 impl Tmux {
-    /// Runs a command in a terminal of that size, then says how it ended and whether the terminal is what it was before.
+    /// Runs a command in a terminal of that size, then prints its exit status and whether the terminal is restored.
     fn run((width, height): (u16, u16), command: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -73,12 +73,12 @@ impl Tmux {
         self.tmux(&[&["send-keys"], keys].concat());
     }
 
-    /// The screen's letters.
+    /// The text on the screen.
     fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// The screen when all of these words are on it.
+    /// The screen once all of these words are on it.
     fn wait_for(&self, words: &[&str]) -> String {
         let begun = Instant::now();
         loop {
@@ -91,12 +91,12 @@ impl Tmux {
         }
     }
 
-    /// What tmux knows of the terminal.
+    /// A property of the terminal, from tmux.
     fn known(&self, format: &str) -> String {
         self.tmux(&["display-message", "-p", format]).trim().to_owned()
     }
 
-    /// Waits until it has ended like this, with the terminal given back.
+    /// Waits until it has ended with this status, with the terminal restored.
     fn wait_for_end(&self, status: &str) -> String {
         let screen = self.wait_for(&[status, "terminal as it was"]);
         assert_eq!(self.known("#{alternate_on} #{cursor_flag}"), "0 1", "{screen}");
@@ -114,7 +114,7 @@ impl Tmux {
 impl Drop for Tmux {
     fn drop(&mut self) {
         let kill = Command::new("tmux").args(["-L", &self.0, "kill-server"]).output();
-        // While it fails already, a second panic would end the test without a word.
+        // During a panic, a second one would end the test without a message.
         assert!(kill.is_ok_and(|kill| kill.status.success()) || std::thread::panicking());
     }
 }
@@ -173,7 +173,7 @@ fn a_replay_stands_still_and_goes_on() {
     tmux.wait_for(&["replay ×0.001 00:00 of 00:"]);
     tmux.press(&["p"]);
     tmux.wait_for(&["PAUSED", "Resume"]);
-    // Twice as fast again and again, but not while it stands still.
+    // Doubles the speed again and again, except while paused.
     tmux.press(&["+"; 15]);
     tmux.wait_for(&["PAUSED", "×32.768 00:00"]);
     tmux.press(&["p"]);
@@ -200,7 +200,7 @@ fn a_terminal_that_is_gone_ends_it() {
         tmux.wait_for(&["requests/s"]);
         let pid = tmux.child();
         let stat = PathBuf::from("/proc").join(&pid).join("stat");
-        // The process that adopts it then may be slow to reap it: a zombie has ended.
+        // The process that adopts it may be slow to reap it: a zombie has ended.
         let goes_on = || fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
         drop(tmux);
         let begun = Instant::now();
@@ -214,7 +214,7 @@ fn a_terminal_that_is_gone_ends_it() {
     }
 }
 
-/// Not run alone: the one below runs it in a terminal.
+/// Not run by itself: the test below runs it in a terminal.
 #[test]
 #[ignore = "needs a terminal: a_panic_gives_the_terminal_back runs it in one"]
 fn a_thread_that_panics() {
@@ -223,7 +223,7 @@ fn a_thread_that_panics() {
     assert!(screen.is_taken());
     assert!(std::thread::spawn(|| panic!("on purpose")).join().is_err());
     assert!(!screen.is_taken(), "what was said of the panic can be read");
-    // Not by being dropped.
+    // Ends without dropping the screen.
     std::process::exit(7);
 }
 
@@ -238,7 +238,7 @@ fn a_panic_gives_the_terminal_back() {
 
 #[test]
 fn colours_are_left_out_where_nobody_wants_them() {
-    /// Whether any ink or ground is chosen (SGR 38 and 48), by its number among the terminal's own.
+    /// Whether a text or background colour is set (SGR 38 and 48), by its number among the terminal's own.
     fn has_colour(screen: &str) -> bool {
         let codes = screen.split("\x1b[").skip(1).filter_map(|rest| rest.split('m').next());
         let mut codes = codes.flat_map(|codes| codes.split(';')).filter_map(|code| code.parse::<u8>().ok());
@@ -258,9 +258,9 @@ fn colours_are_left_out_where_nobody_wants_them() {
 fn what_is_no_terminal_is_refused_in_a_line() {
     let run = |command: &mut Command| -> Output { command.current_dir(project()).output().unwrap() };
     let output = run(Command::new(env!("CARGO_BIN_EXE_brokerscope")).args(REPLAY.split(' ')));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.lines().count() == 1 && said.contains("standard output is not one"), "{said}");
+    let messages = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{messages}");
+    assert!(messages.lines().count() == 1 && messages.contains("standard output is not one"), "{messages}");
     assert!(output.stdout.is_empty());
     let tmux = Tmux::brokerscope((80, 24), "TERM=dumb", REPLAY);
     let screen = tmux.wait_for_end("status 1");

@@ -1,7 +1,7 @@
-//! `requests` as an operator narrows and sums it up, on a small real capture. What the rows say is judged
-//! elsewhere: here they are compared with each other.
+//! Tests `requests` as an operator filters and sums up, on a small real capture. Other tests check the rows themselves:
+//! here they are compared with each other.
 
-// clippy.toml allows these in test functions; a test crate is nothing else.
+// clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::path::Path;
@@ -33,7 +33,7 @@ fn rows(arguments: &[&str]) -> Vec<Value> {
     lines
 }
 
-/// The rows that the condition holds for, of which there are some but not all.
+/// The rows for which the condition holds: some but not all.
 fn some(all: &[Value], holds: impl Fn(&Value) -> bool) -> Vec<Value> {
     let found = all.iter().filter(|row| holds(row)).cloned().collect::<Vec<_>>();
     assert!(!found.is_empty() && found.len() < all.len(), "{} of {}", found.len(), all.len());

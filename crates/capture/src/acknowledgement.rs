@@ -1,19 +1,19 @@
-//! Whether the two ends of a connection are known to have exchanged anything. Does not put bytes in order.
+//! Tracks whether both ends of a connection have exchanged anything. Does not put bytes in order.
 
 use crate::link::{Flags, Segment, Side};
 
-/// How far before the first one seen an earlier segment may begin.
+/// How far before the first segment captured an earlier one may start.
 const MAX_DISTANCE_BYTES: u32 = 1 << 24;
 
-/// What each side was seen to send, until the other is seen to acknowledge any of it. Who only pretends to be a client
-/// does not know the numbers that the broker chose (RFC 6528), and the broker acknowledges none of his bytes.
+/// What each side sent, until the other side acknowledges any of it. A host that only pretends to be a client does not
+/// know the sequence numbers that the broker chose (RFC 6528), and the broker acknowledges none of its bytes.
 #[derive(Default)]
 pub(crate) struct Acknowledgement {
     sent: (SequenceRange, SequenceRange),
     is_seen: bool,
 }
 
-/// Sequence numbers of one side: the first, and how many.
+/// Sequence numbers that one side sent: the first, and how many.
 #[derive(Clone, Copy, Default)]
 struct SequenceRange {
     first: u32,
@@ -21,8 +21,8 @@ struct SequenceRange {
 }
 
 impl Acknowledgement {
-    /// Of ends that are known to have exchanged something.
-    pub(crate) fn seen() -> Self {
+    /// The state for ends that have already exchanged something.
+    pub(crate) fn known() -> Self {
         Self { is_seen: true, ..Self::default() }
     }
 
@@ -30,7 +30,7 @@ impl Acknowledgement {
         self.is_seen
     }
 
-    /// Takes note of a packet.
+    /// Records a packet.
     pub(crate) fn add(&mut self, side: Side, segment: &Segment<'_>) {
         if self.is_seen {
             return;
@@ -74,10 +74,10 @@ mod tests {
     const ACK: Flags = Flags::ACK;
     const SYN_ACK: Flags = Flags(Flags::SYN.0 | Flags::ACK.0);
 
-    /// Who sent a packet, its flags, numbers and payload.
+    /// A packet's sender, flags, sequence and acknowledgement numbers, and payload.
     type TestPacket = (Side, Flags, u32, u32, &'static [u8]);
 
-    /// After which of the packets both ends are known to have taken part.
+    /// The index of the packet after which both ends are known to have taken part.
     fn seen_after(packets: &[TestPacket]) -> Option<usize> {
         let ends = ("10.0.0.7:41234".parse().unwrap(), "10.0.0.1:9092".parse().unwrap());
         let mut acknowledgement = Acknowledgement::default();

@@ -1,4 +1,4 @@
-//! Packets in, requests out: finds each segment's connection and keeps the books. Does not decode.
+//! Packets in, requests out: finds each segment's connection and keeps the counters. Does not decode.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use crate::packet::Packet;
 use crate::plaintext::{Piece, PlaintextConnections};
 use crate::streams::Ends;
 
-/// How often, in the packets' time, silent connections are asked about requests that wait too long.
+/// How often, in packet time, silent connections are checked for requests that have waited too long.
 const ROUND: Nanos = Nanos::from_millis(60_000);
 
 /// Turns packets into requests.
 ///
-/// Hand it every packet in the order captured, then call [`Self::finish`]. Rows come out as soon as
-/// they are complete: with the end of the response, or of an acks=0 request.
+/// Pass it every packet in capture order, then call [`Self::finish`]. Each row is emitted as soon as it is complete: at
+/// the end of the response, or of an acks=0 request.
 pub struct Analyzer {
     ports: Vec<u16>,
     connections: Connections,
     cx: Context,
     next_round: Nanos,
-    /// Connections in which segments wait, and when to ask them, were they silent until then.
+    /// Connections with waiting segments, and when to check each if it stays silent until then.
     waiting: VecDeque<(Nanos, Ends)>,
     #[cfg(feature = "live")]
     plaintext: PlaintextConnections,
@@ -55,34 +55,34 @@ impl Analyzer {
         }
     }
 
-    /// Takes in bytes of a TLS connection that the broker read or wrote, by a call that began and ended at these times; hands the
-    /// requests they complete to `out`.
+    /// Processes bytes of a TLS connection that the broker read or wrote, in a call that began and ended at these
+    /// times; passes the requests they complete to `out`.
     #[cfg(feature = "live")]
     pub fn piece(
         &mut self,
         piece: &Piece<'_>,
-        (begun, ended): (Nanos, Nanos),
+        (start, end): (Nanos, Nanos),
         out: &mut impl FnMut(Box<Request>),
     ) {
         let is_broker = self.ports.is_empty() || self.ports.contains(&piece.local.port());
         let segments = self.plaintext.segments(piece, is_broker);
-        for segment in segments.opening.iter().flatten().chain(&segments.begun) {
-            self.segment(segment, begun);
+        for segment in segments.opening.iter().flatten().chain(&segments.at_start) {
+            self.segment(segment, start);
         }
-        if let Some(rest) = &segments.ended {
-            self.segment(rest, ended);
+        if let Some(rest) = &segments.at_end {
+            self.segment(rest, end);
         }
         self.cx.drain(out);
     }
 
-    /// Takes in one packet; hands the requests it completes to `out`.
+    /// Processes one packet; passes the requests it completes to `out`.
     pub fn packet(&mut self, packet: &Packet<'_>, out: &mut impl FnMut(Box<Request>)) {
         let counters = &mut self.cx.counters;
         counters.packets += 1;
         counters.bytes += u64::from(packet.original_len);
         counters.truncated_packets += u64::from((packet.bytes.len() as u64) < u64::from(packet.original_len));
         match link::segment(packet) {
-            // Both ends the same: nothing tells which way it goes (a socket connected to itself, or forged).
+            // Both ends are the same: the direction is unknown (a socket connected to itself, or a forged packet).
             Ok(segment) if segment.src == segment.dst => counters.malformed_packets += 1,
             Ok(segment) => self.segment(&segment, Nanos(packet.time_ns)),
             Err(NoSegment::NotTcp) => counters.not_tcp += 1,
@@ -92,7 +92,7 @@ impl Analyzer {
         self.cx.drain(out);
     }
 
-    /// The capture is over: every request still without a response gets its row.
+    /// Ends the capture: every request still without a response gets its row.
     pub fn finish(&mut self, out: &mut impl FnMut(Box<Request>)) {
         self.connections.visit(|connection| {
             connection.end(NoResponse::CaptureEnded, &mut self.cx);
@@ -100,7 +100,7 @@ impl Analyzer {
         });
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn counters(&self) -> Counters {
         let mut counters = self.cx.counters.clone();
         let met = self.cx.pool.counts;
@@ -113,30 +113,30 @@ impl Analyzer {
         counters
     }
 
-    /// Whether a connection turned out to be TLS since [`Self::take_tls`] was last called.
+    /// Whether a connection turned out to be TLS since the last call of [`Self::take_tls`].
     pub fn has_new_tls(&self) -> bool {
         self.cx.tls.iter().any(|(_, count)| count.connections > 0)
     }
 
-    /// TLS connections and their bytes since this was last called.
+    /// TLS connections and their bytes since the last call.
     pub fn take_tls(&mut self) -> TlsTotals {
         std::mem::take(&mut self.cx.tls)
     }
 
-    /// Partitions whose number of replicas a Metadata response told that was not known or was another: topic, number,
-    /// replicas. What came since this was last called.
+    /// Replica counts from Metadata responses that are new or have changed since the last call: topic, partition,
+    /// replicas.
     pub fn take_replicas(&mut self) -> Vec<(Arc<str>, i32, u32)> {
         self.cx.replicas.take()
     }
 
-    /// Tells the names of topic ids, as from the broker's own log directories.
+    /// Adds names of topic ids, such as those from the broker's own log directories.
     pub fn learn_topics(&mut self, topics: impl IntoIterator<Item = (TopicId, Arc<str>)>) {
         for (id, name) in topics {
-            self.cx.topics.know(id, &name);
+            self.cx.topics.add(id, &name);
         }
     }
 
-    /// Takes the ports of a broker that was restarted with others.
+    /// Sets the ports of a broker that restarted with other ones.
     pub fn set_ports(&mut self, ports: Vec<u16>) {
         self.ports = ports;
     }
@@ -147,7 +147,7 @@ impl Analyzer {
     }
 
     fn segment(&mut self, segment: &Segment<'_>, at: Nanos) {
-        if !self.is_wanted(segment) {
+        if !self.is_on_port(segment) {
             self.cx.counters.other_ports += 1;
             return;
         }
@@ -156,21 +156,21 @@ impl Analyzer {
         self.open(ends, side, segment);
         if let Some(connection) = self.connections.touch(&ends) {
             connection.segment(side, segment, at, &mut self.cx);
-            if connection.begins_to_wait() {
+            if connection.starts_waiting() {
                 self.waiting.push_back((at + MAX_WAIT, ends));
             }
             self.connections.settle(&ends, &mut self.cx);
         }
-        self.ask_waiting(at);
-        // The second half is for clocks that were ahead once.
+        self.check_waiting(at);
+        // The second condition handles a clock that was ahead once.
         if at >= self.next_round || self.next_round - at > ROUND {
             self.next_round = at + ROUND;
             self.connections.visit(|connection| connection.give_up_late(at, &mut self.cx));
         }
     }
 
-    /// Asks the connections in which segments have waited long enough.
-    fn ask_waiting(&mut self, now: Nanos) {
+    /// Checks the connections whose segments have waited long enough.
+    fn check_waiting(&mut self, now: Nanos) {
         let limit = self.cx.limits.connections;
         for _ in 0..self.waiting.len() {
             let is_due = |&(due, _): &(Nanos, Ends)| due <= now || self.waiting.len() > limit;
@@ -178,21 +178,21 @@ impl Analyzer {
             self.waiting.pop_front();
             let Some(connection) = self.connections.peek(&ends) else { continue };
             connection.give_up_waiting(now, &mut self.cx);
-            if connection.begins_to_wait() {
+            if connection.starts_waiting() {
                 self.waiting.push_back((now + MAX_WAIT, ends));
             }
             self.connections.settle(&ends, &mut self.cx);
         }
     }
 
-    fn is_wanted(&self, segment: &Segment<'_>) -> bool {
+    fn is_on_port(&self, segment: &Segment<'_>) -> bool {
         self.ports.is_empty()
             || self.ports.contains(&segment.dst.port())
             || self.ports.contains(&segment.src.port())
     }
 
-    /// Makes sure the segment's connection is in the table, if the segment is worth one: a bare
-    /// acknowledgement tells nothing about a connection of which nothing else was seen.
+    /// Ensures that the segment's connection is in the table, if the segment is worth an entry: a bare acknowledgement
+    /// says nothing about a connection of which nothing else has been captured.
     fn open(&mut self, ends: Ends, side: Side, segment: &Segment<'_>) {
         let client = self.client(side, segment);
         let Self { connections, cx, .. } = self;
@@ -215,7 +215,7 @@ impl Analyzer {
         connections.insert(ends, connection, cx);
     }
 
-    /// Which side is the client, where the ports or the SYN's direction tell.
+    /// Which side is the client, if the ports or the direction of the SYN show it.
     fn client(&self, side: Side, segment: &Segment<'_>) -> Option<Side> {
         let to_broker = self.ports.contains(&segment.dst.port());
         let from_broker = self.ports.contains(&segment.src.port());

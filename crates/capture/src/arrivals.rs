@@ -1,6 +1,6 @@
-//! When the data that a fetch brought had come to the broker: the batches that producers sent lately, found
-//! again in fetch responses; or since when it is known to have been there, by a high watermark that was reported before
-//! the fetch. Holds a bounded number of partitions and batches; does not decide what a wait means.
+//! When a fetch's data reached the broker: finds recently produced batches again in fetch responses, or uses a high
+//! watermark reported before the fetch to bound how long the data was there. Holds a bounded number of partitions and
+//! batches; does not decide what a wait means.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -14,34 +14,34 @@ use crate::table::Table;
 use crate::topics::Topics;
 use crate::watermarks::Watermarks;
 
-/// Batches remembered of one partition.
+/// Batches remembered per partition.
 const BATCHES: usize = 64;
-/// The batch may be in the log although the broker reported an error: `REQUEST_TIMED_OUT` and
+/// Errors after which the batch may be in the log all the same: `REQUEST_TIMED_OUT` and
 /// `NOT_ENOUGH_REPLICAS_AFTER_APPEND`.
 const MAYBE_APPENDED: [i16; 2] = [7, 20];
 
-/// The batches that were produced lately, by partition.
+/// Recently produced batches, by partition.
 pub(crate) struct Arrivals {
     partitions: Table<u64, VecDeque<ArrivedBatch>>,
     watermarks: Watermarks,
-    /// Keys are hashes, so that a look-up needs no copy of a name; a batch is checked for itself besides.
+    /// Keys are hashes, so that a lookup copies no name; each batch is also compared by its contents.
     hasher: RandomState,
-    /// When the batches of one response had come, and their bytes; kept for its room.
+    /// Arrival times and sizes of one response's batches; a field to reuse its buffer.
     found: Vec<(Nanos, u64)>,
 }
 
 #[derive(Clone, Copy)]
 struct ArrivedBatch {
-    /// When the last byte of the request that brought it was seen.
+    /// When the last byte of its Produce request was captured.
     at: Nanos,
     crc: u32,
     bytes: u32,
-    /// Once the broker's answer told it.
+    /// Known once the broker has answered.
     base_offset: Option<i64>,
 }
 
 impl Arrivals {
-    /// Room for so many partitions; the one used least recently gives way.
+    /// Holds this many partitions; the least recently used is evicted.
     pub(crate) fn new(partitions: usize) -> Self {
         Self {
             partitions: Table::new(partitions),
@@ -51,8 +51,8 @@ impl Arrivals {
         }
     }
 
-    /// A whole Produce request came. A broker listens on several ports, so its address stands for it.
-    pub(crate) fn produced(&mut self, row: &Request, topics: &Topics) {
+    /// Adds the batches of a whole Produce request. A broker listens on several ports, so its address identifies it.
+    pub(crate) fn add_produced(&mut self, row: &Request, topics: &Topics) {
         for partition in &row.partitions {
             if partition.batches.is_empty() {
                 continue;
@@ -72,10 +72,10 @@ impl Arrivals {
         }
     }
 
-    /// It was answered: what was appended has its offset, and what was refused brought nothing, so that a
-    /// retry is not taken for it.
-    pub(crate) fn answered(&mut self, row: &Request, topics: &Topics) {
-        self.watermarks.produced(row);
+    /// Handles the answer: an appended batch gets its offset, and a rejected one is forgotten, so that a retry is not
+    /// mistaken for it.
+    pub(crate) fn on_produce_response(&mut self, row: &Request, topics: &Topics) {
+        self.watermarks.on_produce_response(row);
         for partition in &row.partitions {
             let (Some(batch), Some(code)) = (partition.batches.first(), partition.error_code) else {
                 continue;
@@ -83,16 +83,18 @@ impl Arrivals {
             let key = self.key_of(row, partition, topics);
             let Some(ring) = self.partitions.touch(&key) else { continue };
             if code != 0 && !MAYBE_APPENDED.contains(&code) {
-                ring.retain(|arrived| arrived.at != row.arrival_end || !sent(&partition.batches, arrived));
+                ring.retain(|arrived| {
+                    arrived.at != row.arrival_end || !contains(&partition.batches, arrived)
+                });
                 continue;
             }
-            let is_it = |arrived: &&mut ArrivedBatch| {
+            let is_match = |arrived: &&mut ArrivedBatch| {
                 arrived.at == row.arrival_end && (arrived.crc, arrived.bytes) == (batch.crc, batch.bytes)
             };
-            // What is answered came lately. Only of several may another be like the first.
+            // A batch that is answered arrived recently. Only when there are several can another one equal the first.
             let first = match partition.batches.len() {
-                1 => ring.iter_mut().rfind(is_it),
-                _ => ring.iter_mut().find(is_it),
+                1 => ring.iter_mut().rfind(is_match),
+                _ => ring.iter_mut().find(is_match),
             };
             if let Some(first) = first {
                 first.base_offset = partition.base_offset;
@@ -100,10 +102,10 @@ impl Arrivals {
         }
     }
 
-    /// When so much of what was fetched had come that the broker need not wait any longer. If that is not known of
-    /// every batch, since when enough of it is known to have been there before the fetch. None if neither is known, or
-    /// if it never was so much. If it brought nothing, since when there was something to bring.
-    pub(crate) fn of_fetched(
+    /// When enough of the fetched data had arrived for the broker to answer. If the arrival of some batch is unknown:
+    /// since when enough of it is known to have been there, if that was before the fetch. `None` if neither is known or
+    /// there was never enough. For an empty response: since when there was data to return.
+    pub(crate) fn find_arrival(
         &mut self,
         row: &Request,
         fetched: &[WirePartition],
@@ -111,20 +113,20 @@ impl Arrivals {
     ) -> Option<Nanos> {
         let enough = u64::try_from(row.min_bytes?).unwrap_or(0).max(1);
         if fetched.iter().all(|partition| partition.bytes == 0) {
-            // Beyond its quota a client gets an empty response of what was there.
+            // A client over its quota gets an empty response even if there is data.
             let is_in_quota = row.throttle_ms.unwrap_or(0) == 0;
             return is_in_quota.then(|| self.watermarks.unread_since(row, fetched)).flatten();
         }
-        let came = self.came_with_producers(row, fetched, enough, topics);
-        came.or_else(|| self.watermarks.readable_since(row, fetched, enough))
+        let arrival = self.produced_arrival(row, fetched, enough, topics);
+        arrival.or_else(|| self.watermarks.readable_since(row, fetched, enough))
     }
 
-    /// A fetch was answered; what it brought has been looked up before.
-    pub(crate) fn fetched(&mut self, row: &Request, fetched: &[WirePartition]) {
-        self.watermarks.fetched(row, fetched);
+    /// Handles a fetch's answer, after its data has been looked up.
+    pub(crate) fn on_fetch_response(&mut self, row: &Request, fetched: &[WirePartition]) {
+        self.watermarks.on_fetch_response(row, fetched);
     }
 
-    fn came_with_producers(
+    fn produced_arrival(
         &mut self,
         row: &Request,
         fetched: &[WirePartition],
@@ -140,16 +142,16 @@ impl Arrivals {
             let key = self.key_of_fetched(row.broker.ip(), partition, topics);
             let ring = self.partitions.peek(&key)?;
             for batch in &partition.batches {
-                self.found.push((came(ring, batch)?, batch.length_bytes.into()));
+                self.found.push((batch_arrival(ring, batch)?, batch.length_bytes.into()));
             }
         }
         self.found.sort_unstable();
-        let mut there = 0;
+        let mut total = 0;
         let (at, _) = self.found.iter().find(|(_, bytes)| {
-            there += bytes;
-            there >= enough
+            total += bytes;
+            total >= enough
         })?;
-        // What came after the answer began is another copy.
+        // A batch that arrived after the answer began is another copy.
         Some(*at).filter(|at| row.response.is_some_and(|response| *at <= response))
     }
 
@@ -168,7 +170,7 @@ impl Arrivals {
         }
     }
 
-    /// Old versions name a topic, new ones give its id: the name stands for both where it is known.
+    /// Old versions name a topic, new ones give its id: where the name is known, the key uses the name for both.
     fn key_by_id(&self, broker: IpAddr, id: TopicId, partition: i32, topics: &Topics) -> u64 {
         match topics.name_of(id) {
             Some(name) => self.key(broker, name, partition),
@@ -181,32 +183,32 @@ impl Arrivals {
     }
 }
 
-fn sent(batches: &[model::Batch], arrived: &ArrivedBatch) -> bool {
+fn contains(batches: &[model::Batch], arrived: &ArrivedBatch) -> bool {
     batches.iter().any(|batch| (batch.crc, batch.bytes) == (arrived.crc, arrived.bytes))
 }
 
-/// When a fetched batch had come: the one batch with its offset, or, as long as the producer has no answer,
-/// with its checksum and length. Nothing where it may be either of two, as after a retry.
-fn came(ring: &VecDeque<ArrivedBatch>, fetched: &BatchHeader) -> Option<Nanos> {
-    let mut came = None;
+/// When a fetched batch arrived: the one batch with its offset or, until the producer is answered, with its checksum
+/// and length. `None` if it may be either of two, as after a retry.
+fn batch_arrival(ring: &VecDeque<ArrivedBatch>, fetched: &BatchHeader) -> Option<Nanos> {
+    let mut arrival = None;
     let mut is_before = false;
     for arrived in ring {
-        let is_it = match arrived.base_offset {
+        let is_match = match arrived.base_offset {
             Some(offset) => {
                 is_before |= offset > fetched.base_offset;
                 offset == fetched.base_offset
             }
             None => (arrived.crc, arrived.bytes) == (fetched.crc, fetched.length_bytes),
         };
-        if is_it && came.replace(arrived.at).is_some() {
+        if is_match && arrival.replace(arrived.at).is_some() {
             return None;
         }
-        // A later offset than its own had been given out before: this is another with the same content.
-        if is_it && is_before && arrived.base_offset.is_none() {
+        // A later offset had been assigned before this batch arrived: it is another one with the same content.
+        if is_match && is_before && arrived.base_offset.is_none() {
             return None;
         }
     }
-    came
+    arrival
 }
 
 #[cfg(test)]

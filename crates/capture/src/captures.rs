@@ -1,10 +1,9 @@
-//! Several capture files as one: their packets in the order of their times, regardless of their names.
-//! Does not look inside packets.
+//! Several capture files as one: their packets ordered by time, regardless of the files' names. Does not look inside
+//! packets.
 //!
-//! A ring (`tcpdump -C -W`) is read file after file, beginning with the oldest; files that overlap, as of two
-//! interfaces captured side by side, are merged. Only files whose time has come are open: a ring of
-//! thousands of files costs as much memory as one. The order within a file is left as it is. The clocks of the
-//! machines that captured must agree.
+//! A ring (`tcpdump -C -W`) is read file by file, oldest first. Files that overlap, as from two interfaces captured
+//! side by side, are merged. Only files whose time has come are open, so a ring of thousands of files takes as much
+//! memory as one. The order within a file is kept. The clocks of the capturing machines must agree.
 
 use std::path::{Path, PathBuf};
 
@@ -12,44 +11,45 @@ use crate::error::Error;
 use crate::file::{Notes, PacketFile};
 use crate::packet::Packet;
 
-/// Files read side by side; each has a buffer of 256 KiB, or of its largest packet.
+/// Files read side by side; each has a buffer of 256 KiB, or of the size of its largest packet.
 const SIDE_BY_SIDE_LIMIT: usize = 64;
 
 /// Captures being read, packet by packet.
 pub struct Captures {
     open: Vec<PacketFile>,
-    /// Those whose time has not come, the earliest last.
+    /// Captures whose time has not come, the earliest last.
     waiting: Vec<Waiting>,
     odd: Vec<(String, Notes)>,
     faults: Vec<Error>,
 }
 
-/// A capture that was looked at and is to be read later.
+/// A capture that has been inspected and will be read later.
 struct Waiting {
     path: PathBuf,
-    /// When its first packet was captured; the smallest number if it has none.
+    /// When its first packet was captured; the minimum value if it has none.
     first_ns: i64,
-    /// Kept open if it cannot be opened again.
+    /// Kept open if it cannot be reopened.
     pipe: Option<PacketFile>,
 }
 
 impl Captures {
-    /// Looks at the beginning of every file.
+    /// Inspects the beginning of every file.
     ///
     /// # Errors
-    /// As [`PacketFile::open`] and [`PacketFile::next`], of the first file that cannot be read. An empty file
-    /// is none of these where there are others.
+    /// Like [`PacketFile::open`] and [`PacketFile::next`], for the first file that cannot be read. An empty file is not
+    /// an error if there are others.
     pub fn open(paths: &[PathBuf]) -> Result<Self, Error> {
         if let [path] = paths {
             return Ok(PacketFile::open(path)?.into());
         }
-        // tcpdump keeps even a file's header back for a while: the newest file of a ring may be empty.
-        let (empty, begun): (Vec<&PathBuf>, Vec<&PathBuf>) = paths.iter().partition(|path| is_empty(path));
-        if let ([path, ..], []) = (empty.as_slice(), begun.as_slice()) {
+        // tcpdump buffers even a file's header for a while, so the newest file of a ring may be empty.
+        let (empty, non_empty): (Vec<&PathBuf>, Vec<&PathBuf>) =
+            paths.iter().partition(|path| is_empty(path));
+        if let ([path, ..], []) = (empty.as_slice(), non_empty.as_slice()) {
             return Ok(PacketFile::open(path)?.into());
         }
         let mut waiting =
-            begun.into_iter().map(|path| Waiting::survey(path)).collect::<Result<Vec<_>, _>>()?;
+            non_empty.into_iter().map(|path| Waiting::survey(path)).collect::<Result<Vec<_>, _>>()?;
         waiting.sort_by_key(|file| file.first_ns);
         waiting.reverse();
         let nothing = Notes { is_empty: true, ..Notes::default() };
@@ -57,13 +57,13 @@ impl Captures {
         Ok(Self { open: Vec::new(), waiting, odd, faults: Vec::new() })
     }
 
-    /// The next packet, or nothing at the end of all files. Blocks where an input is a pipe with nothing in it.
+    /// Returns the next packet, or `None` at the end of all files. Blocks while an input is an empty pipe.
     ///
-    /// A file that cannot be read on has ended: [`Self::faults`] says why, and the others are read further.
+    /// A file that cannot be read further ends: [`Self::faults`] says why, and the others are read on.
     #[allow(clippy::should_implement_trait)]
     #[inline]
     pub fn next(&mut self) -> Option<Packet<'_>> {
-        // Nothing to compare with: the packet need not be looked at ahead.
+        // The only file: its next packet need not be peeked at for a comparison.
         let is_alone = self.open.len() == 1 && self.waiting.is_empty();
         let index = if is_alone { 0 } else { self.earliest()? };
         match self.open.get_mut(index)?.next() {
@@ -75,19 +75,19 @@ impl Captures {
         }
     }
 
-    /// The files about which something was odd so far, and what.
+    /// Files with anomalies so far, and the anomalies.
     pub fn notes(&self) -> impl Iterator<Item = (&str, Notes)> {
         let open = self.open.iter().map(|file| (file.name(), file.notes()));
-        let ended = self.odd.iter().map(|(name, notes)| (name.as_str(), *notes));
-        ended.chain(open).filter(|(_, notes)| *notes != Notes::default())
+        let closed = self.odd.iter().map(|(name, notes)| (name.as_str(), *notes));
+        closed.chain(open).filter(|(_, notes)| *notes != Notes::default())
     }
 
-    /// Why files could not be read to their end, in the order in which that was met.
+    /// Why files could not be read to their end, in order of occurrence.
     pub fn faults(&self) -> &[Error] {
         &self.faults
     }
 
-    /// The open file with the earliest packet, after those were opened whose time has come.
+    /// Opens the files whose time has come; returns the open file with the earliest packet.
     fn earliest(&mut self) -> Option<usize> {
         loop {
             let earliest = self.earliest_open();
@@ -101,8 +101,7 @@ impl Captures {
         }
     }
 
-    /// The same of those that are open already, and its packet's time. Where times are equal, the file that
-    /// was opened first.
+    /// The already open file with the earliest packet, and the packet's time. On a tie, the file that was opened first.
     fn earliest_open(&mut self) -> Option<(usize, i64)> {
         let mut earliest: Option<(usize, i64)> = None;
         let mut index = 0;

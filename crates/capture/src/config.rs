@@ -1,57 +1,59 @@
-//! Configuration of an analysis: ports, wishes and bounds. Does nothing itself.
+//! Configuration of an analysis: ports, options and limits. Contains no logic.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::{Nanos, TopicId};
 
-/// What to look at and how.
+/// What to analyze, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// The broker's ports. None: every connection is looked at, and who is the broker follows from who
-    /// opened the connection, or from who first sent what can only be a request.
+    /// The broker's ports. If empty, every connection is analyzed, and the broker's side follows from who opened the
+    /// connection or who first sent what can only be a request.
     pub ports: Vec<u16>,
     /// The record header whose values become message ids.
     pub message_id_header: Option<Vec<u8>>,
-    /// Topic ids known beforehand; Metadata responses add to them.
+    /// Topic ids known in advance; Metadata responses add to them.
     pub topics: HashMap<TopicId, Arc<str>>,
-    /// Packets of both directions are captured, as by a live watch. Then a request on a connection of which neither side
-    /// acknowledged what the other sent has no row: the broker has never seen it, and anybody can send such packets.
+    /// Packets of both directions are captured, as by a live watch. If so, a request gets no row if neither side of its
+    /// connection acknowledged what the other sent: the broker has never received it, and anybody can send such
+    /// packets.
     pub both_directions: bool,
-    /// It is not packets that are taken in but what an agent in the JVM copied of TLS connections: the streams have no sequence
-    /// numbers of TCP's.
+    /// The input is not packets but plaintext of TLS connections, copied by an agent in the JVM: the streams have no
+    /// TCP sequence numbers.
     pub is_plaintext: bool,
-    /// Bounds.
+    /// The limits.
     pub limits: Limits,
 }
 
-/// Bounds on what an analysis keeps. What goes over them is dropped and counted.
+/// Limits on the memory of an analysis. Anything beyond them is dropped and counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections followed at once; beyond, the one quiet for longest is forgotten, but for what `idle_bytes` holds.
+    /// Connections followed at once; beyond, the least recently active one is evicted, except for what `idle_bytes`
+    /// holds.
     pub connections: usize,
-    /// Bytes of memory kept of them: requests that wait, frames that are read, buffers. Beyond, the same.
+    /// Bytes for their pending requests, partial frames and buffers; beyond, the same happens.
     pub connection_bytes: usize,
-    /// Bytes for where the streams of idle ones go on, 24 each: beyond, the next request is found by a search.
+    /// Bytes for the stream positions of idle connections, 24 each; beyond, the next request is found by a search.
     pub idle_bytes: usize,
-    /// The same of connections of which neither side has acknowledged what the other sent: packets that anybody can send,
-    /// and captures of one direction.
+    /// Like `connection_bytes`, for connections of which neither side has acknowledged what the other sent: packets
+    /// that anybody can send, and captures of one direction.
     pub unacknowledged_bytes: usize,
-    /// Bytes that came early held for one direction of a connection.
+    /// Bytes of early segments held for one direction of a connection.
     pub held_bytes_per_direction: usize,
-    /// The same over all connections.
+    /// Bytes of early segments held for all connections.
     pub held_bytes: usize,
-    /// Requests of one connection waiting for their responses.
+    /// Pending requests of one connection.
     pub pending_per_connection: usize,
-    /// Bytes of topics' names, by which ids are found.
+    /// Bytes of topic names and their ids.
     pub topic_bytes: usize,
     /// Bytes of the rows that one packet completes; beyond, requests are dropped.
     pub row_bytes: usize,
-    /// Partitions whose latest batches, 2 KiB each at most, and high watermarks are remembered, to tell when the data of a
-    /// fetch had come.
+    /// Partitions for which the latest batches (at most 2 KiB each) and high watermarks are remembered, to tell when
+    /// the data of a fetch arrived.
     pub produced_partitions: usize,
-    /// How long a request waits for its response before it gets its row without one. A consumer's
-    /// `JoinGroup` rightly waits for minutes.
+    /// How long a request waits for its response before it gets its row without one. A consumer's `JoinGroup` may
+    /// legitimately wait for minutes.
     pub answer_within: Nanos,
     /// See [`wire::stream::Options::max_frame_bytes`].
     pub max_frame_bytes: u32,
@@ -61,13 +63,13 @@ pub struct Limits {
     pub max_decompressed_bytes: usize,
 }
 
-/// The least that is kept of a connection.
+/// The minimum memory of a connection.
 const MIN_CONNECTION_BYTES: usize = 1_024;
-/// What is remembered of a partition: [`Limits::produced_partitions`].
+/// Memory per remembered partition: [`Limits::produced_partitions`].
 const PRODUCED_PARTITION_BYTES: usize = 2_560;
 
 impl Limits {
-    /// Shares of so many bytes of memory.
+    /// Divides this many bytes of memory among the limits.
     pub fn within(bytes: usize) -> Self {
         let wire = wire::stream::Options::default();
         let (connection_bytes, held_bytes) = (bytes / 8 * 3, bytes / 8);
@@ -89,7 +91,7 @@ impl Limits {
         }
     }
 
-    /// Bytes of one connection's requests that wait for their responses; one may always wait.
+    /// Bytes of the pending requests of one connection; a single one is always allowed.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.unacknowledged_bytes / 4
     }
@@ -102,7 +104,7 @@ impl Default for Limits {
 }
 
 impl Config {
-    /// The same wishes in `wire`'s words.
+    /// The same options, as `wire` takes them.
     pub(crate) fn stream_options(&self) -> wire::stream::Options {
         wire::stream::Options {
             message_id_header: self.message_id_header.as_deref().map(Box::from),

@@ -1,4 +1,4 @@
-//! One TCP connection: both directions put back in order, and handed to the decoders. Does not decode.
+//! One TCP connection: puts both directions back in order and feeds them to the decoders. Does not decode.
 
 use model::{Nanos, TlsCount};
 
@@ -19,16 +19,16 @@ pub(crate) struct Connection {
     early: EarlySegments,
     captured_sides: CapturedSides,
     acknowledgement: Acknowledgement,
-    /// What was kept when it was last counted.
+    /// Memory in use when last counted.
     counted_bytes: usize,
     is_known_to_wait: bool,
     last: Nanos,
-    /// Payload that was not counted as TLS.
+    /// Payload not yet counted as TLS.
     payload_bytes: u64,
 }
 
 impl Connection {
-    /// A connection between two ends, the client's where it is known already.
+    /// A connection between two ends; `client` is the client's side, if known already.
     pub(crate) fn new(ends: Ends, client: Option<Side>) -> Self {
         Self::of(ends, State::new(ends, client))
     }
@@ -48,18 +48,18 @@ impl Connection {
         }
     }
 
-    /// One that was idle and goes on.
+    /// Resumes an idle connection.
     pub(crate) fn resumed(ends: Ends, idle: IdleConnection, cx: &mut Context) -> Self {
         let (first, second) = idle.next;
         Self {
             directions: (Reassembly::starting_at(first), Reassembly::starting_at(second)),
             captured_sides: CapturedSides::Both,
-            acknowledgement: Acknowledgement::seen(),
+            acknowledgement: Acknowledgement::known(),
             ..Self::of(ends, State::resumed(ends, idle, cx))
         }
     }
 
-    /// Where its streams go on, if nothing is under way on it.
+    /// Where its streams will resume, if nothing is in progress on it.
     fn idle(&self) -> Option<IdleConnection> {
         let (first, second) = (&self.directions.0, &self.directions.1);
         let client = self.state.idle_client((first.is_at_start(), second.is_at_start()))?;
@@ -68,7 +68,7 @@ impl Connection {
         is_idle.then_some(IdleConnection { client, next })
     }
 
-    /// Has it go on later, if nothing is under way on it; whether that is so.
+    /// Sets it aside as idle if nothing is in progress on it; returns whether it did.
     pub(crate) fn suspend(&mut self, cx: &mut Context) -> bool {
         let Some(idle) = self.idle() else { return false };
         let is_other_forgotten = cx.idle.insert(&self.ends, idle);
@@ -82,33 +82,33 @@ impl Connection {
         self.acknowledgement.is_seen()
     }
 
-    /// Whether both sides have acknowledged all that the other sent, so that neither sends it again.
+    /// Whether both sides have acknowledged everything, so that neither retransmits.
     pub(crate) fn has_acknowledged_all(&self) -> bool {
         self.directions.0.is_acknowledged() && self.directions.1.is_acknowledged()
     }
 
-    /// Whether nothing more will come of it.
+    /// Whether nothing more will be decoded on it.
     pub(crate) fn is_over_already(&self) -> bool {
         self.state.is_done()
     }
 
-    /// Whether it is closed, or carries another protocol than Kafka's: nothing is lost with it. What passes as TLS is counted.
+    /// Whether it is closed or not Kafka, so that evicting it loses nothing. Not so for TLS, whose traffic is counted.
     pub(crate) fn is_closed(&self) -> bool {
         matches!(self.state, State::Done)
     }
 
-    /// What was kept of it, in bytes of memory, when that was last counted.
+    /// Its memory in bytes, when last counted.
     pub(crate) fn counted_bytes(&self) -> usize {
         self.counted_bytes
     }
 
-    /// Counts what is kept of it, but for what [`Pool`] counts.
+    /// Counts its memory, except for what [`Pool`] counts.
     pub(crate) fn recount(&mut self) {
-        let kept = self.early.list_bytes() + self.state.kept_bytes();
-        self.counted_bytes = Table::<Ends, Self>::ENTRY_BYTES + kept;
+        let bytes = self.early.list_bytes() + self.state.kept_bytes();
+        self.counted_bytes = Table::<Ends, Self>::ENTRY_BYTES + bytes;
     }
 
-    /// Gives back the buffers of frames that were read.
+    /// Frees the buffers of frames that have been read.
     pub(crate) fn release_buffers(&mut self) {
         self.state.release_buffers();
     }
@@ -142,7 +142,7 @@ impl Connection {
         }
         self.captured_sides.add(side, segment);
         self.acknowledgement.add(side, segment);
-        self.tell_acknowledgement(cx);
+        self.set_pool_acknowledged(cx);
         self.early.count_packet();
         if self.state.is_done() {
             self.synchronize(side, segment);
@@ -155,7 +155,7 @@ impl Connection {
         self.give_up_late(at, cx);
     }
 
-    /// Whether a segment is of an earlier connection between the same ends: none of its numbers fits this one.
+    /// Whether a segment belongs to an earlier connection between the same ends: neither of its numbers fits this one.
     fn is_stray(&self, side: Side, segment: &Segment<'_>) -> bool {
         let (mine, theirs) = side.split((&self.directions.0, &self.directions.1));
         let is_syn = segment.flags.has(Flags::SYN);
@@ -163,30 +163,30 @@ impl Connection {
         !is_syn && acknowledges && !mine.is_plausible(segment.seq) && !theirs.is_plausible(segment.ack)
     }
 
-    /// Whether a segment implies bytes that were not seen, so that they may be in the next packets: what
-    /// it acknowledges, what its sender sent before it, or what a reset answers.
+    /// Whether a segment implies bytes that have not been captured and may be in the next packets: bytes that it
+    /// acknowledges, that its sender sent before it, or that a reset answers.
     fn is_early(&self, side: Side, segment: &Segment<'_>) -> bool {
         let (mine, theirs) = side.split((&self.directions.0, &self.directions.1));
         if segment.flags.has(Flags::SYN) {
             return false;
         }
-        // Often it answers data, and nothing in it says which.
+        // A reset often answers data, but nothing in it says which.
         let resets = segment.flags.has(Flags::RST);
-        let speaks = segment.has_payload() || segment.flags.has(Flags::FIN);
-        let is_out_of_nowhere = speaks && !mine.is_synchronized;
+        let sends = segment.has_payload() || segment.flags.has(Flags::FIN);
+        let is_out_of_nowhere = sends && !mine.is_synchronized;
         let acknowledges_news = segment.flags.has(Flags::ACK)
             && (theirs.is_news(segment.ack) || self.acknowledges_waiting(side, segment));
         resets || is_out_of_nowhere || acknowledges_news
     }
 
-    /// Whether a segment acknowledges what waits because nobody knows where its stream began.
+    /// Whether a segment acknowledges bytes that wait because the start of their stream is unknown.
     fn acknowledges_waiting(&self, side: Side, segment: &Segment<'_>) -> bool {
         let (_, theirs) = side.split((&self.directions.0, &self.directions.1));
         let is_after = |first: u32| segment.ack.wrapping_sub(first) as i32 > 0;
         !theirs.is_synchronized && self.early.first_seq(side.other()).is_some_and(is_after)
     }
 
-    /// Takes in those segments that need not wait any longer.
+    /// Processes those segments that need not wait any longer.
     fn take_in_early(&mut self, now: Nanos, cx: &mut Context) {
         while !self.early.is_empty() {
             let mut next = self.early.position(|side, segment| !self.is_early(side, segment));
@@ -204,7 +204,7 @@ impl Connection {
         }
     }
 
-    /// Begins a direction in its middle if its beginning has not shown up.
+    /// Joins a direction in its middle if its start has not appeared.
     fn join(&mut self, side: Side) -> bool {
         let (mine, _) = side.split((&mut self.directions.0, &mut self.directions.1));
         let first = self.early.first_seq(side).filter(|_| !mine.is_synchronized);
@@ -214,14 +214,14 @@ impl Connection {
         first.is_some()
     }
 
-    /// Whether segments wait, for the first time since the last [`Self::give_up_waiting`].
-    pub(crate) fn begins_to_wait(&mut self) -> bool {
+    /// Whether segments have started to wait since the last [`Self::give_up_waiting`].
+    pub(crate) fn starts_waiting(&mut self) -> bool {
         let begins = !self.is_known_to_wait && !self.early.is_empty();
         self.is_known_to_wait |= begins;
         begins
     }
 
-    /// Takes in what has waited enough, on a connection that may have fallen silent.
+    /// Processes segments that have waited long enough, on a connection that may have gone silent.
     pub(crate) fn give_up_waiting(&mut self, now: Nanos, cx: &mut Context) {
         self.is_known_to_wait = false;
         self.take_in_early(now, cx);
@@ -234,7 +234,7 @@ impl Connection {
         }
     }
 
-    /// Acknowledgement first: it tells what the other side had received when this was sent.
+    /// Handles the acknowledgement first: it says what the other side had received when this was sent.
     fn take_in_order(&mut self, side: Side, segment: &Segment<'_>, at: Nanos, cx: &mut Context) {
         self.synchronize(side, segment);
         if !segment.flags.has(Flags::RST) {
@@ -243,21 +243,21 @@ impl Connection {
         }
     }
 
-    /// What a segment says about the bytes its sender has received.
+    /// Handles what a segment says about the bytes its sender has received.
     fn acknowledge(&mut self, side: Side, segment: &Segment<'_>, at: Nanos, cx: &mut Context) {
         if !segment.flags.has(Flags::ACK) {
             return;
         }
         self.with_stream(side.other(), cx, |theirs, sink| {
             theirs.acknowledge(segment.ack, at, sink);
-            // The broker answers what was not wholly seen: the rest of the request will not come any more.
-            if !segment.payload.is_empty() && sink.state.speaks_unprompted(side) {
+            // The broker answers a request that was captured only in part: the rest of it will not come any more.
+            if !segment.payload.is_empty() && sink.state.sends_unprompted(side) {
                 theirs.give_up_unseen(at, sink);
             }
         });
     }
 
-    /// What a segment carries.
+    /// Handles a segment's payload.
     fn deliver(&mut self, side: Side, segment: &Segment<'_>, at: Nanos, cx: &mut Context) {
         let fin = segment.flags.has(Flags::FIN);
         if !segment.has_payload() && !fin {
@@ -270,7 +270,7 @@ impl Connection {
         });
     }
 
-    /// Works on what `side` sends, together with what decodes it.
+    /// Runs `work` on the stream that `side` sends, together with its decoder.
     fn with_stream(
         &mut self,
         side: Side,
@@ -289,8 +289,8 @@ impl Connection {
         is_reset || (mine.is_finished() && theirs.is_finished())
     }
 
-    /// Learns where the directions begin: from a SYN its sender's and, if it acknowledges one, the
-    /// other's too; and from a client's first segment that the broker has not spoken yet.
+    /// Learns where the directions start: a SYN shows its sender's start and, if it acknowledges one, the other's too;
+    /// a client's first segment shows that the broker has not sent anything yet.
     fn synchronize(&mut self, side: Side, segment: &Segment<'_>) {
         let (mine, theirs) = side.split((&mut self.directions.0, &mut self.directions.1));
         let is_syn = segment.flags.has(Flags::SYN);
@@ -303,20 +303,20 @@ impl Connection {
         }
     }
 
-    /// Gives their rows to requests that have waited too long on a connection that fell silent.
+    /// Emits the rows of requests that have waited too long, on a connection that went silent.
     pub(crate) fn give_up_late(&mut self, now: Nanos, cx: &mut Context) {
-        self.tell_acknowledgement(cx);
+        self.set_pool_acknowledged(cx);
         self.state.give_up_late(now, cx);
     }
 
-    fn tell_acknowledgement(&self, cx: &mut Context) {
+    fn set_pool_acknowledged(&self, cx: &mut Context) {
         cx.pool.is_acknowledged = self.acknowledgement.is_seen();
     }
 
-    /// The connection is over, or nobody follows it any more: delivers what is held, then every request
-    /// without a response gets its row.
+    /// Ends the connection, because it is over or is no longer followed: delivers held bytes, then emits a row for
+    /// every request without a response.
     pub(crate) fn end(&mut self, why: NoResponse, cx: &mut Context) {
-        self.tell_acknowledgement(cx);
+        self.set_pool_acknowledged(cx);
         self.join(Side::First);
         self.join(Side::Second);
         while let Some(place) = self.next_at_the_end() {
@@ -336,14 +336,14 @@ impl Connection {
         self.state.end(why, self.captured_sides.is_one(), cx);
     }
 
-    /// Which waiting segment comes next when no more packets will.
+    /// The waiting segment to process next when no more packets will come.
     fn next_at_the_end(&self) -> Option<usize> {
         let place = self.early.position(|side, segment| !self.is_early(side, segment));
         place.or_else(|| self.early.first().map(|_| 0))
     }
 }
 
-/// What decodes one direction.
+/// Feeds one direction to its decoder.
 struct StreamSink<'c> {
     side: Side,
     is_from_start: bool,

@@ -1,8 +1,8 @@
-//! The connections that are followed, bounded in number and in what is kept of them. Does not decode.
+//! The connections that are followed, bounded in number and memory. Does not decode.
 //!
 //! Anybody can send what looks like a client's first packets. So connections of which neither side has acknowledged
-//! what the other sent have a share for themselves: there they displace each other only. Captures of one direction live
-//! in it too.
+//! what the other sent have a separate share, in which they evict only each other. Captures of one direction are in
+//! this share too.
 
 use crate::connection::Connection;
 use crate::context::Context;
@@ -16,7 +16,7 @@ pub(crate) struct Connections {
     unacknowledged: Share,
 }
 
-/// Some of them, and the bytes that are kept of these.
+/// Some of the connections, and their memory.
 struct Share {
     table: Table<Ends, Connection>,
     bytes: usize,
@@ -24,25 +24,25 @@ struct Share {
 }
 
 impl Connections {
-    /// Room for so many connections, and so many bytes of acknowledged and of other ones.
+    /// Limits for the number of connections, and for the memory of acknowledged and of unacknowledged ones.
     pub(crate) fn new(connections: usize, bytes: usize, unacknowledged_bytes: usize) -> Self {
         let share = |limit| Share { table: Table::new(connections), bytes: 0, limit };
         Self { acknowledged: share(bytes), unacknowledged: share(unacknowledged_bytes) }
     }
 
-    /// A connection, which thereby becomes the most recently used.
+    /// Looks up a connection and makes it the most recently used.
     pub(crate) fn touch(&mut self, ends: &Ends) -> Option<&mut Connection> {
         let Self { acknowledged, unacknowledged } = self;
         acknowledged.table.touch(ends).or_else(|| unacknowledged.table.touch(ends))
     }
 
-    /// A connection, which thereby does not become more recently used.
+    /// Looks up a connection without making it more recently used.
     pub(crate) fn peek(&mut self, ends: &Ends) -> Option<&mut Connection> {
         let Self { acknowledged, unacknowledged } = self;
         acknowledged.table.peek(ends).or_else(|| unacknowledged.table.peek(ends))
     }
 
-    /// Adds one that is not there.
+    /// Adds a connection that is not in the table.
     pub(crate) fn insert(&mut self, ends: Ends, connection: Connection, cx: &mut Context) {
         let Self { acknowledged, unacknowledged } = self;
         let share = if connection.is_acknowledged() { acknowledged } else { unacknowledged };
@@ -53,7 +53,7 @@ impl Connections {
         self.acknowledged.remove(ends).or_else(|| self.unacknowledged.remove(ends))
     }
 
-    /// Counts what is kept of a connection after something was done with it, and forgets those for which there is no room.
+    /// Recounts a connection's memory after a change, and evicts connections that no longer fit.
     pub(crate) fn settle(&mut self, ends: &Ends, cx: &mut Context) {
         if self.acknowledged.settle(ends, cx) {
             return;
@@ -69,7 +69,7 @@ impl Connections {
         };
     }
 
-    /// Does something with each connection, and counts again what is kept of it.
+    /// Calls `each` for every connection, and recounts its memory.
     pub(crate) fn visit(&mut self, mut each: impl FnMut(&mut Connection)) {
         for share in [&mut self.acknowledged, &mut self.unacknowledged] {
             share.bytes = 0;
@@ -81,7 +81,7 @@ impl Connections {
         }
     }
 
-    /// What is kept of all of them.
+    /// Memory of all connections.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         self.acknowledged.bytes + self.unacknowledged.bytes
@@ -102,7 +102,7 @@ impl Share {
         Some(connection)
     }
 
-    /// Whether the connection is one of these.
+    /// Recounts the connection and evicts others; returns whether it is one of this share.
     fn settle(&mut self, ends: &Ends, cx: &mut Context) -> bool {
         let Some(connection) = self.table.peek(ends) else { return false };
         let before = connection.counted_bytes();
@@ -112,7 +112,7 @@ impl Share {
         connection.recount();
         let bytes = connection.counted_bytes();
         self.bytes = self.bytes - before + bytes;
-        // One alone does not displace all others.
+        // A single connection does not displace all others.
         if bytes > self.limit / 2 {
             let Some(evicted) = self.table.remove(ends) else { return true };
             self.forget(evicted, cx);
@@ -125,8 +125,9 @@ impl Share {
         true
     }
 
-    /// Suspends the connection that was used least recently, if there are many: of thousands none is in the processor's caches, and
-    /// to go on with an idle one touches less memory than to find it. One on which something is under way is asked again later.
+    /// Suspends the least recently used connection, if there are many: with thousands of connections, none is in the
+    /// CPU's caches, and resuming an idle one touches less memory than looking it up. One in progress is tried again
+    /// later.
     fn suspend_oldest(&mut self, cx: &mut Context) {
         if self.bytes <= self.limit / 4 {
             return;

@@ -1,5 +1,5 @@
-//! What all connections of an analysis share: bounds, counters, topic names, produced batches, held bytes, and the finished
-//! rows.
+//! State shared by all connections of an analysis: limits, counters, topic names, produced batches, held bytes, and
+//! finished rows.
 
 use std::sync::Arc;
 
@@ -24,13 +24,13 @@ pub(crate) struct Context {
     pub(crate) arrivals: Arrivals,
     pub(crate) pool: Pool,
     pub(crate) idle: IdleConnections,
-    /// Of the connection that became idle last: its buffers are for the one that goes on next.
+    /// Streams of the connection that became idle last: the next one to resume reuses their buffers.
     pub(crate) spare_streams: Option<Box<KafkaStreams>>,
     pub(crate) replicas: Replicas,
-    /// TLS since it was last asked about.
+    /// TLS traffic since it was last taken.
     pub(crate) tls: TlsTotals,
-    /// Rows that the caller has not got yet: boxed from the beginning, because a row is large and changes hands often.
-    #[expect(clippy::vec_box, reason = "rows stay where they are while they change hands")]
+    /// Rows not yet passed to the caller; boxed from the start, because a row is large and is moved often.
+    #[expect(clippy::vec_box, reason = "moving a box is cheaper than moving a row")]
     finished: Vec<Box<Request>>,
     finished_bytes: usize,
 }
@@ -56,7 +56,7 @@ impl Context {
         }
     }
 
-    /// Finishes a row, its topics named as far as anything names them by now.
+    /// Finishes a row and adds the topic names known by now.
     pub(crate) fn emit(&mut self, mut row: Box<Request>) {
         for partition in &mut row.partitions {
             if let (None, Some(id)) = (&partition.topic, partition.topic_id) {
@@ -68,24 +68,24 @@ impl Context {
         self.finished.push(row);
     }
 
-    /// The TCP sequence number at an offset of a stream, where the stream is TCP's.
+    /// The TCP sequence number at an offset of a stream, if the stream is TCP.
     pub(crate) fn sequence(&self, offset: u64) -> Option<u32> {
         (!self.is_plaintext).then_some(offset as u32)
     }
 
-    /// Whether there are so many finished rows that no more requests are taken before they are handed over.
+    /// Whether so many rows are finished that no more requests are accepted until the rows are passed on.
     pub(crate) fn is_full(&self) -> bool {
         self.finished_bytes > self.limits.row_bytes
     }
 
-    /// Hands over the finished rows.
+    /// Passes the finished rows to `out`.
     pub(crate) fn drain(&mut self, out: &mut impl FnMut(Box<Request>)) {
         self.finished_bytes = 0;
         self.finished.drain(..).for_each(out);
     }
 }
 
-/// Adds to what could not be read of a request; where that is long already, only that there is more.
+/// Adds an error to a request's text; if the text is long already, only says that there are more.
 pub(crate) fn add_error(row: &mut Request, text: &str) {
     row.error = Some(match &row.error {
         None => Arc::from(text),
@@ -97,11 +97,11 @@ pub(crate) fn add_error(row: &mut Request, text: &str) {
     });
 }
 
-/// The longest text about one request to which another error is added.
+/// The longest error text of a request to which another error is added.
 const MAX_ERROR_BYTES: usize = 1_024;
 const MORE_ERRORS: &str = "; and more";
 
-/// A length of time that is nothing where clocks disagree.
+/// The time between two instants; zero if clocks disagree.
 pub(crate) fn between(earlier: Nanos, later: Nanos) -> Nanos {
     (later - earlier).at_least_zero()
 }

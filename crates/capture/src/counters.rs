@@ -1,9 +1,10 @@
-//! The numbers an analysis keeps: what was seen and, above all, what was not. Does not print them.
+//! The counters of an analysis: what was captured and, above all, what was not. Does not print them.
 
 pub use model::CaptureCounters as Counters;
 use wire::stream::StreamCounts;
 
-/// Adds what a stream's counts have grown by: bytes that were passed over in a search are fewer once a frame is found in them.
+/// Adds the growth of a stream's counts. Skipped bytes can decrease: a frame may still be found in bytes already
+/// searched.
 pub(crate) fn add_growth(counters: &mut Counters, before: StreamCounts, now: StreamCounts) {
     let add = |counter: &mut u64, before: u64, now: u64| {
         *counter = counter.wrapping_add(now.wrapping_sub(before));

@@ -1,9 +1,9 @@
-//! Segments of one connection that came before what they acknowledge, and connections of which only one side was captured.
-//! Does not decode.
+//! Segments of one connection that came before the bytes they acknowledge, and connections of which only one side was
+//! captured. Does not decode.
 //!
-//! A receiver that acknowledges a byte has received it, so in such a capture either the byte's packet was missed or the two
-//! packets changed places: network cards with several queues and per-processor buffers do that to neighbours. Such a segment
-//! waits a little for the other packet; then the byte counts as missed.
+//! A receiver that acknowledges a byte has received it. So either the capture missed the byte's packet, or the two
+//! packets changed places: network cards with several queues and per-CPU buffers reorder neighbours. Such a segment
+//! waits a little for the other packet; after that, the byte counts as missed.
 
 use std::collections::VecDeque;
 
@@ -14,12 +14,12 @@ use crate::reassembly::Pool;
 
 /// How many further packets of the connection a segment waits for.
 const MAX_WAIT_PACKETS: u64 = 32;
-/// How long it waits, in the packets' time.
+/// How long it waits, in packet time.
 pub(crate) const MAX_WAIT: Nanos = Nanos::from_millis(50);
-/// How far before the first one seen a stream may begin.
+/// How far before the first segment captured a stream may start.
 const MAX_DISTANCE_BYTES: i32 = 1 << 24;
 
-/// At most [`MAX_WAIT_PACKETS`] segments, in the order they came.
+/// At most [`MAX_WAIT_PACKETS`] segments, in order of arrival.
 #[derive(Default)]
 pub(crate) struct EarlySegments {
     segments: VecDeque<EarlySegment>,
@@ -31,10 +31,10 @@ pub(crate) struct EarlySegments {
 pub(crate) struct EarlySegment {
     pub(crate) side: Side,
     pub(crate) at: Nanos,
-    /// All but the payload.
+    /// Everything except the payload.
     head: Segment<'static>,
     payload: Vec<u8>,
-    /// The packet's number on its connection.
+    /// The packet's index on its connection.
     number: u64,
 }
 
@@ -49,7 +49,7 @@ impl EarlySegments {
         self.segments.is_empty()
     }
 
-    /// What the list takes in memory; [`Pool`] counts what is in it.
+    /// Memory of the list; [`Pool`] counts its contents.
     pub(crate) fn list_bytes(&self) -> usize {
         self.segments.capacity() * size_of::<EarlySegment>()
     }
@@ -59,7 +59,7 @@ impl EarlySegments {
         self.packets += 1;
     }
 
-    /// Holds a segment back. Refuses if the bounds on held bytes are reached.
+    /// Holds a segment back. Refuses if the limits on held bytes are reached.
     pub(crate) fn push(&mut self, side: Side, segment: &Segment<'_>, at: Nanos, pool: &mut Pool) -> bool {
         if !pool.reserve(segment.payload.len()) {
             return false;
@@ -70,45 +70,45 @@ impl EarlySegments {
         true
     }
 
-    /// The one that has waited longest.
+    /// The segment that has waited longest.
     pub(crate) fn first(&self) -> Option<&EarlySegment> {
         self.segments.front()
     }
 
-    /// The place of the first segment of which `is_wanted` holds.
-    pub(crate) fn position(&self, is_wanted: impl Fn(Side, &Segment<'_>) -> bool) -> Option<usize> {
-        self.segments.iter().position(|early| is_wanted(early.side, &early.segment()))
+    /// The index of the first segment that satisfies `predicate`.
+    pub(crate) fn position(&self, predicate: impl Fn(Side, &Segment<'_>) -> bool) -> Option<usize> {
+        self.segments.iter().position(|early| predicate(early.side, &early.segment()))
     }
 
-    /// Takes the segment at a place.
+    /// Removes the segment at an index.
     pub(crate) fn take(&mut self, place: usize, pool: &mut Pool) -> Option<EarlySegment> {
         let early = self.segments.remove(place)?;
         pool.refund(early.payload.len());
         Some(early)
     }
 
-    /// Whether a segment has waited enough; `now` is the time of the newest packet.
+    /// Whether a segment has waited long enough; `now` is the time of the newest packet.
     pub(crate) fn is_over(&self, early: &EarlySegment, now: Nanos) -> bool {
         self.packets - early.number >= MAX_WAIT_PACKETS || now - early.at >= MAX_WAIT
     }
 
-    /// The sequence number nearest to the stream's beginning of what waits from `side`.
+    /// The lowest sequence number that waits from `side`, by its order in the stream.
     pub(crate) fn first_seq(&self, side: Side) -> Option<u32> {
         let mut waiting = self.segments.iter().filter(|early| early.side == side);
         let first = waiting.next()?.head.seq;
         let earliest = waiting.map(|early| early.head.seq.wrapping_sub(first) as i32).min();
-        // Anything far away is of another connection between the same ends.
+        // Anything far away belongs to another connection between the same ends.
         let earliest = earliest.filter(|ahead| (-MAX_DISTANCE_BYTES..0).contains(ahead));
         Some(first.wrapping_add_signed(earliest.unwrap_or(0)))
     }
 }
 
-/// Whose packets were captured, and what they say of the other side's, as where traffic takes another way back.
+/// Whose packets were captured, and what they show of the other side, as when traffic returns by another route.
 #[derive(Default)]
 pub(crate) enum CapturedSides {
     #[default]
     None,
-    /// Packets of this side only, the first of which acknowledged this.
+    /// Packets of this side only; the first one acknowledged this.
     One {
         side: Side,
         first_ack: Option<u32>,
@@ -118,7 +118,7 @@ pub(crate) enum CapturedSides {
 }
 
 impl CapturedSides {
-    /// Takes note of a packet.
+    /// Records a packet.
     pub(crate) fn add(&mut self, sender: Side, segment: &Segment<'_>) {
         let ack = segment.flags.has(Flags::ACK).then_some(segment.ack);
         match self {
@@ -132,7 +132,7 @@ impl CapturedSides {
         }
     }
 
-    /// Whether the other side was there throughout: what it sent was acknowledged and never seen.
+    /// Whether the other side was active but never captured: this side acknowledged bytes that are not in the capture.
     pub(crate) fn is_one(&self) -> bool {
         matches!(self, Self::One { is_answered: true, .. })
     }

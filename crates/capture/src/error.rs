@@ -1,12 +1,12 @@
-//! What can stop a capture from being read. Damage that it can be read on behind is not an error: see
-//! [`crate::file::Notes`] and [`crate::Counters`].
+//! Why a capture cannot be read. Damage after which reading goes on is not an error: see [`crate::file::Notes`] and
+//! [`crate::Counters`].
 
 use std::io;
 
-/// Why packets cannot be had.
+/// Why packets cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The input is no packet capture.
+    /// The input is not a packet capture.
     #[error(
         "{name}: not a packet capture: {why}; expected pcap or pcapng, as tcpdump -w and Wireshark write, plain or \
          compressed with gzip, zstd or lz4"
@@ -22,15 +22,15 @@ pub enum Error {
     Read {
         /// The file, or `-`.
         name: String,
-        /// The system's reason.
+        /// The operating system's reason.
         source: io::Error,
     },
-    /// The capture makes no sense from some byte on: what came before it was read.
+    /// The capture is invalid from some byte on; everything before it was read.
     #[error("{name}: damaged at byte {at}{}: {why}; the rest is skipped", unpacked(*.packed))]
     Damaged {
         /// The file, or `-`.
         name: String,
-        /// The byte at which nothing more is understood: of the file, or of what it unpacks to.
+        /// The byte at which the damage starts, in the file or in its decompressed content.
         at: u64,
         /// Whether the file is compressed.
         packed: bool,
@@ -45,23 +45,23 @@ pub enum Error {
     TooManySideBySide {
         /// The file.
         name: String,
-        /// How many are read.
+        /// How many files are read together.
         limit: usize,
     },
     /// There is no such interface.
     #[cfg(feature = "live")]
     #[error("no network interface {name}; `ip link` lists them, `any` captures on all of them")]
     NoInterface {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
     /// The kernel refused a step of opening a live capture.
     #[cfg(feature = "live")]
     #[error("live capture on {interface}: {step}: {source}{}", remedy(source))]
     Live {
-        /// The interface asked for.
+        /// The requested interface.
         interface: String,
-        /// What was being done.
+        /// The step that failed.
         step: &'static str,
         /// The kernel's reason.
         source: io::Error,

@@ -1,5 +1,5 @@
-//! The requests of one connection waiting for their responses. Kafka answers a connection's requests in
-//! order, so a response that is not the first one's tells that the earlier ones' were lost.
+//! The pending requests of one connection. Kafka answers a connection's requests in order, so a response to any but the
+//! first one shows that the earlier responses were lost.
 //!
 //! It does not decode bytes, and knows of TCP only that bytes may be missing.
 
@@ -23,34 +23,33 @@ pub(crate) struct Exchange {
     pending: VecDeque<PendingRequest>,
     /// Bytes of their rows.
     pending_bytes: usize,
-    /// Bounds of the correlation ids in `pending`, so that a search through bytes that are no response
-    /// is cheap.
+    /// Lowest and highest correlation id in `pending`, which make a search through bytes that are not a response cheap.
     correlations: (i32, i32),
-    /// When the last response seen ended.
-    answered: Nanos,
-    /// When the last bytes passed that are of a response to a request that was not seen.
+    /// When the last captured response ended.
+    last_answer: Nanos,
+    /// When the last bytes were captured that belong to a response to an uncaptured request.
     passed_over: Nanos,
-    /// Bytes of the broker's answers that were not captured since the last response that was.
+    /// Bytes of responses that were not captured since the last captured response.
     answers_lost: u64,
     client_id: Option<Arc<str>>,
 }
 
 struct PendingRequest {
     api_key: ApiKey,
-    /// A fetch that sees only what is committed: data may be there long before it may have it.
+    /// A read-committed fetch: data may be in the log long before the fetch may return it.
     read_committed: bool,
     bytes: usize,
     row: Box<Request>,
 }
 
-/// How much of a frame was seen.
+/// How much of a frame was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// As far as its end.
+    /// Everything up to its end.
     Whole,
     /// Its end is among bytes that were not captured.
     Lost,
-    /// The connection or the capture ended before it did.
+    /// The connection or the capture ended within it.
     Cut,
 }
 
@@ -74,14 +73,14 @@ impl Exchange {
             pending: VecDeque::new(),
             pending_bytes: 0,
             correlations: (i32::MAX, i32::MIN),
-            answered: Nanos::MIN,
+            last_answer: Nanos::MIN,
             passed_over: Nanos::MIN,
             answers_lost: 0,
             client_id: None,
         }
     }
 
-    /// Goes on with another connection, as nothing waits.
+    /// Switches to another connection, while no request is pending.
     pub(crate) fn restart(&mut self, client: SocketAddr, broker: SocketAddr) {
         let pending = std::mem::take(&mut self.pending);
         *self = Self { pending, ..Self::new(client, broker) };
@@ -91,13 +90,13 @@ impl Exchange {
         !self.pending.is_empty()
     }
 
-    /// What is kept, in bytes of memory.
+    /// Its memory in bytes.
     pub(crate) fn kept_bytes(&self) -> usize {
         let client_id = self.client_id.as_ref().map_or(0, |id| id.len());
         self.pending_bytes + self.pending.capacity() * size_of::<PendingRequest>() + client_id
     }
 
-    /// A request was seen.
+    /// Handles a request.
     pub(crate) fn request(&mut self, frame: &RequestFrame<Stamp>, extent: Extent, cx: &mut Context) {
         if cx.is_full() {
             cx.counters.dropped_requests += 1;
@@ -105,13 +104,13 @@ impl Exchange {
         }
         let mut row = of_request(frame, (self.client, self.broker), &mut self.client_id, cx);
         match extent {
-            Extent::Whole if frame.api_key == ApiKey::PRODUCE => cx.arrivals.produced(&row, &cx.topics),
+            Extent::Whole if frame.api_key == ApiKey::PRODUCE => cx.arrivals.add_produced(&row, &cx.topics),
             Extent::Whole => {}
             Extent::Lost if row.error.is_some() => {}
             Extent::Lost => add_error(&mut row, "the end of the request was not captured"),
             Extent::Cut => row.error = Some("the capture ends inside the request".into()),
         }
-        // Nothing is sent back for acks=0 (ProduceRequest, "acks").
+        // Kafka sends no response to acks=0 (ProduceRequest, "acks").
         if row.acks == Some(0) {
             cx.emit(row);
             return;
@@ -125,20 +124,21 @@ impl Exchange {
         self.pending_bytes += bytes;
     }
 
-    /// What was asked under a correlation id and is not answered yet.
-    pub(crate) fn asked(&self, correlation_id: i32) -> Option<(ApiKey, i16)> {
+    /// The API and version of the pending request with this correlation id.
+    pub(crate) fn find_pending(&self, correlation_id: i32) -> Option<(ApiKey, i16)> {
         let (low, high) = self.correlations;
         if correlation_id < low || correlation_id > high {
             return None;
         }
-        let asked = self.pending.iter().find(|asked| asked.row.correlation_id == correlation_id)?;
-        Some((asked.api_key, asked.row.api_version))
+        let pending = self.pending.iter().find(|pending| pending.row.correlation_id == correlation_id)?;
+        Some((pending.api_key, pending.row.api_version))
     }
 
-    /// A response was seen.
+    /// Handles a response.
     pub(crate) fn response(&mut self, frame: &ResponseFrame<Stamp>, extent: Extent, cx: &mut Context) {
         learn(&frame.body, cx);
-        let place = self.pending.iter().position(|asked| asked.row.correlation_id == frame.correlation_id);
+        let place =
+            self.pending.iter().position(|pending| pending.row.correlation_id == frame.correlation_id);
         let Some(place) = place else {
             cx.counters.unmatched_responses += 1;
             return;
@@ -150,12 +150,12 @@ impl Exchange {
         self.stamp(&mut row, frame, extent);
         add_response(&mut row, frame, cx);
         match &frame.body {
-            ResponseBody::Produce(_) => cx.arrivals.answered(&row, &cx.topics),
+            ResponseBody::Produce(_) => cx.arrivals.on_produce_response(&row, &cx.topics),
             ResponseBody::Fetch(body) if api_key == ApiKey::FETCH && is_whole(&row, extent) => {
                 if !read_committed {
-                    row.data = cx.arrivals.of_fetched(&row, &body.partitions, &cx.topics);
+                    row.data = cx.arrivals.find_arrival(&row, &body.partitions, &cx.topics);
                 }
-                cx.arrivals.fetched(&row, &body.partitions);
+                cx.arrivals.on_fetch_response(&row, &body.partitions);
             }
             _ => {}
         }
@@ -173,42 +173,42 @@ impl Exchange {
         if extent == Extent::Whole {
             let end = frame.last.complete;
             row.end = Some(end);
-            // What passed with its first byte may be its own.
+            // Bytes captured together with its first byte may be its own.
             let ahead = Some(self.passed_over).filter(|passed| *passed < frame.first.seen);
-            let answered = ahead.unwrap_or(Nanos::MIN).max(self.answered);
-            row.head_of_line = Some(between(row.arrival_end, answered.min(end)));
-            self.answered = end;
+            let previous_end = ahead.unwrap_or(Nanos::MIN).max(self.last_answer);
+            row.head_of_line = Some(between(row.arrival_end, previous_end.min(end)));
+            self.last_answer = end;
         } else {
-            self.answered = frame.first.seen;
+            self.last_answer = frame.first.seen;
         }
     }
 
-    /// The broker sent what is no part of a response to a request that was seen.
+    /// Notes bytes from the broker that are not part of any response to a captured request.
     pub(crate) fn pass_over(&mut self, at: Nanos) {
         self.passed_over = at;
     }
 
-    /// So many bytes of the broker's responses were not captured.
-    pub(crate) fn lose_answers(&mut self, bytes: u64) {
+    /// Counts bytes of responses that were not captured.
+    pub(crate) fn add_lost_answers(&mut self, bytes: u64) {
         self.answers_lost = self.answers_lost.saturating_add(bytes);
     }
 
-    /// Gives their rows to requests that have waited too long.
+    /// Emits the rows of requests that have waited too long.
     pub(crate) fn give_up_late(&mut self, now: Nanos, cx: &mut Context) {
         let answer_within = cx.limits.answer_within;
-        while self.pending.front().is_some_and(|asked| now - asked.row.arrival_end > answer_within) {
+        while self.pending.front().is_some_and(|pending| now - pending.row.arrival_end > answer_within) {
             self.give_up_first(NoResponse::TooLong, cx);
         }
     }
 
-    /// Gives their rows to all that still wait.
+    /// Emits the rows of all pending requests.
     pub(crate) fn give_up_all(&mut self, why: NoResponse, cx: &mut Context) {
         while self.is_waiting() {
             self.give_up_first(why, cx);
         }
     }
 
-    /// Makes room for one more, of so many bytes.
+    /// Makes room for another request of this size.
     fn make_room(&mut self, bytes: usize, cx: &mut Context) {
         while self.is_waiting()
             && (self.pending.len() >= cx.limits.pending_per_connection
@@ -236,16 +236,16 @@ impl Exchange {
     }
 
     fn take_first(&mut self) -> Option<PendingRequest> {
-        let asked = self.pending.pop_front()?;
-        self.pending_bytes -= asked.bytes;
+        let pending = self.pending.pop_front()?;
+        self.pending_bytes -= pending.bytes;
         if self.pending.is_empty() {
             self.correlations = (i32::MAX, i32::MIN);
         }
-        Some(asked)
+        Some(pending)
     }
 }
 
-/// Whether all of a request and its response was read.
+/// Whether a request and its response were read completely.
 fn is_whole(row: &Request, extent: Extent) -> bool {
     extent == Extent::Whole && row.error.is_none()
 }
@@ -269,10 +269,10 @@ fn learn(body: &ResponseBody, cx: &mut Context) {
     }
 }
 
-// A row from a request's frame, and what its response adds. Does not decide which belongs to which.
+// Builds a row from a request's frame and adds its response. Does not match them.
 
-/// The row of a request without its response. `client_id` is the one last seen on the connection, so
-/// that all its rows share one copy.
+/// The row of a request without its response. `client_id` is the last one on the connection, so that all rows share one
+/// copy.
 fn of_request(
     frame: &RequestFrame<Stamp>,
     (client, broker): (SocketAddr, SocketAddr),
@@ -308,24 +308,24 @@ fn of_request(
     row
 }
 
-/// The partitions asked for; the answer says what was fetched of them.
+/// Adds the requested partitions; the response adds what was fetched of them.
 fn add_fetch(row: &mut Request, body: &FetchBody, cx: &mut Context) {
     row.group_id = body.group_id.as_deref().map(Arc::from);
     (row.min_bytes, row.max_wait_ms) = (body.min_bytes, body.max_wait_ms);
     row.partitions.reserve_exact(body.partitions.len());
-    for asked in &body.partitions {
-        let (topic, topic_id) = topic(&asked.topic, cx);
+    for requested in &body.partitions {
+        let (topic, topic_id) = topic(&requested.topic, cx);
         row.partitions.push(Partition {
             topic,
             topic_id,
-            partition: asked.partition,
-            fetch_offset: asked.fetch_offset,
+            partition: requested.partition,
+            fetch_offset: requested.fetch_offset,
             ..Partition::default()
         });
     }
 }
 
-/// A topic's name and id, as far as the wire says.
+/// A topic's name and id, as far as the wire has them.
 fn topic(topic: &TopicRef, cx: &mut Context) -> (Option<Arc<str>>, Option<TopicId>) {
     match topic {
         TopicRef::Name(name) => (Some(cx.topics.shared(name)), None),
@@ -365,12 +365,12 @@ fn partition(produced: &WirePartition, cx: &mut Context) -> Partition {
     }
 }
 
-/// How many records it has, if all of it was read.
+/// The number of records, if everything was read.
 fn records(partition: &WirePartition) -> Option<u32> {
     partition.records.filter(|_| partition.error.is_none()).and_then(|n| u32::try_from(n).ok())
 }
 
-/// When the last of a batch's records was made: the producer says it with magic 1 and 2.
+/// The time of a batch's newest record; magic 1 and 2 have the producer's.
 fn newest_record(header: &BatchHeader) -> Option<Nanos> {
     Some(header.max_timestamp_ms).filter(|ms| *ms >= 0).map(Nanos::from_millis)
 }
@@ -386,7 +386,7 @@ fn batch(header: &BatchHeader) -> Batch {
     }
 }
 
-/// Adds what the response says, its times apart.
+/// Adds the response, except for its times.
 fn add_response(row: &mut Request, frame: &ResponseFrame<Stamp>, cx: &mut Context) {
     row.response_bytes = Some(frame.size);
     row.response_sequence = cx.sequence(frame.stream_start);
@@ -402,16 +402,16 @@ fn add_response(row: &mut Request, frame: &ResponseFrame<Stamp>, cx: &mut Contex
     }
 }
 
-/// What the broker answered of the partitions asked for, which it lists in the request's order or groups differently. In a
-/// fetch session (KIP-227) a request names only those that changed, and an answer those that have something: they come
-/// after the ones named.
+/// Adds the broker's answers to the requested partitions, which it lists in the request's order or groups differently.
+/// In a fetch session (KIP-227), a request names only partitions that changed, and an answer those with news: the ones
+/// not requested are appended.
 fn add_partitions(row: &mut Request, answers: &[WirePartition], is_fetch: bool, cx: &mut Context) {
     let mut places = HashMap::new();
     for (at, answer) in answers.iter().enumerate() {
         if let (true, Some(error)) = (is_fetch, answer.error) {
             add_error(row, &format!("response: partition {}: {error}", answer.partition));
         }
-        let in_order = row.partitions.get(at).is_some_and(|asked| is_same(asked, answer));
+        let in_order = row.partitions.get(at).is_some_and(|requested| is_same(requested, answer));
         let place = if in_order { Some(at) } else { place_of(answer, row, &mut places, cx) };
         if let (true, None) = (is_fetch, place) {
             let (topic, topic_id) = topic(&answer.topic, cx);
@@ -423,19 +423,19 @@ fn add_partitions(row: &mut Request, answers: &[WirePartition], is_fetch: bool, 
             });
         }
         let place = place.or(row.partitions.len().checked_sub(1).filter(|_| is_fetch));
-        let Some(asked) = place.and_then(|place| row.partitions.get_mut(place)) else { continue };
-        asked.error_code = Some(answer.error_code);
+        let Some(requested) = place.and_then(|place| row.partitions.get_mut(place)) else { continue };
+        requested.error_code = Some(answer.error_code);
         if is_fetch {
-            (asked.bytes, asked.records) = (answer.bytes, records(answer));
+            (requested.bytes, requested.records) = (answer.bytes, records(answer));
         } else {
-            asked.base_offset = (answer.base_offset >= 0).then_some(answer.base_offset);
+            requested.base_offset = (answer.base_offset >= 0).then_some(answer.base_offset);
         }
     }
 }
 
 type PartitionKey = (Option<Arc<str>>, Option<TopicId>, i32);
 
-/// Where the request names a partition; `places` is made for the first that is asked about.
+/// The index of a partition in the request; `places` is filled at the first lookup.
 fn place_of(
     answer: &WirePartition,
     row: &Request,
@@ -443,18 +443,22 @@ fn place_of(
     cx: &mut Context,
 ) -> Option<usize> {
     if places.is_empty() {
-        let asked = row.partitions.iter().enumerate();
-        places.extend(asked.map(|(at, asked)| ((asked.topic.clone(), asked.topic_id, asked.partition), at)));
+        let requested = row.partitions.iter().enumerate();
+        places.extend(
+            requested.map(|(at, partition)| {
+                ((partition.topic.clone(), partition.topic_id, partition.partition), at)
+            }),
+        );
     }
     let (topic, topic_id) = topic(&answer.topic, cx);
     places.get(&(topic, topic_id, answer.partition)).copied()
 }
 
-fn is_same(asked: &Partition, answered: &WirePartition) -> bool {
-    asked.partition == answered.partition
-        && match &answered.topic {
-            TopicRef::Name(name) => asked.topic.as_deref() == Some(name),
-            TopicRef::Id(id) => asked.topic_id == Some(TopicId(*id)),
+fn is_same(requested: &Partition, answer: &WirePartition) -> bool {
+    requested.partition == answer.partition
+        && match &answer.topic {
+            TopicRef::Name(name) => requested.topic.as_deref() == Some(name),
+            TopicRef::Id(id) => requested.topic_id == Some(TopicId(*id)),
         }
 }
 

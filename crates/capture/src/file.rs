@@ -1,7 +1,7 @@
 //! Packets from capture files: pcap (µs and ns, both byte orders) and pcapng, from a file or a pipe, plain or
 //! compressed.
 //!
-//! All of it is read through one buffer; packets are slices of that. It does not look inside packets.
+//! Everything is read through one buffer, and packets are slices of it. It does not look inside packets.
 //! Fuzzed by: pcap, pcapng.
 
 mod packing;
@@ -18,19 +18,19 @@ use crate::packet::{LinkType, Packet};
 use packing::Packing;
 use source::{FileReader, Source};
 
-/// The largest record believed: Wireshark's own limit on a pcapng block, and far above what any
-/// interface hands over at once (BIG TCP: 512 KiB).
+/// The largest record accepted: Wireshark's own limit for a pcapng block, and far above what any interface delivers at
+/// once (BIG TCP: 512 KiB).
 const RECORD_LIMIT: usize = 16 << 20;
 
 /// A capture being read, packet by packet.
 pub struct PacketFile {
     name: String,
     source: Source,
-    /// Whether the source is what a compressed file unpacks to.
+    /// Whether the source is a decompressed file.
     packed: bool,
     format: Format,
     notes: Notes,
-    /// The next packet, if it was looked at already.
+    /// The next packet, if it has been peeked at.
     ahead: Option<PacketPlace>,
 }
 
@@ -39,43 +39,41 @@ enum Format {
     Pcapng(pcapng::Section),
 }
 
-/// What was odd about a capture that could be read nevertheless.
+/// Anomalies of a capture that could be read nevertheless.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// The file holds nothing at all, as one that tcpdump has only just begun. Said of one among several: alone
-    /// it is no capture.
+    /// The file is empty, like one that tcpdump has only just started. Only reported for one among several: alone, it
+    /// is not a capture.
     pub is_empty: bool,
-    /// The file ended inside a record, or what it is compressed with before its own end: as it does when the
-    /// capturing program was killed.
+    /// The file ended inside a record, or its compressed stream ended early, as when the capturing program is killed.
     pub cut_records: u64,
-    /// A record of pcapng made no sense (a packet longer than its block, an interface never described) and
-    /// was left out.
+    /// A pcapng record was invalid (a packet longer than its block, an interface never described) and was left out.
     pub damaged_records: u64,
 }
 
-/// Where one record's packet lies in the bytes the source has just handed over.
+/// The position of a record's packet in the bytes that the source just returned.
 struct PacketPlace {
     time_ns: i64,
     link: LinkType,
     original_len: u32,
     /// Bytes of the whole record.
     record_len: usize,
-    /// Where the packet begins in the record.
+    /// Where the packet starts in the record.
     at: usize,
     /// Bytes captured.
     len: usize,
 }
 
-/// What the next record turned out to be.
+/// The next record.
 enum Record {
     Packet(PacketPlace),
-    /// Nothing to hand over; so many bytes to pass over.
+    /// Nothing to return; skip this many bytes.
     Skip(usize),
-    /// The capture ended where a record would begin.
+    /// The capture ended at a record boundary.
     End,
     /// It ended inside a record.
     Cut,
-    /// Nothing from here on can be understood, and why.
+    /// Nothing from here on can be parsed, for this reason.
     Damaged(&'static str),
 }
 
@@ -95,10 +93,10 @@ impl PacketFile {
         Self::start(name, Source::new(reader))
     }
 
-    /// Reads a capture from standard input or the like, endless or not.
+    /// Reads a capture from standard input or a similar stream, finite or not.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Like [`Self::open`].
     pub fn from_reader(reader: Box<dyn Read + Send>) -> Result<Self, Error> {
         Self::from_named_reader("-", reader)
     }
@@ -106,7 +104,7 @@ impl PacketFile {
     /// Reads a capture from a pipe that has a name.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Like [`Self::open`].
     pub fn from_named_reader(name: &str, reader: Box<dyn Read + Send>) -> Result<Self, Error> {
         Self::start(name.to_owned(), Source::new(reader))
     }
@@ -142,7 +140,7 @@ impl PacketFile {
         Ok(file)
     }
 
-    /// A pcapng file must open with a whole section header: four magic bytes alone prove little.
+    /// A pcapng file must start with a whole section header: four magic bytes alone prove little.
     fn check_first_section(&mut self) -> Result<(), Error> {
         if !matches!(self.format, Format::Pcapng(_)) {
             return Ok(());
@@ -156,13 +154,13 @@ impl PacketFile {
         }
     }
 
-    /// The next packet, or nothing at the end. Blocks where the input is a pipe with nothing in it.
+    /// Returns the next packet, or `None` at the end. Blocks while the input is an empty pipe.
     ///
     /// A cut record ends the capture; [`Self::notes`] then counts it.
     ///
     /// # Errors
-    /// [`Error::Read`] if the system cannot read on, [`Error::Damaged`] if nothing from here on makes sense.
-    /// Each is said once: the capture has then ended.
+    /// [`Error::Read`] if the system cannot read on, [`Error::Damaged`] if the rest is invalid. Each is returned once;
+    /// the capture then ends.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Packet<'_>>, Error> {
         let found = match self.ahead.take() {
@@ -185,10 +183,10 @@ impl PacketFile {
         Ok(Some(Packet { time_ns, link, original_len, bytes }))
     }
 
-    /// The next packet's time, without passing over it; nothing at the end.
+    /// The next packet's time, without consuming the packet; `None` at the end.
     ///
     /// # Errors
-    /// As [`Self::next`].
+    /// Like [`Self::next`].
     pub fn next_time(&mut self) -> Result<Option<i64>, Error> {
         while self.ahead.is_none() {
             match self.record()? {
@@ -200,7 +198,7 @@ impl PacketFile {
         Ok(self.ahead.as_ref().map(|found| found.time_ns))
     }
 
-    /// Passes over what is no packet, if there is something behind it.
+    /// Skips a record without a packet; returns whether reading goes on.
     fn pass_over(&mut self, record: &Record) -> Result<bool, Error> {
         match record {
             Record::Packet(_) => {}
@@ -220,7 +218,7 @@ impl PacketFile {
         Ok(false)
     }
 
-    /// What was odd so far.
+    /// Anomalies so far.
     pub fn notes(&self) -> Notes {
         self.notes
     }
@@ -253,7 +251,7 @@ impl PacketFile {
     }
 }
 
-/// A number's bytes, the lowest first, of one that is written in either order.
+/// A number's bytes in little-endian order, from either byte order.
 fn number<const N: usize>(bytes: &[u8], at: usize, big_endian: bool) -> Option<[u8; N]> {
     let mut number = *bytes.get(at..)?.first_chunk::<N>()?;
     if big_endian {
@@ -262,7 +260,7 @@ fn number<const N: usize>(bytes: &[u8], at: usize, big_endian: bool) -> Option<[
     Some(number)
 }
 
-/// The first four bytes, if there are as many.
+/// The first four bytes, if there are that many.
 fn magic(name: &str, source: &mut Source, packed: bool) -> Result<Option<[u8; 4]>, Error> {
     match source.peek(4) {
         Ok(bytes) => Ok(bytes.first_chunk().copied()),
@@ -270,7 +268,7 @@ fn magic(name: &str, source: &mut Source, packed: bool) -> Result<Option<[u8; 4]
     }
 }
 
-/// Why no more bytes come: the system's reasons have a number, a decoder's do not.
+/// Why no more bytes come: the system's errors have a number, a decoder's do not.
 fn reading(name: &str, at: u64, packed: bool, error: io::Error) -> Error {
     let name = name.to_owned();
     if packed && error.raw_os_error().is_none() {

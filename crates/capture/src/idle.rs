@@ -1,26 +1,26 @@
-//! Connections that were forgotten while nothing was under way on them: where their streams go on. Each takes 24 bytes, so that
-//! a broker may have far more connections than there is memory for, as long as most of them are idle.
+//! Stream positions of connections that were evicted while idle. Each takes 24 bytes, so a broker may have far more
+//! connections than fit in memory, as long as most of them are idle.
 
 use ahash::RandomState;
 
 use crate::link::{Flags, Segment, Side};
 use crate::streams::Ends;
 
-/// Places of one set: few to search, and enough that hardly any set is full before the others are.
+/// Entries per set: few to search, and enough that hardly any set is full before the others are.
 const WAYS: usize = 16;
 
-/// Where an idle connection's streams go on.
+/// Where an idle connection's streams resume.
 #[derive(Clone, Copy)]
 pub(crate) struct IdleConnection {
     pub(crate) client: Side,
-    /// Sequence numbers of both ends' next bytes.
+    /// Sequence numbers of the next bytes of both ends.
     pub(crate) next: (u32, u32),
 }
 
-/// Idle connections by a hash of their ends: in each set, those that were used last.
+/// Idle connections by a hash of their ends; each set keeps the most recent ones.
 pub(crate) struct IdleConnections {
     places: Vec<Place>,
-    /// Bytes of them, once there is an idle connection.
+    /// Their total size in bytes, allocated with the first idle connection.
     bytes: usize,
     hasher: RandomState,
     inserted: u32,
@@ -29,18 +29,18 @@ pub(crate) struct IdleConnections {
 #[derive(Clone, Copy, Default)]
 struct Place {
     key: u64,
-    /// How many had been inserted before.
+    /// How many had been inserted before it.
     number: u32,
     idle: Option<IdleConnection>,
 }
 
 impl IdleConnections {
-    /// Room of so many bytes.
+    /// Holds this many bytes of idle connections.
     pub(crate) fn new(bytes: usize) -> Self {
         Self { places: Vec::new(), bytes, hasher: RandomState::new(), inserted: 0 }
     }
 
-    /// Adds a connection; whether another one gave way to it.
+    /// Adds a connection; returns whether another one was displaced.
     pub(crate) fn insert(&mut self, ends: &Ends, idle: IdleConnection) -> bool {
         if self.places.is_empty() {
             let sets = self.bytes / size_of::<[Place; WAYS]>();
@@ -59,7 +59,7 @@ impl IdleConnections {
         is_displaced
     }
 
-    /// Takes out the connection of a segment that goes on exactly where both streams stopped.
+    /// Removes the connection of a segment that continues exactly where both streams stopped.
     pub(crate) fn take(&mut self, ends: &Ends, side: Side, segment: &Segment<'_>) -> Option<IdleConnection> {
         if self.places.is_empty() || segment.flags.has(Flags::SYN) || !segment.flags.has(Flags::ACK) {
             return None;
@@ -89,7 +89,7 @@ mod tests {
         IdleConnection { client: Side::Second, next: (number, 1_000 + number) }
     }
 
-    /// What the client of a connection sends next.
+    /// The next segment of a connection's client.
     fn segment(port: u16, seq: u32, ack: u32) -> Segment<'static> {
         let (dst, src) = ends(port);
         Segment { src, dst, seq, ack, flags: Flags::ACK, payload: b"asked", missing: 0 }

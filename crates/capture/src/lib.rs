@@ -1,11 +1,11 @@
-//! From packets to requests: capture files and live interfaces, TCP put back in order, every request
-//! paired with its response.
+//! From packets to requests: reads capture files and live interfaces, reassembles TCP, and pairs every request with its
+//! response.
 //!
 //! ```text
 //! files | live → Packet → link::segment → reassembly (per direction) → wire::stream → pairing → model::Request
 //! ```
-//! It does not know what made a request slow, and what Kafka's bytes mean only through `wire`.
-//! Everything lost on the way is a number in [`Counters`].
+//! It does not know what made a request slow, and knows Kafka's protocol only through `wire`. [`Counters`] counts
+//! everything that is lost on the way.
 //!
 //! Fuzzed by: analyzer, reassembly.
 #![deny(unsafe_code)]

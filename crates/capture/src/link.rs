@@ -1,5 +1,5 @@
-//! From a captured packet to the TCP segment in it: link header, VLAN tags, IP, TCP. Keeps no state:
-//! IP fragments are not put together.
+//! Finds the TCP segment in a captured packet: link header, VLAN tags, IP, TCP. Keeps no state: IP fragments are not
+//! reassembled.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,25 +9,25 @@ const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 /// 802.1Q, 802.1ad, and the older number that switches use.
 const ETHERTYPES_VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
-/// Tags looked behind: two are the standard, more are somebody's provider.
+/// Maximum number of VLAN tags: the standard allows two; more come from some providers.
 const VLAN_DEPTH: usize = 4;
 
 /// One TCP segment, its payload borrowed from the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment<'a> {
-    /// Who sent it.
+    /// Its sender.
     pub src: SocketAddr,
-    /// To whom.
+    /// Its receiver.
     pub dst: SocketAddr,
     /// Sequence number of the first payload byte, or of the SYN.
     pub seq: u32,
-    /// What the sender expects next from the other side; means nothing without the ACK flag.
+    /// The sequence number that the sender expects next; meaningless without the ACK flag.
     pub ack: u32,
-    /// SYN, ACK and so on.
+    /// SYN, ACK and the other flags.
     pub flags: Flags,
-    /// The payload that was captured.
+    /// The captured payload.
     pub payload: &'a [u8],
-    /// Payload bytes after it that a snap length cut off.
+    /// Payload bytes after it that were cut off by a snap length.
     pub missing: u32,
 }
 
@@ -50,7 +50,7 @@ impl Side {
         if self == Self::First { Self::Second } else { Self::First }
     }
 
-    /// The pair's own and other member, seen from this side.
+    /// This side's member of the pair, and the other side's.
     pub(crate) fn split<T>(self, (first, second): (T, T)) -> (T, T) {
         if self == Self::First { (first, second) } else { (second, first) }
     }
@@ -67,7 +67,7 @@ impl Flags {
     pub const SYN: Self = Self(0x02);
     /// Reset the connection.
     pub const RST: Self = Self(0x04);
-    /// The acknowledgement number counts.
+    /// The acknowledgement number is valid.
     pub const ACK: Self = Self(0x10);
 
     /// Whether all of `flags` are set.
@@ -83,18 +83,18 @@ impl std::ops::BitOr for Flags {
     }
 }
 
-/// Why a packet holds no segment to look at.
+/// Why a packet has no usable segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoSegment {
-    /// It is not TCP over IP, or its link type is not known.
+    /// It is not TCP over IP, or its link type is unknown.
     NotTcp,
     /// It is one fragment of an IP packet.
     Fragment,
-    /// Its headers are cut off or contradict themselves.
+    /// Its headers are cut off or inconsistent.
     Malformed,
 }
 
-/// The segment in a packet.
+/// Finds the segment in a packet.
 ///
 /// # Errors
 /// Why there is none.
@@ -110,7 +110,7 @@ pub fn segment<'a>(packet: &Packet<'a>) -> Result<Segment<'a>, NoSegment> {
     };
     let (protocol, header_len) = behind_vlan_tags(bytes, protocol, header_len)?;
     let network = bytes.get(header_len..).ok_or(NoSegment::Malformed)?;
-    // What the packet's own length says is wrong where the kernel hands over more than 64 KiB at once.
+    // The packet's own length is wrong if the kernel passes on more than 64 KiB at once.
     let on_link = (packet.original_len as usize).max(bytes.len()).saturating_sub(header_len);
     let datagram = match protocol {
         ETHERTYPE_IPV4 => version_4(network, on_link)?,
@@ -140,8 +140,8 @@ fn protocol_of_version(bytes: &[u8]) -> Result<u16, NoSegment> {
     }
 }
 
-/// The address family is written in either byte order and differs between systems: `AF_INET` is 2
-/// everywhere; `AF_INET6` is 24, 28 or 30 on the BSDs and macOS, 10 on Linux.
+/// The address family has either byte order and differs between systems: `AF_INET` is 2 everywhere; `AF_INET6` is 24,
+/// 28 or 30 on the BSDs and macOS, 10 on Linux.
 fn protocol_of_family(bytes: &[u8]) -> Result<u16, NoSegment> {
     let family = bytes.first_chunk::<4>().ok_or(NoSegment::Malformed)?;
     let family = u32::from_le_bytes(*family).min(u32::from_be_bytes(*family));
@@ -169,7 +169,7 @@ fn byte(bytes: &[u8], at: usize) -> Result<u8, NoSegment> {
     array(bytes, at).map(u8::from_be_bytes)
 }
 
-// IPv4 (RFC 791) and IPv6 (RFC 8200) headers, as far as TCP's beginning.
+// IPv4 (RFC 791) and IPv6 (RFC 8200) headers, up to the start of TCP.
 
 const PROTOCOL_TCP: u8 = 6;
 const HOP_BY_HOP: u8 = 0;
@@ -179,14 +179,14 @@ const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
 const MOBILITY: u8 = 135;
 const IPV6_HEADER_BYTES: usize = 40;
-/// More than any host hands over as one packet (`GSO_MAX_SIZE`: 512 KiB, include/linux/netdevice.h).
+/// More than any host passes on as one packet (`GSO_MAX_SIZE`: 512 KiB, include/linux/netdevice.h).
 const OFFLOAD_LIMIT: usize = 1 << 20;
 
-/// What IP carried: TCP's bytes and how many of them there were.
+/// The payload of an IP packet: TCP's bytes and their original length.
 struct Datagram<'a> {
     src: IpAddr,
     dst: IpAddr,
-    /// TCP header and payload, as far as captured; link padding is cut off.
+    /// TCP header and payload, as far as captured; without link padding.
     bytes: &'a [u8],
     /// Their length on the link.
     len: usize,
@@ -207,7 +207,7 @@ fn version_4(bytes: &[u8], on_link: usize) -> Result<Datagram<'_>, NoSegment> {
         return Err(NoSegment::Fragment);
     }
     let ends = (array::<4>(bytes, 12)?.into(), array::<4>(bytes, 16)?.into());
-    // Zero where segmentation offload built more than 64 KiB (BIG TCP, Linux b1a78b9b9886).
+    // Zero if segmentation offload built more than 64 KiB (BIG TCP, Linux b1a78b9b9886).
     let total = match usize::from(be16(bytes, 2)?) {
         0 if on_link <= OFFLOAD_LIMIT => on_link,
         0 => return Err(NoSegment::Malformed),
@@ -216,7 +216,7 @@ fn version_4(bytes: &[u8], on_link: usize) -> Result<Datagram<'_>, NoSegment> {
     datagram(ends, bytes, header_len, total)
 }
 
-/// As [`version_4`]; extension headers are passed over.
+/// Like [`version_4`]; extension headers are skipped.
 fn version_6(bytes: &[u8], on_link: usize) -> Result<Datagram<'_>, NoSegment> {
     if byte(bytes, 0)? >> 4 != 6 {
         return Err(NoSegment::Malformed);
@@ -235,8 +235,8 @@ fn version_6(bytes: &[u8], on_link: usize) -> Result<Datagram<'_>, NoSegment> {
     datagram(ends, bytes, header_len, total)
 }
 
-/// The protocol behind the extension headers and where it begins. Every header takes at least eight
-/// bytes, so the captured bytes bound the walk.
+/// The protocol after the extension headers, and its offset. Every header takes at least eight bytes, so the captured
+/// bytes bound the loop.
 fn behind_extensions(bytes: &[u8]) -> Result<(u8, usize), NoSegment> {
     let mut next = byte(bytes, 6)?;
     let mut at = IPV6_HEADER_BYTES;
@@ -258,7 +258,7 @@ fn behind_extensions(bytes: &[u8]) -> Result<(u8, usize), NoSegment> {
     }
 }
 
-/// What follows a header of so many bytes in a packet of `total` bytes.
+/// The part of a packet of `total` bytes after a header of `header_len` bytes.
 fn datagram(
     (src, dst): (IpAddr, IpAddr),
     bytes: &[u8],
@@ -274,8 +274,8 @@ fn datagram(
 
 const HEADER_BYTES: usize = 20;
 
-/// The segment in a datagram. A snap length may have cut its options: its payload is then missing
-/// whole, and its place in the stream is still known.
+/// The segment in a datagram. If a snap length cut the TCP options, the whole payload is missing, but its position in
+/// the stream is still known.
 fn tcp_segment<'a>(datagram: &Datagram<'a>) -> Result<Segment<'a>, NoSegment> {
     let bytes = datagram.bytes;
     let header_len = usize::from(byte(bytes, 12)? >> 4) * 4;

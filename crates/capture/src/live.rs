@@ -1,9 +1,9 @@
-//! Packets from a network interface as they pass: an `AF_PACKET` ring (`TPACKET_V3`) that the kernel fills
-//! with what a filter on the ports lets through, walked in place.
+//! Captures packets from a network interface live: an `AF_PACKET` ring (`TPACKET_V3`), filled by the kernel with
+//! packets that pass a filter on the ports and read in place.
 //!
-//! Packets begin at their IP header on every interface, so that `any` mixes all kinds; the kernel
-//! has taken VLAN tags off. On a loopback interface every packet passes twice, on its way out and in:
-//! only the second is seen. Linux only; needs `CAP_NET_RAW`.
+//! Packets begin at their IP header on every interface, so that `any` can mix all kinds; the kernel has removed VLAN
+//! tags. On a loopback interface every packet passes twice, outgoing and incoming; only the incoming copy is captured.
+//! Linux only; needs `CAP_NET_RAW`.
 //! Not fuzzed: the kernel writes the heads of packets; what is in them is read as that of files.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -16,17 +16,17 @@ use ring::Ring;
 mod filter;
 mod ring;
 
-/// What to capture and how much memory that may take.
+/// What to capture, and the memory for it.
 #[derive(Clone, Debug)]
 pub struct LiveConfig {
     /// The interface's name, or `any` for all of them.
     pub interface: String,
-    /// The broker's ports; a packet from or to one of them is seen. None: all of TCP.
+    /// The broker's ports; packets from or to one of them are captured. If empty, all of TCP.
     pub ports: Vec<u16>,
-    /// Bytes kept of a packet, from its IP header on. Segmentation offload hands over packets far larger than
-    /// the MTU, and a Kafka frame may begin anywhere in one: of cut packets, frames and partitions are lost.
+    /// Bytes captured of a packet, from its IP header on. Segmentation offload delivers packets far larger than the
+    /// MTU, and a Kafka frame may begin anywhere in one: truncated packets lose frames and partitions.
     pub snaplen: u32,
-    /// Bytes of the ring; the kernel drops packets, and counts them, while it is full.
+    /// Size of the ring in bytes; while it is full, the kernel drops packets and counts them.
     pub ring_bytes: usize,
 }
 
@@ -44,23 +44,23 @@ pub struct Live {
 }
 
 impl Live {
-    /// Begins to capture: every wanted packet from here on is in the ring or counted as dropped.
+    /// Starts to capture: from here on, every matching packet is in the ring or counted as dropped.
     ///
     /// # Errors
-    /// [`Error::NoInterface`], or [`Error::Live`] with the step the kernel refused.
+    /// [`Error::NoInterface`], or [`Error::Live`] with the step that the kernel refused.
     pub fn open(config: &LiveConfig) -> Result<Self, Error> {
         let filter = filter::program(&config.ports, config.snaplen);
         let ring = Ring::open(&config.interface, &filter, config.ring_bytes)?;
         Ok(Self { ring, next_block: 0, drops: 0 })
     }
 
-    /// Its socket and the blocks of its ring: with these another process can take it over ([`Self::of_socket`]), also one that
-    /// may not open any.
+    /// Its socket and the number of blocks in its ring. With these, another process can take it over
+    /// ([`Self::of_socket`]), even one that may not open a capture itself.
     pub fn socket(&self) -> (BorrowedFd<'_>, usize) {
         (self.ring.socket(), self.ring.blocks)
     }
 
-    /// Takes over a capture that another process has opened and read nothing of.
+    /// Takes over a capture that another process has opened and not read from.
     ///
     /// # Errors
     /// [`Error::Live`] if the kernel does not let this process map its ring.
@@ -68,11 +68,11 @@ impl Live {
         Ok(Self { ring: Ring::of_socket(interface, socket, blocks)?, next_block: 0, drops: 0 })
     }
 
-    /// Hands over the packets there are, waiting at most `timeout` for the first; returns how many. A
-    /// signal ends the wait early.
+    /// Passes the available packets to `out`, waiting at most `timeout` for the first; returns their number. A signal
+    /// ends the wait early.
     ///
-    /// The kernel hands packets over in blocks: a packet appears here a few tens of milliseconds after it
-    /// passed, with the time at which it passed. `out` is also told whether the ring is filling up: a quarter of it waits
+    /// The kernel delivers packets in blocks: a packet is available a few tens of milliseconds after it passed, with
+    /// the time at which it passed. The flag passed to `out` says whether the ring is filling up: a quarter of it waits
     /// behind the packet's block.
     ///
     /// # Errors
@@ -99,24 +99,24 @@ impl Live {
         Ok(packets)
     }
 
-    /// Blocks are handed over in turn: if one is, all before it are.
+    /// The kernel delivers blocks in turn: if one is ready, all before it are.
     fn is_filling(&self) -> bool {
         self.ring.is_ready((self.next_block + self.ring.blocks / 4) % self.ring.blocks)
     }
 
-    /// Packets the kernel dropped since the capture began because the ring was full.
+    /// Packets that the kernel dropped since the capture began, because the ring was full.
     ///
     /// # Errors
-    /// [`Error::Live`] if the kernel does not say.
+    /// [`Error::Live`] if the kernel does not report it.
     pub fn drops(&mut self) -> Result<u64, Error> {
-        // The kernel forgets its count as it tells it (net/packet/af_packet.c, PACKET_STATISTICS).
+        // The kernel resets its count when it is read (net/packet/af_packet.c, PACKET_STATISTICS).
         self.drops += u64::from(self.ring.take_drops()?);
         Ok(self.drops)
     }
 }
 
-// The packets in a block of the ring, as `include/uapi/linux/if_packet.h` lays them out. Trusts no number
-// in it further than the block's end.
+// Parses the packets in a block of the ring, laid out as in `include/uapi/linux/if_packet.h`. No number in it can lead
+// beyond the block's end.
 //
 // ```text
 // block:  version u32, private u32, status u32, packets u32, offset of the first u32, …
@@ -127,7 +127,7 @@ impl Live {
 const PACKETS_AT: usize = 12;
 const FIRST_AT: usize = 16;
 
-/// The packets of a block that the kernel has handed over, in the order they passed.
+/// The packets in a block that the kernel has delivered, in the order in which they passed.
 fn packets_of(block: &[u8]) -> impl Iterator<Item = Packet<'_>> {
     let mut left = word(block, PACKETS_AT).unwrap_or(0);
     let mut at = word(block, FIRST_AT).unwrap_or(0) as usize;

@@ -1,20 +1,19 @@
-//! A packet as it was captured and the kind of link it came from. Does not look inside.
+//! A captured packet and its link type. Does not look inside.
 
 /// One captured packet, borrowed from the file, pipe or ring it was read from.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// When it was captured: `CLOCK_REALTIME`, nanoseconds since 1970-01-01 UTC.
     pub time_ns: i64,
-    /// What its first bytes are.
+    /// The type of its first header.
     pub link: LinkType,
-    /// Bytes it had on the link; more than `bytes` holds where a snap length cut it.
+    /// Its length on the link; more than `bytes` if a snap length cut it.
     pub original_len: u32,
-    /// What was captured of it.
+    /// The captured bytes.
     pub bytes: &'a [u8],
 }
 
-/// The header a packet begins with, after the LINKTYPE_ values of
-/// <https://www.tcpdump.org/linktypes.html>.
+/// The header at the start of a packet, after the LINKTYPE_ values of <https://www.tcpdump.org/linktypes.html>.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkType {
     /// BSD loopback: an address family in the capturing host's byte order (0).
@@ -29,12 +28,12 @@ pub enum LinkType {
     LinuxSll,
     /// Linux "cooked" capture, version 2 (276).
     LinuxSll2,
-    /// A link whose packets are not looked into.
+    /// A link type that is not supported.
     Other(u16),
 }
 
 impl LinkType {
-    /// The link of that number in a capture file.
+    /// The link type with this number in a capture file.
     pub fn from_number(number: u16) -> Self {
         match number {
             0 => Self::Null,

@@ -1,5 +1,5 @@
-//! What a broker's TLS connections carry, as the agent in its JVM (`agent/`) hands it over: a ring of records in memory that both
-//! have open, the agent as the writer. Makes segments of it, as if the connections were not encrypted.
+//! The plaintext of a broker's TLS connections, from the agent in its JVM (`agent/`): a ring of records in shared
+//! memory, written by the agent and read here. Turns it into segments, as if the connections were not encrypted.
 //!
 //! ```text
 //! file:    4 KiB head, then the ring
@@ -11,8 +11,9 @@
 //!          56 local address [u8; 16], 72 remote address [u8; 16], 88 bytes, padded to 8
 //! ```
 //!
-//! Positions count bytes since the beginning; the first word of a record is written last. The ring is read by `pread`, so that a
-//! file that is cut short is an error and not a signal, and who writes while it is read changes nothing that was checked.
+//! Positions count bytes since the beginning; the first word of a record is written last. The ring is read with
+//! `pread`, so that a truncated file is an error and not a signal, and a concurrent writer cannot change bytes that
+//! were already checked.
 //!
 //! Fuzzed by: plaintext.
 
@@ -38,9 +39,10 @@ const MAX_TEXT: usize = 256;
 
 const RECORD_HEAD: usize = 88;
 const MAX_RECORD_BYTES: usize = 32 << 10;
-/// How often the agent is shown that somebody reads, also while a full ring is read: after 3 s without it, it stops.
+/// How often the agent is shown that the ring has a reader, even during a long read; after 3 s without it, it stops.
 const BEAT_INTERVAL_NS: u64 = 100_000_000;
-/// Read at once, and at first, when it is not known how much there is; multiples of 8, the former with room for any record.
+/// Bytes per read, and per first read, when it is unknown how much there is; multiples of 8, the former large enough
+/// for any record.
 const PIECE: usize = 256 << 10;
 const FIRST_PIECE: usize = 16 << 10;
 
@@ -57,17 +59,17 @@ const PADDING: u32 = 4;
 /// Bytes that the broker read from a connection or wrote to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece<'a> {
-    /// The connection's number; another one between the same ends has another.
+    /// The connection's number; a later one between the same ends has a different number.
     pub connection: u64,
     /// Whether the broker wrote them.
     pub is_written: bool,
-    /// Whether a frame begins with them.
+    /// Whether a frame starts with them.
     pub is_frame_start: bool,
-    /// Bytes of this connection and direction before them, since the agent first saw it.
+    /// Earlier bytes of this connection and direction, since the agent first saw it.
     pub offset: u64,
-    /// When the broker's call for them began, and ended: `CLOCK_MONOTONIC`, nanoseconds.
+    /// When the broker's call that read or wrote them began and ended: `CLOCK_MONOTONIC`, nanoseconds.
     pub called_ns: (u64, u64),
-    /// The thread that called, in the JVM's pid namespace; 0 if it is not known.
+    /// The calling thread, in the JVM's pid namespace; 0 if unknown.
     pub thread: u32,
     /// The broker's end.
     pub local: SocketAddr,
@@ -77,33 +79,34 @@ pub struct Piece<'a> {
     pub bytes: &'a [u8],
 }
 
-/// No call is older when it is read.
+/// The maximum age of a call when it is read.
 const OLDEST_NS: u64 = 3_600_000_000_000;
 
 impl Piece<'_> {
-    /// When the call began and ended. A broker that was taken over may say anything: not after now, and not long ago.
+    /// When the call began and ended. A compromised broker can write any time, so it is clamped: not in the future, and
+    /// not long ago.
     pub fn called_before(&self, now_ns: u64) -> (u64, u64) {
-        let (begun, ended) = self.called_ns;
+        let (start, end) = self.called_ns;
         let oldest = now_ns.saturating_sub(OLDEST_NS);
-        let ended = ended.clamp(oldest, now_ns);
-        (begun.clamp(oldest, ended), ended)
+        let end = end.clamp(oldest, now_ns);
+        (start.clamp(oldest, end), end)
     }
 }
 
-/// What an agent does.
+/// What the agent is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentState {
-    /// It has not begun.
+    /// It has not started.
     Silent,
-    /// It copies.
+    /// It is copying.
     Copies,
-    /// It does not, and why.
+    /// It refused to copy, for this reason.
     Refused(String),
     /// It has stopped; the broker runs as before.
     Ended,
 }
 
-/// What an agent had no room for.
+/// What an agent had to drop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingLosses {
     /// Records.
@@ -114,7 +117,7 @@ pub struct RingLosses {
     pub errors: u64,
 }
 
-/// The reader's end.
+/// The reader's end of the ring.
 #[derive(Debug)]
 pub struct PlaintextRing {
     file: File,
@@ -124,12 +127,12 @@ pub struct PlaintextRing {
     buffer: Vec<u8>,
     /// `CLOCK_MONOTONIC`, nanoseconds.
     now_ns: fn() -> u64,
-    /// When the agent was last shown that somebody reads.
+    /// When the agent was last shown that the ring has a reader.
     beat_ns: u64,
 }
 
 impl PlaintextRing {
-    /// Makes an empty ring of a new file.
+    /// Creates an empty ring in a new file.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -141,14 +144,14 @@ impl PlaintextRing {
         file.write_all_at(&MAGIC.to_ne_bytes(), 0)
     }
 
-    /// Reads a ring that was made with this capacity and nonce: what the file says by now is another's word. `now_ns` is
-    /// `CLOCK_MONOTONIC`.
+    /// Reads a ring that was created with this capacity and nonce: the file's current contents are not trusted for
+    /// them. `now_ns` is `CLOCK_MONOTONIC`.
     pub fn new(file: File, capacity: u32, nonce: u64, now_ns: fn() -> u64) -> Self {
         let capacity = u64::from(capacity);
         Self { file, capacity, nonce, tail: 0, buffer: Vec::new(), now_ns, beat_ns: 0 }
     }
 
-    /// Has the agent stop.
+    /// Tells the agent to stop.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -156,36 +159,36 @@ impl PlaintextRing {
         self.order(STOP)
     }
 
-    /// Has the agent copy nothing for a while, or go on: the broker then runs the agent's code all the same, so that the two tell
-    /// what copying costs. What passes meanwhile is not counted as missing.
+    /// Pauses or resumes copying. While paused, the broker still runs the agent's code, so a comparison of both shows
+    /// what copying costs. Bytes that pass meanwhile are not counted as missing.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn pause(&self, is_to_pause: bool) -> io::Result<()> {
-        self.order(if is_to_pause { PAUSE } else { COPY })
+    pub fn pause(&self, is_paused: bool) -> io::Result<()> {
+        self.order(if is_paused { PAUSE } else { COPY })
     }
 
     fn order(&self, order: u32) -> io::Result<()> {
         self.file.write_all_at(&order.to_ne_bytes(), ORDER_AT)
     }
 
-    /// Gives back the memory of what has been read; the file stays as long as it was.
+    /// Frees the memory of records that have been read; the file keeps its length.
     ///
     /// # Errors
-    /// The file system cannot do it.
+    /// The file system does not support it.
     pub fn give_back(&self) -> io::Result<()> {
         let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         Ok(fallocate(&self.file, how, HEAD, self.capacity)?)
     }
 
-    /// What the agent does.
+    /// The agent's state.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn state(&self) -> io::Result<AgentState> {
-        let mut said = [[0; 4]; 2 + MAX_TEXT / 4];
-        self.file.read_exact_at(said.as_flattened_mut(), STATE_AT)?;
-        let [state, length, text @ ..] = &said;
+        let mut words = [[0; 4]; 2 + MAX_TEXT / 4];
+        self.file.read_exact_at(words.as_flattened_mut(), STATE_AT)?;
+        let [state, length, text @ ..] = &words;
         let text = || {
             let (text, _) = text.as_flattened().split_at(MAX_TEXT.min(u32::from_ne_bytes(*length) as usize));
             String::from_utf8_lossy(text).chars().filter(|c| !c.is_control()).collect()
@@ -198,7 +201,7 @@ impl PlaintextRing {
         })
     }
 
-    /// What it had no room for so far.
+    /// What the agent has dropped so far.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -209,11 +212,11 @@ impl PlaintextRing {
         Ok(RingLosses { records, bytes, errors })
     }
 
-    /// Hands over the records there are, at most as many as the ring holds, and shows the agent all the time that somebody reads.
-    /// How many bytes they took.
+    /// Passes the available records to `out`, at most one ring's worth, and keeps showing the agent that the ring has a
+    /// reader. Returns the bytes they took.
     ///
     /// # Errors
-    /// The file cannot be read, or has what the agent never writes.
+    /// The file cannot be read, or contains something the agent never writes.
     pub fn read(&mut self, out: &mut dyn FnMut(&Piece<'_>)) -> io::Result<u64> {
         let begin = self.tail;
         beat(&self.file, &mut self.beat_ns, (self.now_ns)())?;
@@ -229,14 +232,14 @@ impl PlaintextRing {
             let seen = self.fill(length)?;
             let whole = committed(seen, position, nonce, length as u64 == rest)?;
             if whole == 0 {
-                // A record that is longer than what was looked at, or none.
+                // The record is longer than the bytes read, or there is none.
                 if length < ahead || ahead >= PIECE || !is_committed(seen, position, nonce) {
                     break;
                 }
                 ahead = PIECE;
                 continue;
             }
-            // What was written before the words that were just seen is to be seen now.
+            // Everything written before the words just read must be visible from here on.
             fence(Ordering::Acquire);
             self.fill(whole)?;
             for piece in pieces(self.buffer.get(..whole).unwrap_or_default()) {
@@ -250,7 +253,7 @@ impl PlaintextRing {
         Ok(self.tail - begin)
     }
 
-    /// Reads what is next in the ring.
+    /// Reads the next bytes in the ring.
     fn fill(&mut self, length: usize) -> io::Result<&[u8]> {
         if self.buffer.len() < length {
             self.buffer.resize(length, 0);
@@ -261,7 +264,7 @@ impl PlaintextRing {
     }
 }
 
-/// Shows the agent that somebody reads, if it is time to.
+/// Shows the agent that the ring has a reader, if that is due.
 fn beat(file: &File, last_ns: &mut u64, now_ns: u64) -> io::Result<()> {
     if now_ns.saturating_sub(*last_ns) < BEAT_INTERVAL_NS {
         return Ok(());
@@ -270,7 +273,8 @@ fn beat(file: &File, last_ns: &mut u64, now_ns: u64) -> io::Result<()> {
     file.write_all_at(&now_ns.to_ne_bytes(), BEAT_AT)
 }
 
-/// Makes room up to a position. No agent takes a number for one that it sees half written, because its complement does not fit.
+/// Frees space up to a position. The agent detects a number that is only half written, because its complement does not
+/// match.
 fn publish(file: &File, tail: u64) -> io::Result<()> {
     let mut words = [0; 16];
     words[..8].copy_from_slice(&tail.to_ne_bytes());
@@ -278,20 +282,20 @@ fn publish(file: &File, tail: u64) -> io::Result<()> {
     file.write_all_at(&words, TAIL_AT)
 }
 
-/// How many bytes are whole records, from `position` on; `is_to_end` says that the ring ends with the bytes.
-fn committed(bytes: &[u8], position: u64, nonce: u64, is_to_end: bool) -> io::Result<usize> {
+/// Bytes of whole records from `position` on; `reaches_end` says that the ring ends with the bytes.
+fn committed(bytes: &[u8], position: u64, nonce: u64, reaches_end: bool) -> io::Result<usize> {
     let mut at = 0;
     while let Some(record) = bytes.get(at..).filter(|rest| rest.len() >= RECORD_HEAD) {
         if !is_committed(record, position + at as u64, nonce) {
             break;
         }
-        if u32_at(record, 12) == Some(PADDING) && !is_to_end {
+        if u32_at(record, 12) == Some(PADDING) && !reaches_end {
             break;
         }
-        let Some(length) = record_length(record) else { return Err(not_the_agents()) };
+        let Some(length) = record_length(record) else { return Err(invalid_record()) };
         match length {
             length if length <= record.len() => at += length,
-            _ if is_to_end => return Err(not_the_agents()),
+            _ if reaches_end => return Err(invalid_record()),
             _ => break,
         }
     }
@@ -302,17 +306,17 @@ fn is_committed(record: &[u8], position: u64, nonce: u64) -> bool {
     u64_at(record, 0) == Some(nonce ^ (position + 1))
 }
 
-/// How long a record is; none of one that no agent writes.
+/// A record's length; `None` for one that no agent writes.
 fn record_length(record: &[u8]) -> Option<usize> {
     let (length, flags) = (u32_at(record, 8)? as usize, u32_at(record, 12)?);
     if flags == PADDING {
-        // To the end of the ring, which is where the bytes end: no other record fits.
+        // Padding extends to the end of the ring, where the bytes end as well: no other record fits.
         return Some(record.len());
     }
     (length <= MAX_RECORD_BYTES).then_some((RECORD_HEAD + length).next_multiple_of(8))
 }
 
-/// The pieces in whole records. They may have been written over since they were seen to be whole.
+/// The pieces in whole records. They may have been overwritten since they were found to be whole.
 fn pieces(mut bytes: &[u8]) -> impl Iterator<Item = Piece<'_>> {
     std::iter::from_fn(move || {
         loop {
@@ -358,20 +362,20 @@ fn address_at(bytes: &[u8], at: usize) -> Option<IpAddr> {
     Some(Ipv6Addr::from(address).to_canonical())
 }
 
-fn not_the_agents() -> io::Error {
+fn invalid_record() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the ring has what the agent never writes")
 }
 
-/// Numbers that follow each other, multiplied by it, are far apart (Knuth's multiplicative hash).
+/// Multiplication by this spreads consecutive numbers far apart (Knuth's multiplicative hash).
 const SPREAD: u32 = 0x9e37_79b1;
 
-/// The connections that pieces came from.
+/// The connections of the pieces.
 pub(crate) struct PlaintextConnections(Table<(SocketAddr, SocketAddr), StreamPosition>);
 
-/// One of them, of which each direction's stream goes on here.
+/// Where the streams of a connection's two directions continue.
 struct StreamPosition {
     id: u64,
-    /// The sequence number of the first byte of each direction: another one than the connection before had.
+    /// The sequence number of each direction's first byte; differs from that of the previous connection.
     base: u32,
     has_begun: bool,
     read: u32,
@@ -383,8 +387,8 @@ impl PlaintextConnections {
         Self(Table::new(limit))
     }
 
-    /// The segments that would have carried a piece, and which of them come when its call began and which when it ended. None of
-    /// a client's connection before the beginning of a request: nothing says where in a frame it is.
+    /// The segments that would have carried a piece, split into those at the start and at the end of its call. None for
+    /// a client's connection before the start of a request: nothing says where in a frame the bytes are.
     pub(crate) fn segments<'p>(&mut self, piece: &Piece<'p>, is_broker: bool) -> PieceSegments<'p> {
         let ends = (piece.local, piece.remote);
         if self.0.touch(&ends).is_none_or(|followed| followed.id != piece.connection) {
@@ -418,8 +422,8 @@ impl PlaintextConnections {
         if followed.has_begun {
             let (first, rest) = piece.bytes.split_at(1.min(piece.bytes.len()));
             let of = |bytes, seq| segment(piece, Flags::ACK, (seq, other), bytes);
-            segments.begun = Some(of(first, offset));
-            segments.ended = (!rest.is_empty()).then(|| of(rest, offset.wrapping_add(1)));
+            segments.at_start = Some(of(first, offset));
+            segments.at_end = (!rest.is_empty()).then(|| of(rest, offset.wrapping_add(1)));
         }
         segments
     }
@@ -428,12 +432,12 @@ impl PlaintextConnections {
 /// The segments that would have carried a piece.
 #[derive(Default)]
 pub(crate) struct PieceSegments<'p> {
-    /// Those that would have opened the connection.
+    /// Segments that would have opened the connection.
     pub(crate) opening: [Option<Segment<'p>>; 2],
-    /// Its first byte, when the call for it began.
-    pub(crate) begun: Option<Segment<'p>>,
-    /// The others, when that had ended.
-    pub(crate) ended: Option<Segment<'p>>,
+    /// Its first byte, at the start of the call.
+    pub(crate) at_start: Option<Segment<'p>>,
+    /// The other bytes, at the end of the call.
+    pub(crate) at_end: Option<Segment<'p>>,
 }
 
 /// A client's SYN and the broker's, so that the next bytes of both are the first.
@@ -453,7 +457,7 @@ fn segment<'p>(piece: &Piece<'p>, flags: Flags, (seq, ack): (u32, u32), payload:
     Segment { src, dst, seq, ack, flags, payload, missing: 0 }
 }
 
-/// For fuzzing: hands over the pieces in a ring of any bytes, of those that look committed and of all.
+/// For fuzzing: passes on the pieces in a ring of any bytes, both those that look committed and all of them.
 #[doc(hidden)]
 pub fn fuzz_ring(bytes: &[u8], nonce: u64, out: &mut dyn FnMut(&Piece<'_>)) {
     let bytes = bytes.get(..PIECE).unwrap_or(bytes);
@@ -465,8 +469,8 @@ pub fn fuzz_ring(bytes: &[u8], nonce: u64, out: &mut dyn FnMut(&Piece<'_>)) {
         });
         assert!(read <= bytes.len(), "no byte is read twice");
     };
-    for is_to_end in [false, true] {
-        if let Ok(length) = committed(bytes, 0, nonce, is_to_end) {
+    for reaches_end in [false, true] {
+        if let Ok(length) = committed(bytes, 0, nonce, reaches_end) {
             read_once(bytes.get(..length).unwrap_or_default());
         }
     }

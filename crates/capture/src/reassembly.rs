@@ -1,14 +1,14 @@
-//! One direction of a TCP connection put back in order: what was sent, once, and what was never seen.
+//! Puts one direction of a TCP connection back in order: what was sent, exactly once, and what was never captured.
 //!
-//! In-order payload is handed on as the slice it came in; only what arrives early is copied, within a
-//! bound per direction and one over all ([`Pool`]). Where two segments claim the same bytes the first
-//! copy counts. It does not know connections, the other direction's payload, or Kafka.
+//! In-order payload is passed on as the slice it came in; only early payload is copied, within a limit per direction
+//! and one over all ([`Pool`]). Where two segments contain the same bytes, the first copy counts. It does not know
+//! connections, the other direction's payload, or Kafka.
 //!
-//! A hole is given up, and becomes a [`Content::Gap`], when the receiver acknowledged it while later
-//! bytes are held (so the capture missed what the receiver got), when the bounds are reached, or at
-//! the end. An acknowledgement that merely overtook the bytes in the capture is held back before it
-//! comes here (`early.rs`). Positions are 64-bit offsets from where the stream was first seen; a sequence number means
-//! the offset nearest to the next one expected, so wrapping needs no special case.
+//! A hole is abandoned, and becomes a [`Content::Gap`], when the receiver has acknowledged it while later bytes are
+//! held (so the capture missed what the receiver got), when the limits are reached, or at the end. An acknowledgement
+//! that merely overtook the bytes in the capture is held back before it comes here (`early.rs`). Positions are 64-bit
+//! offsets from the first byte captured; a sequence number means the offset nearest to the next one expected, so
+//! wrapping needs no special case.
 
 mod pieces;
 
@@ -16,17 +16,17 @@ use model::Nanos;
 
 use pieces::{EarlyPieces, PIECE_OVERHEAD_BYTES, Piece};
 
-/// A segment further than this from what is expected belongs to a part of the stream that the capture
-/// lost sight of. No TCP window exceeds 2^30 bytes (RFC 7323, section 2.2); buffers stay far below.
+/// A segment further than this from the expected position belongs to a part of the stream that the capture missed. No
+/// TCP window exceeds 2^30 bytes (RFC 7323, section 2.2); buffers stay far below.
 const PLAUSIBLE_BYTES: i64 = 1 << 28;
 
-/// When a chunk's bytes were seen.
+/// When a chunk's bytes were captured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
     /// The time of the packet that carried them.
     pub seen: Nanos,
-    /// When all before them in the stream had been seen as well: later than `seen` for bytes that
-    /// overtook others.
+    /// When all bytes before them in the stream had been captured as well; later than `seen` for bytes that overtook
+    /// others.
     pub complete: Nanos,
 }
 
@@ -46,22 +46,22 @@ pub struct Chunk<'a> {
     pub content: Content<'a>,
 }
 
-/// A part of a stream, as far as it was seen.
+/// A part of a stream, as far as it was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
     /// Its bytes.
     Data(&'a [u8], Stamp),
-    /// So many bytes whose packet was seen but that a snap length cut off.
+    /// This many bytes whose packet was captured, but which a snap length cut off.
     Cut(u64, Stamp),
-    /// So many bytes that were never seen, known to be missing since this packet's time.
+    /// This many bytes that were never captured; known to be missing since this packet's time.
     Gap(u64, Nanos),
 }
 
-/// Where a stream's parts go, and the bounds on what is held until they can.
+/// The receiver of a stream's parts, and the limits on held bytes.
 pub trait Sink {
-    /// The bounds.
+    /// The limits.
     fn pool(&mut self) -> &mut Pool;
-    /// Takes the next part of the stream.
+    /// Receives the next part of the stream.
     fn take(&mut self, chunk: Chunk<'_>);
 }
 
@@ -78,7 +78,7 @@ impl<F: FnMut(Chunk<'_>)> Sink for (&mut Pool, F) {
 /// One direction of a connection.
 #[derive(Debug, Default)]
 pub struct Reassembly {
-    /// Whether a first byte is known.
+    /// Whether the position of a first byte is known.
     pub(crate) is_synchronized: bool,
     /// Whether the stream is known from its first byte on.
     pub(crate) is_from_start: bool,
@@ -95,33 +95,33 @@ impl Reassembly {
         Self::default()
     }
 
-    /// A direction whose first byte has this sequence number: its SYN was seen or acknowledged.
+    /// A direction whose first byte has this sequence number, because its SYN was captured or acknowledged.
     pub fn starting_at(first_seq: u32) -> Self {
         Self { is_synchronized: true, is_from_start: true, next_seq: first_seq, ..Self::default() }
     }
 
-    /// Whether the first byte has this sequence number, as a repeated SYN would say.
+    /// Whether the first byte has this sequence number, as a repeated SYN would have it.
     pub fn starts_at(&self, first_seq: u32) -> bool {
         self.is_from_start && self.next_seq.wrapping_sub(self.next as u32) == first_seq
     }
 
-    /// Offset of the next byte expected.
+    /// Offset of the next expected byte.
     pub fn next_offset(&self) -> u64 {
         self.next
     }
 
-    /// Whether the first byte is known and has not come.
+    /// Whether the first byte's position is known, and the byte has not come.
     pub(crate) fn is_at_start(&self) -> bool {
         self.is_from_start && self.next == 0
     }
 
-    /// The sequence number of the next byte, if nothing is known beyond it.
+    /// The sequence number of the next byte, if nothing beyond it is known.
     pub(crate) fn next_seq_if_idle(&self) -> Option<u32> {
         let is_idle = self.fin.is_none() && self.acked <= self.next && self.early.first_start().is_none();
         (self.is_synchronized && is_idle).then_some(self.next_seq)
     }
 
-    /// Whether the other side has acknowledged all bytes that came.
+    /// Whether the other side has acknowledged all bytes so far.
     pub(crate) fn is_acknowledged(&self) -> bool {
         self.acked >= self.next
     }
@@ -136,7 +136,7 @@ impl Reassembly {
         !self.is_synchronized || self.distance(seq).abs() <= PLAUSIBLE_BYTES
     }
 
-    /// Begins a stream of which nothing is known yet at this sequence number, in its middle.
+    /// Joins an unknown stream in its middle, at this sequence number.
     pub fn join(&mut self, seq: u32) {
         if !self.is_synchronized {
             self.is_synchronized = true;
@@ -144,23 +144,23 @@ impl Reassembly {
         }
     }
 
-    /// Whether `ack` acknowledges what was neither delivered nor acknowledged before.
+    /// Whether `ack` acknowledges bytes that were neither delivered nor acknowledged before.
     pub fn is_news(&self, ack: u32) -> bool {
         let ahead = self.distance(ack);
-        // A FIN takes up a sequence number and is no byte.
+        // A FIN takes up a sequence number but is not a byte.
         let fin = i64::from(self.fin == Some(self.next));
         let is_plausible = self.is_synchronized && ahead > fin && ahead <= PLAUSIBLE_BYTES;
         is_plausible && self.next.saturating_add_signed(ahead) > self.acked
     }
 
-    /// Bytes that the receiver acknowledged and the capture has not seen. A single one is the FIN.
+    /// Bytes that the receiver acknowledged but that were not captured. A single one is the FIN.
     pub fn acknowledged_unseen(&self) -> u64 {
         let end = self.fin.map_or(self.acked, |fin| self.acked.min(fin));
         let unseen = end.saturating_sub(self.next);
         if unseen > 1 { unseen } else { 0 }
     }
 
-    /// The sender's segment: `payload` at `seq`, then `missing` bytes that a snap length cut off.
+    /// Handles a segment: `payload` at `seq`, then `missing` bytes that a snap length cut off.
     pub fn segment(
         &mut self,
         (seq, fin): (u32, bool),
@@ -191,13 +191,13 @@ impl Reassembly {
         }
     }
 
-    /// Whether a piece is one byte that the receiver has acknowledged and the capture missed: a keep-alive, whose
-    /// byte may be garbage (RFC 9293, 3.8.4), so it does not take the missing one's place.
+    /// Whether a piece is one byte that the receiver has acknowledged and the capture missed: a keep-alive. Its byte
+    /// may be garbage (RFC 9293, 3.8.4), so it does not fill in the missing one.
     fn is_keep_alive(&self, end: i64, piece: &Piece<&[u8]>) -> bool {
         piece.span() == 1 && end > self.next as i64 && end == self.acked as i64
     }
 
-    /// The receiver expects `ack` next.
+    /// Handles an acknowledgement: the receiver expects `ack` next.
     pub fn acknowledge(&mut self, ack: u32, at: Nanos, sink: &mut impl Sink) {
         let ahead = self.distance(ack);
         if !self.is_synchronized || !(0..=PLAUSIBLE_BYTES).contains(&ahead) {
@@ -209,8 +209,8 @@ impl Reassembly {
         }
     }
 
-    /// Gives up what the receiver acknowledged and nobody saw, although nothing later is held: for a
-    /// caller who knows that the receiver has acted on those bytes.
+    /// Abandons bytes that were acknowledged but not captured, even if nothing later is held. For a caller who knows
+    /// that the receiver has acted on those bytes.
     pub fn give_up_unseen(&mut self, at: Nanos, sink: &mut impl Sink) {
         let unseen = self.acknowledged_unseen();
         if unseen > 0 {
@@ -219,8 +219,8 @@ impl Reassembly {
         }
     }
 
-    /// The connection is over: delivers what is held, with the gaps in between, and what was
-    /// acknowledged beyond it as a last one.
+    /// Ends the connection: delivers held bytes with the gaps between them, and a final gap for bytes acknowledged
+    /// beyond them.
     pub fn finish(&mut self, at: Nanos, sink: &mut impl Sink) {
         while let Some(start) = self.early.first_start() {
             self.gap_until(start, at, sink);
@@ -229,17 +229,17 @@ impl Reassembly {
         self.give_up_unseen(at, sink);
     }
 
-    /// Forgets what is held, as of a stream nobody wants any more.
+    /// Drops held bytes, for a stream that is no longer needed.
     pub fn discard(&mut self, pool: &mut Pool) {
         self.early.clear(pool);
     }
 
-    /// Signed distance of a sequence number from the next one expected.
+    /// Signed distance of a sequence number from the next expected one.
     fn distance(&self, seq: u32) -> i64 {
         i64::from(seq.wrapping_sub(self.next_seq) as i32)
     }
 
-    /// Takes up the stream at an implausible sequence number: what lies between was not captured.
+    /// Resumes the stream at an implausible sequence number: the bytes between were not captured.
     fn jump(&mut self, seq: u32, at: Nanos, sink: &mut impl Sink) {
         self.finish(at, sink);
         let distance = u64::from(seq.wrapping_sub(self.next_seq));
@@ -276,8 +276,7 @@ impl Reassembly {
         }
     }
 
-    /// Delivers a piece that begins at the next byte. Where bytes of it are held already, those came
-    /// first and count.
+    /// Delivers a piece that starts at the next byte. Bytes of it that are already held came first and take precedence.
     fn deliver_around_held(&mut self, piece: &Piece<&[u8]>, sink: &mut impl Sink) {
         let end = self.next + piece.span();
         let mut rest = *piece;
@@ -308,7 +307,7 @@ impl Reassembly {
         }
     }
 
-    /// Delivers held pieces as long as they follow on; `filled` is when what they waited for came.
+    /// Delivers held pieces as long as they are contiguous; `filled` is when the bytes they waited for came.
     fn release(&mut self, filled: Stamp, sink: &mut impl Sink) {
         while let Some(piece) = self.early.take_at(self.next, sink.pool()) {
             let stamp = Stamp { seen: piece.at, complete: piece.at.max(filled.complete) };
@@ -319,12 +318,12 @@ impl Reassembly {
     fn give_up_acknowledged(&mut self, at: Nanos, sink: &mut impl Sink) {
         while let Some(start) = self.early.first_start().filter(|&start| start <= self.acked) {
             self.gap_until(start, at, sink);
-            // When the lost bytes came is not known, so these keep their own time.
+            // The lost bytes' time is unknown, so these keep their own time.
             self.release(Stamp::default(), sink);
         }
     }
 
-    /// As [`Self::give_up_acknowledged`] where the later bytes, at `offset`, are about to be placed.
+    /// Like [`Self::give_up_acknowledged`], when the later bytes, at `offset`, are about to be placed.
     fn give_up_acknowledged_before(&mut self, offset: u64, at: Nanos, sink: &mut impl Sink) {
         self.give_up_acknowledged(at, sink);
         let held_earlier = self.early.first_start().is_some_and(|held| held <= offset);
@@ -354,36 +353,36 @@ impl Reassembly {
     }
 }
 
-/// The bounds on held bytes and the counts, shared by every stream of an analysis.
+/// The limits on held bytes and the counts, shared by all streams of an analysis.
 #[derive(Debug)]
 pub struct Pool {
     /// Bytes one direction may hold.
     pub stream_limit: usize,
-    /// Bytes all of them together may hold.
+    /// Bytes all directions together may hold.
     pub total_limit: usize,
-    /// Whether one side of the connection at hand has acknowledged what the other sent. Of one that has not, half is left for
-    /// connections that are known to be real.
+    /// Whether one side of the current connection has acknowledged what the other sent. One without an acknowledgement
+    /// can use only half of the pool; the other half is left for connections known to be real.
     pub(crate) is_acknowledged: bool,
     /// Bytes held now.
     pub used: usize,
-    /// What was met.
+    /// Counts so far.
     pub counts: ReassemblyCounts,
 }
 
 impl Pool {
-    /// A pool with these bounds, in bytes; bookkeeping counts towards them.
+    /// A pool with these limits, in bytes; bookkeeping counts towards them.
     pub fn new(stream_limit: usize, total_limit: usize) -> Self {
         let counts = ReassemblyCounts::default();
         Self { stream_limit, total_limit, is_acknowledged: true, used: 0, counts }
     }
 
-    /// Whether there is room for so many bytes more.
+    /// Whether there is room for this many more bytes.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let limit = if self.is_acknowledged { self.total_limit } else { self.total_limit / 2 };
         self.used + bytes <= limit
     }
 
-    /// Makes room for so many bytes kept outside the streams, if there is any.
+    /// Reserves this many bytes for use outside the streams, if there is room.
     pub(crate) fn reserve(&mut self, bytes: usize) -> bool {
         let cost = bytes + PIECE_OVERHEAD_BYTES;
         let fits = self.has_room(cost);
@@ -391,31 +390,31 @@ impl Pool {
         fits
     }
 
-    /// Gives back what [`Self::reserve`] made room for.
+    /// Releases what [`Self::reserve`] reserved.
     pub(crate) fn refund(&mut self, bytes: usize) {
         self.used = self.used.saturating_sub(bytes + PIECE_OVERHEAD_BYTES);
     }
 }
 
-/// What reassembly met.
+/// Counts of reassembly events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReassemblyCounts {
-    /// Holes given up.
+    /// Holes abandoned.
     pub gaps: u64,
     /// Bytes in them.
     pub gap_bytes: u64,
-    /// Payload bytes seen again: retransmissions, duplicates, overlaps.
+    /// Payload bytes captured again: retransmissions, duplicates, overlaps.
     pub repeated_bytes: u64,
-    /// Keep-alives: an empty segment or one byte, just before what is expected.
+    /// Keep-alives: an empty segment or one byte, just before the expected position.
     pub keep_alives: u64,
     /// Segments that came early and were held.
     pub out_of_order: u64,
-    /// Times a hole was given up because no more could be held.
+    /// Times a hole was abandoned because no more bytes could be held.
     pub overflows: u64,
 }
 
 impl ReassemblyCounts {
-    /// Counts bytes seen again; `whole` if there was nothing else in the segment.
+    /// Counts bytes captured again; `whole` if the segment contained nothing else.
     fn count_repeated(&mut self, bytes: u64, whole: bool) {
         if whole && bytes == 1 {
             self.keep_alives += 1;

@@ -1,14 +1,14 @@
-//! How many replicas partitions have, as Metadata responses say. Tells what is new; does not know who asks.
+//! Replica counts of partitions, from Metadata responses. Reports changes; does not know who uses them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use ahash::RandomState;
 
-/// Partitions remembered: others are passed over.
+/// Partitions remembered; others are ignored.
 const MAX_PARTITIONS: usize = 100_000;
 
-/// Replicas of partitions.
+/// Replica counts of partitions.
 #[derive(Debug, Default)]
 pub(crate) struct Replicas {
     known: HashMap<(Arc<str>, i32), u32, RandomState>,
@@ -16,7 +16,7 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    /// Takes what a response says; a partition that the broker knows no replicas of has none.
+    /// Records a replica count from a response; zero means that the broker does not know the replicas.
     pub(crate) fn learn(&mut self, topic: &Arc<str>, partition: i32, replicas: u32) {
         let key = (Arc::clone(topic), partition);
         let is_full = self.changed.len() >= MAX_PARTITIONS
@@ -26,7 +26,7 @@ impl Replicas {
         }
     }
 
-    /// What is new or has changed since this was last asked.
+    /// Counts that are new or have changed since the last call.
     pub(crate) fn take(&mut self) -> Vec<(Arc<str>, i32, u32)> {
         std::mem::take(&mut self.changed)
     }

@@ -1,5 +1,5 @@
-//! What one connection's bytes are: Kafka's, decoded and paired, or something else. Does not know TCP, but that offsets in a
-//! stream start at its first byte's sequence number: modulo 2^32 they are sequence numbers.
+//! What a connection carries: Kafka, decoded and paired, or something else. Does not know TCP, except that stream
+//! offsets start at the first byte's sequence number: modulo 2^32 they are sequence numbers.
 
 use std::net::SocketAddr;
 
@@ -16,21 +16,21 @@ use crate::idle::IdleConnection;
 use crate::link::Side;
 use crate::reassembly::{Chunk, Content, Stamp};
 
-/// More bytes than any frame has: told to a stream at its end, so that it hands over the frame it is in.
+/// More bytes than any frame has: reported lost at a stream's end, so that the decoder returns its unfinished frame.
 const REST_OF_STREAM: u64 = 1 << 40;
 
-/// Of buffers that wait for another connection.
+/// Maximum size of buffers kept for another connection.
 const MAX_SPARE_BYTES: usize = 64 << 10;
 
 /// Both ends of a connection.
 pub(crate) type Ends = (SocketAddr, SocketAddr);
 
-/// What a connection's bytes are taken for.
+/// The protocol of a connection, as far as known.
 pub(crate) enum State {
-    /// Nothing shows yet who the client is: of a connection joined midway on no known port, a stream of each side is
-    /// taken for the client's until one of them has what can only be a request.
+    /// The client is not known yet: if a connection is joined midway on an unknown port, each side is decoded as the
+    /// client's until one of them sends what can only be a request.
     Undecided(Box<(Candidate, Candidate)>),
-    /// The client is on this side.
+    /// Kafka, with the client on this side.
     Kafka(Side, Box<KafkaStreams>),
     /// TLS to this listener: nothing can be read.
     Tls(SocketAddr),
@@ -39,7 +39,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// Before the first byte; the client is on `client` where that is known already.
+    /// Before the first byte; `client` is the client's side, if known already.
     pub(crate) fn new(ends: Ends, client: Option<Side>) -> Self {
         match client {
             None => Self::Undecided(Box::default()),
@@ -47,7 +47,7 @@ impl State {
         }
     }
 
-    /// Of a connection that was idle and goes on.
+    /// Resumes an idle connection.
     pub(crate) fn resumed(ends: Ends, idle: IdleConnection, cx: &mut Context) -> Self {
         let streams = match cx.spare_streams.take() {
             Some(mut spare) => {
@@ -59,7 +59,7 @@ impl State {
         Self::Kafka(idle.client, streams)
     }
 
-    /// Gives what the streams were read with to the next that goes on.
+    /// Keeps the streams' buffers for the next connection that resumes.
     pub(crate) fn suspend(&mut self, cx: &mut Context) {
         if let Self::Kafka(_, streams) = std::mem::replace(self, Self::Done) {
             cx.spare_streams = Some(streams).filter(|streams| streams.kept_bytes() <= MAX_SPARE_BYTES);
@@ -76,19 +76,19 @@ impl State {
         if let Self::Tls(listener) = self { Some(*listener) } else { None }
     }
 
-    /// The client's side, if no frame is under way and none waits; a direction without a byte so far starts with one if it
-    /// `is_at_start`.
+    /// The client's side, if no frame is in progress and no request is pending. A direction without a byte so far
+    /// counts as between frames if it `is_at_start`.
     pub(crate) fn idle_client(&self, is_at_start: (bool, bool)) -> Option<Side> {
         let Self::Kafka(client, streams) = self else { return None };
         streams.are_idle(client.split(is_at_start)).then_some(*client)
     }
 
-    /// Whether the broker is on `side` and no request that was wholly seen waits for its answer.
-    pub(crate) fn speaks_unprompted(&self, side: Side) -> bool {
+    /// Whether the broker is on `side` and no completely captured request is pending.
+    pub(crate) fn sends_unprompted(&self, side: Side) -> bool {
         matches!(self, Self::Kafka(client, streams) if *client != side && !streams.exchange.is_waiting())
     }
 
-    /// What is kept, in bytes of memory.
+    /// Its memory in bytes.
     pub(crate) fn kept_bytes(&self) -> usize {
         match self {
             Self::Undecided(candidates) => {
@@ -99,21 +99,21 @@ impl State {
         }
     }
 
-    /// Gives back the buffers of frames that were read.
+    /// Frees the buffers of frames that have been read.
     pub(crate) fn release_buffers(&mut self) {
         if let Self::Kafka(_, streams) = self {
             streams.release_buffers();
         }
     }
 
-    /// Gives their rows to requests that have waited too long.
+    /// Emits the rows of requests that have waited too long.
     pub(crate) fn give_up_late(&mut self, now: Nanos, cx: &mut Context) {
         if let Self::Kafka(_, streams) = self {
             streams.exchange.give_up_late(now, cx);
         }
     }
 
-    /// Takes the next part of what `side` sends.
+    /// Decodes the next chunk that `side` sends.
     pub(crate) fn on_data(
         &mut self,
         side: Side,
@@ -152,8 +152,7 @@ impl State {
         }
     }
 
-    /// The broker's end: of a connection whose client is not known the lower port, because clients' are chosen from high
-    /// ones.
+    /// The broker's end. If the client is unknown, the end with the lower port, because clients use high ones.
     fn broker_end(&self, ends: Ends) -> SocketAddr {
         match self {
             Self::Kafka(client, _) => client.split(ends).1,
@@ -162,7 +161,7 @@ impl State {
         }
     }
 
-    /// From here on the connection costs nothing.
+    /// Stops decoding: the connection costs nothing from here on.
     fn dismiss(&mut self, protocol: Protocol, ends: Ends, cx: &mut Context) {
         let is_tls = protocol == Protocol::Tls;
         cx.counters.tls_connections += u64::from(is_tls);
@@ -179,8 +178,8 @@ impl State {
         *self = Self::Tls(listener);
     }
 
-    /// No more bytes will come. A connection of which only one side was captured counts as that, also if it is not
-    /// Kafka: responses alone cannot be told from something else.
+    /// Ends the streams. A connection of which only one side was captured counts as one-sided even if it is not Kafka:
+    /// responses alone cannot be told from something else.
     pub(crate) fn end(&mut self, why: NoResponse, is_one_sided: bool, cx: &mut Context) {
         let (has_data, is_unrecognized) = match self {
             Self::Tls(_) | Self::Done => return,
@@ -209,25 +208,25 @@ pub(crate) struct KafkaStreams {
     requests: Option<RequestStream<Stamp>>,
     responses: Option<ResponseStream<Stamp>>,
     exchange: Exchange,
-    /// Counts of streams that are no more, and what was counted of all.
+    /// Counts of streams that were replaced, and the part of all counts already added to the counters.
     past: StreamCounts,
     counted: StreamCounts,
     has_data: bool,
-    /// What the decoders keep, as it was after the last bytes of each.
+    /// Memory of each decoder after its last bytes.
     kept_bytes: (usize, usize),
 }
 
-/// Bytes of a stream, or how many are missing.
+/// Bytes of a stream, or a number of missing ones.
 enum Input<'a> {
     Bytes(&'a [u8]),
     Lost(u64),
 }
 
-/// Feeds a part of a stream to a decoder, which says how many bytes it took and whether a frame ended.
+/// Feeds a part of a stream to a decoder, which returns how many bytes it used and whether a frame ended.
 fn feed(content: Content<'_>, mut decode: impl FnMut(Input<'_>, Stamp, Extent) -> (usize, bool)) {
     match content {
         Content::Gap(bytes, at) => drop(decode(Input::Lost(bytes), Stamp::at(at), Extent::Lost)),
-        // The packet was seen, so when a frame ended that ends in it is known.
+        // The packet was captured, so the end time of a frame that ends in it is known.
         Content::Cut(bytes, stamp) => drop(decode(Input::Lost(bytes), stamp, Extent::Whole)),
         Content::Data(mut bytes, stamp) => {
             while !bytes.is_empty() {
@@ -264,11 +263,11 @@ impl KafkaStreams {
         self.kept_bytes.0 + self.kept_bytes.1 + self.exchange.kept_bytes()
     }
 
-    /// Goes on with a connection that was idle, in the same buffers.
+    /// Resumes an idle connection in the same buffers.
     fn restart(&mut self, ends: Ends, idle: IdleConnection) {
-        let (asked, answered) = idle.client.split(idle.next);
-        self.requests.iter_mut().for_each(|stream| stream.restart(asked.into()));
-        self.responses.iter_mut().for_each(|stream| stream.restart(answered.into()));
+        let (request_seq, response_seq) = idle.client.split(idle.next);
+        self.requests.iter_mut().for_each(|stream| stream.restart(request_seq.into()));
+        self.responses.iter_mut().for_each(|stream| stream.restart(response_seq.into()));
         let (client, broker) = idle.client.split(ends);
         self.exchange.restart(client, broker);
         (self.past, self.counted, self.has_data) = Default::default();
@@ -312,7 +311,7 @@ impl KafkaStreams {
     fn on_broker_data(&mut self, chunk: Chunk<'_>, is_from_start: bool, cx: &mut Context) {
         let mut seen = None;
         match chunk.content {
-            Content::Gap(bytes, _) | Content::Cut(bytes, _) => self.exchange.lose_answers(bytes),
+            Content::Gap(bytes, _) | Content::Cut(bytes, _) => self.exchange.add_lost_answers(bytes),
             Content::Data(_, stamp) => seen = Some(stamp.seen),
         }
         self.has_data |= seen.is_some();
@@ -320,7 +319,7 @@ impl KafkaStreams {
         let Self { responses: Some(stream), exchange, .. } = self else { return };
         feed(chunk.content, |input, stamp, extent| {
             let (used, frame) = match input {
-                Input::Bytes(bytes) => stream.advance(bytes, stamp, &mut |id| exchange.asked(id)),
+                Input::Bytes(bytes) => stream.advance(bytes, stamp, &mut |id| exchange.find_pending(id)),
                 Input::Lost(bytes) => (0, stream.lost(bytes, stamp)),
             };
             let found = frame.map(|frame| exchange.response(frame, extent, cx));
@@ -333,9 +332,9 @@ impl KafkaStreams {
         self.count(cx);
     }
 
-    /// Makes sure that responses are decoded. In the middle of a stream only an expected correlation id shows
-    /// where one begins, so until a request waits there is nothing to look for; and a stream that gave up gets
-    /// another chance then.
+    /// Ensures that responses are decoded. In the middle of a stream, only an expected correlation id shows where a
+    /// response starts, so there is nothing to look for until a request is pending. A stream that gave up gets another
+    /// chance then.
     fn begin_responses(&mut self, is_from_start: bool, sequence: u32, options: &Options) {
         let gave_up = |stream: &mut ResponseStream<Stamp>| stream.protocol() == Protocol::Other;
         if let Some(stream) = self.responses.take_if(gave_up) {
@@ -348,14 +347,14 @@ impl KafkaStreams {
         }
     }
 
-    /// What the connection turned out to be: the client's side says, unless the broker's is TLS.
+    /// The connection's protocol: that of the client's side, unless the broker's is TLS.
     fn protocol(&self) -> Protocol {
         let requests = self.requests.as_ref().map(RequestStream::protocol).unwrap_or_default();
         let responses = self.responses.as_ref().map(ResponseStream::protocol).unwrap_or_default();
         if responses == Protocol::Tls { Protocol::Tls } else { requests }
     }
 
-    /// Counts what the streams have met since the last time.
+    /// Adds the streams' counts since the last call.
     fn count(&mut self, cx: &mut Context) {
         let mut counts = self.past;
         counts += self.requests.as_ref().map(RequestStream::counts).unwrap_or_default();
@@ -363,7 +362,7 @@ impl KafkaStreams {
         add_growth(&mut cx.counters, std::mem::replace(&mut self.counted, counts), counts);
     }
 
-    /// No more bytes will come: every request gets its row.
+    /// Ends both streams: every request gets its row.
     fn end(&mut self, why: NoResponse, cx: &mut Context) {
         let Self { requests, responses, exchange, .. } = self;
         let at = Stamp::default();
@@ -397,12 +396,12 @@ impl Candidate {
     }
 }
 
-/// What the last bytes of such a connection show.
+/// What the latest bytes of such a connection show.
 enum Recognition<'a> {
     Nothing,
-    /// The connection is none of Kafka's.
+    /// The connection is not Kafka.
     Other(Protocol),
-    /// A request: the side that sent it is the client.
+    /// A request: its sender is the client.
     Request {
         stream: Box<RequestStream<Stamp>>,
         frame: Box<RequestFrame<Stamp>>,
@@ -439,8 +438,8 @@ fn recognize<'a>(
 
 type FirstRequest<'a> = (Box<RequestFrame<Stamp>>, Option<Chunk<'a>>);
 
-/// The first request in a chunk that decodes, and the chunk's rest. A response taken for a request may
-/// look plausible at first; that its body decodes as well would be a strange accident.
+/// The first request in a chunk that decodes, and the rest of the chunk. A response mistaken for a request may look
+/// plausible at first, but it is very unlikely that its body decodes as well.
 fn first_request<'a>(
     stream: &mut RequestStream<Stamp>,
     chunk: Chunk<'a>,
@@ -469,8 +468,8 @@ fn first_request<'a>(
     }
 }
 
-/// The request that missing bytes ended, and no rest. A Produce response starts like a Produce request (number,
-/// topics, name), so one that is cut there shows nothing, and the search starts over.
+/// The request that missing bytes ended, without a rest. A Produce response starts like a Produce request (number,
+/// topics, name), so a truncated one proves nothing, and the search starts over.
 fn request_at_loss<'a>(
     stream: &mut RequestStream<Stamp>,
     sequence: u32,

@@ -1,5 +1,5 @@
-//! A bounded table of values by key, the least recently used one giving way. Does not know what it
-//! holds. What slots take is not given back.
+//! A bounded table of values by key that evicts the least recently used. Does not know what it holds. The memory of
+//! slots is not freed.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -25,7 +25,7 @@ struct Slot<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> Table<K, V> {
-    /// What a value takes in memory at most, with its key: the list and the map double as they grow.
+    /// The maximum memory of a value with its key: the list and the map double as they grow.
     pub(crate) const ENTRY_BYTES: usize = 2 * (size_of::<Slot<K, V>>() + size_of::<(K, usize)>());
 
     pub(crate) fn new(limit: usize) -> Self {
@@ -38,8 +38,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         }
     }
 
-    /// The value of a key, which thereby becomes the most recently used. Asking again for the key just
-    /// used costs no hashing.
+    /// Looks up a key and makes it the most recently used. Repeating the last lookup needs no hashing.
     pub(crate) fn touch(&mut self, key: &K) -> Option<&mut V> {
         let last = self.newest;
         if self.slots.get(last).is_none_or(|slot| slot.key != *key) {
@@ -50,14 +49,14 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         self.slots.get_mut(self.newest).map(|slot| &mut slot.value)
     }
 
-    /// The value of a key, which thereby does not become more recently used.
+    /// Looks up a key without making it more recently used.
     pub(crate) fn peek(&mut self, key: &K) -> Option<&mut V> {
         let is_newest = self.slots.get(self.newest).is_some_and(|slot| slot.key == *key);
         let index = if is_newest { self.newest } else { *self.by_key.get(key)? };
         self.slots.get_mut(index).map(|slot| &mut slot.value)
     }
 
-    /// Puts a value under a key that is not in the table; returns the value that gave way.
+    /// Adds a value under a key that is not in the table; returns the evicted value.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         if self.slots.len() < self.limit {
             let index = self.slots.len();
@@ -77,7 +76,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         Some(old)
     }
 
-    /// Takes out the value of a key.
+    /// Removes the value of a key.
     pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
         let index = self.by_key.remove(key)?;
         self.unlink(index);
@@ -91,12 +90,12 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         Some(slot.value)
     }
 
-    /// The least recently used value, which thereby does not become more recently used.
+    /// The least recently used value, which stays so.
     pub(crate) fn oldest(&mut self) -> Option<(K, &mut V)> {
         self.slots.get_mut(self.oldest).map(|slot| (slot.key, &mut slot.value))
     }
 
-    /// Takes out the least recently used value.
+    /// Removes the least recently used value.
     pub(crate) fn remove_oldest(&mut self) -> Option<V> {
         let key = self.slots.get(self.oldest)?.key;
         self.remove(&key)
@@ -112,7 +111,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         self.set_neighbours((newer, older), (older, newer));
     }
 
-    /// Has two slots know which is the older one next to the first, and the newer one next to the second.
+    /// Links two slots: sets the first one's older and the second one's newer neighbour.
     fn set_neighbours(&mut self, (newer, its_older): (usize, usize), (older, its_newer): (usize, usize)) {
         match self.slots.get_mut(newer) {
             Some(slot) => slot.older = its_older,

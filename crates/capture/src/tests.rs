@@ -1,4 +1,4 @@
-//! Packets and capture files made by hand, for tests only.
+//! Hand-made packets and capture files, for tests only.
 
 pub(crate) mod conversation;
 pub(crate) mod kafka;
@@ -78,7 +78,7 @@ pub(crate) fn pcap(link: u32, packets: &[(i64, Vec<u8>)]) -> Vec<u8> {
     pcap_of(0xa1b2_c3d4, 1_000, u32::to_le_bytes, link, packets)
 }
 
-/// A pcap file of any kind: its magic number, nanoseconds a fraction unit, byte order.
+/// A pcap file of any kind, by magic number, nanoseconds per fraction unit and byte order.
 pub(crate) fn pcap_of(
     magic: u32,
     unit_ns: i64,
@@ -88,7 +88,7 @@ pub(crate) fn pcap_of(
 ) -> Vec<u8> {
     let mut file = Vec::new();
     file.extend(order(magic));
-    // The two 16-bit version numbers are not looked at.
+    // The two 16-bit version numbers are ignored.
     for number in [0, 0, 0, 262_144, link] {
         file.extend(order(number));
     }

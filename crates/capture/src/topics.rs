@@ -1,4 +1,4 @@
-//! Topic names, found by id. Does not know who names them.
+//! Topic names by id. Does not know where they come from.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -6,37 +6,37 @@ use std::sync::Arc;
 use ahash::RandomState;
 use model::TopicId;
 
-/// What a name takes beside its bytes: its counts, and an entry of a map, which doubles as it grows.
+/// Memory of a name besides its bytes: its reference counts, and a map entry; the map doubles as it grows.
 const NAME_BYTES: usize = 80;
-/// The same with an id, which has an entry too.
+/// Memory of a name with an id, which has an entry too.
 const TOPIC_BYTES: usize = 160;
 
-/// Topic names: each kept once, and found by id.
+/// Topic names, each stored once, and their ids.
 pub(crate) struct Topics {
     by_id: HashMap<TopicId, Arc<str>>,
     names: HashSet<Arc<str>, RandomState>,
-    /// Bytes of names that were learned, of those that are shared, and of each at most.
+    /// Bytes of learned names, of shared names, and the limit for each.
     learned_bytes: usize,
     shared_bytes: usize,
     max_bytes: usize,
 }
 
 impl Topics {
-    /// Those known beforehand, and so many bytes of others.
+    /// The names known in advance, and room for `max_bytes` of others.
     pub(crate) fn new(by_id: HashMap<TopicId, Arc<str>>, max_bytes: usize) -> Self {
         Self { by_id, names: HashSet::default(), learned_bytes: 0, shared_bytes: 0, max_bytes: max_bytes / 2 }
     }
 
-    /// Remembers a topic's name, as long as there is room. An id never changes its name, so the first one stays.
+    /// Adds a topic's name, if there is room. The name of an id never changes, so the first one stays.
     pub(crate) fn learn(&mut self, id: TopicId, name: &str) {
         let bytes = self.learned_bytes + TOPIC_BYTES + name.len();
-        if bytes <= self.max_bytes && self.know(id, name) {
+        if bytes <= self.max_bytes && self.add(id, name) {
             self.learned_bytes = bytes;
         }
     }
 
-    /// The same of the broker's own disk; whether it is new.
-    pub(crate) fn know(&mut self, id: TopicId, name: &str) -> bool {
+    /// Adds a topic's name regardless of the limit, as for those on the broker's own disk; returns whether it is new.
+    pub(crate) fn add(&mut self, id: TopicId, name: &str) -> bool {
         let is_new = id != TopicId::ZERO && !self.by_id.contains_key(&id);
         if is_new {
             let name = self.shared(name);
@@ -49,7 +49,7 @@ impl Topics {
         self.by_id.get(&id)
     }
 
-    /// The one shared copy of a name. Where there are too many, sharing begins again: those in use stay where they are.
+    /// The one shared copy of a name. Beyond the limit, sharing starts over; copies in use are unaffected.
     pub(crate) fn shared(&mut self, name: &str) -> Arc<str> {
         if let Some(known) = self.names.get(name) {
             return known.clone();
@@ -76,7 +76,7 @@ mod tests {
         let id = |n: u8| TopicId([n; 16]);
         let mut topics = Topics::new(HashMap::new(), 2 * 3 * (TOPIC_BYTES + 1));
         (1..=9).for_each(|n| topics.learn(id(n), "t"));
-        topics.know(id(10), "disk");
+        topics.add(id(10), "disk");
         let known: Vec<u8> = (1..=10).filter(|n| topics.name_of(id(*n)).is_some()).collect();
         assert_eq!(known, [1, 2, 3, 10]);
         for n in 0..1_000 {

@@ -1,9 +1,9 @@
-//! The high watermarks that a broker reported lately, by partition: what lay below one could be read from then on. Holds
-//! a bounded number of partitions and watermarks; does not know what a fetch waited for.
+//! The high watermarks that a broker reported recently, by partition: records below one could be read from then on.
+//! Holds a bounded number of partitions and watermarks; does not know what a fetch waited for.
 //!
 //! A watermark can go back: after an unclean leader election, or with another topic of the same name. So nothing is
-//! claimed of a partition after an error, or where a broker reports less than before; nor of records that say that they
-//! are newer than the watermark.
+//! claimed of a partition after an error or after a lower report, nor of records whose timestamps are newer than the
+//! watermark.
 
 use std::net::SocketAddr;
 
@@ -14,13 +14,13 @@ use wire::stream::{Partition as WirePartition, TopicRef};
 
 use crate::table::Table;
 
-/// Watermarks remembered of one partition.
+/// Watermarks remembered per partition.
 const MARKS: usize = 16;
-/// The acks of a request that is answered when all in-sync replicas have it: below the high watermark then.
+/// The acks of a request that is answered once all in-sync replicas have it, which puts it below the high watermark.
 const ALL_REPLICAS: i16 = -1;
 const NONE: i16 = 0;
 
-/// What each partition's watermark was, by listener: several brokers may have one address.
+/// Watermarks of each partition, by listener: several brokers may share one address.
 pub(crate) struct Watermarks {
     partitions: Table<u64, History>,
     hasher: RandomState,
@@ -33,17 +33,17 @@ struct Mark {
     offset: i64,
 }
 
-/// The oldest watermark, the newest, and some in between, more of the latest; in order.
+/// The oldest watermark, the newest, and some in between, denser towards the newest; in order.
 struct History([Mark; MARKS]);
 
 impl Watermarks {
-    /// Room for so many partitions; the one used least recently gives way.
+    /// Holds this many partitions; the least recently used is evicted.
     pub(crate) fn new(partitions: usize) -> Self {
         Self { partitions: Table::new(partitions), hasher: RandomState::new() }
     }
 
-    /// A fetch was answered.
-    pub(crate) fn fetched(&mut self, row: &Request, fetched: &[WirePartition]) {
+    /// Handles a fetch's answer.
+    pub(crate) fn on_fetch_response(&mut self, row: &Request, fetched: &[WirePartition]) {
         let Some(seen) = row.response else { return };
         for partition in fetched {
             let key = self.key(row.broker, Topic::of_wire(&partition.topic), partition.partition);
@@ -59,8 +59,8 @@ impl Watermarks {
         }
     }
 
-    /// A Produce request was answered. If all replicas have what it brought, it is below the watermark.
-    pub(crate) fn produced(&mut self, row: &Request) {
+    /// Handles a Produce answer. If all replicas have the records, they are below the watermark.
+    pub(crate) fn on_produce_response(&mut self, row: &Request) {
         let Some(seen) = row.response else { return };
         for partition in &row.partitions {
             let Some(code) = partition.error_code else { continue };
@@ -77,15 +77,15 @@ impl Watermarks {
         }
     }
 
-    /// Since when it was known that so much of what a fetch brought could be read, if it was before the fetch arrived. Of
-    /// a batch that was cut off nothing counts.
+    /// Since when enough of a fetch's data was known to be readable, if that was before the fetch arrived. Does not
+    /// count batches that were cut off.
     pub(crate) fn readable_since(
         &mut self,
         row: &Request,
         fetched: &[WirePartition],
         enough: u64,
     ) -> Option<Nanos> {
-        let (mut there, mut since) = (0, Nanos::MIN);
+        let (mut total, mut since) = (0, Nanos::MIN);
         for partition in fetched.iter().filter(|partition| partition.bytes > 0) {
             if partition.error_code != NONE || partition.error.is_some() {
                 continue;
@@ -96,27 +96,27 @@ impl Watermarks {
             let below = partition.batches.iter().filter(|batch| mark.has_below(batch));
             let bytes: u64 = below.map(|batch| u64::from(batch.length_bytes)).sum();
             if bytes > 0 {
-                there += bytes;
+                total += bytes;
                 since = since.max(mark.at);
             }
         }
-        (there >= enough).then_some(since)
+        (total >= enough).then_some(since)
     }
 
-    /// Since when it was known that a fetch that came back empty could have read something, if that was before it arrived.
-    /// What it asked for and the response does not mention is as it was (KIP-227).
+    /// Since when a fetch that returned empty was known to have something to read, if that was before it arrived.
+    /// Requested partitions that the response does not mention are unchanged (KIP-227).
     pub(crate) fn unread_since(&mut self, row: &Request, fetched: &[WirePartition]) -> Option<Nanos> {
         let mut since = None;
-        for asked in &row.partitions {
-            let (topic, offset) = (Topic::of_row(asked), asked.fetch_offset.unwrap_or(i64::MAX));
-            let key = self.key(row.broker, topic, asked.partition);
+        for requested in &row.partitions {
+            let (topic, offset) = (Topic::of_row(requested), requested.fetch_offset.unwrap_or(i64::MAX));
+            let key = self.key(row.broker, topic, requested.partition);
             let mark = self.partitions.peek(&key).and_then(|history| history.before(row.arrival_end));
             let Some(mark) = mark.filter(|mark| offset < mark.offset) else { continue };
-            let of_it = |said: &&WirePartition| {
-                said.partition == asked.partition && Topic::of_wire(&said.topic) == topic
+            let is_same = |answer: &&WirePartition| {
+                answer.partition == requested.partition && Topic::of_wire(&answer.topic) == topic
             };
-            let mut answers = fetched.iter().filter(of_it);
-            if answers.all(|said| said.error_code == NONE && said.high_watermark >= mark.offset) {
+            let mut answers = fetched.iter().filter(is_same);
+            if answers.all(|answer| answer.error_code == NONE && answer.high_watermark >= mark.offset) {
                 since = Some(since.map_or(mark.at, |since: Nanos| since.min(mark.at)));
             }
         }
@@ -128,7 +128,7 @@ impl Watermarks {
     }
 }
 
-/// By id where the wire says it: another topic of the same name has another.
+/// A topic by id where the wire has one: a recreated topic has the same name but another id.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Topic<'a> {
     Name(&'a str),
@@ -152,7 +152,7 @@ impl<'a> Topic<'a> {
 }
 
 impl Mark {
-    /// Whether all of a batch was there: below it, and not newer.
+    /// Whether the whole batch was there: below the watermark, and not newer.
     fn has_below(self, batch: &BatchHeader) -> bool {
         let last = batch.base_offset.saturating_add(batch.last_offset_delta.into());
         last < self.offset && Nanos::from_millis(batch.max_timestamp_ms) <= self.at
@@ -165,13 +165,13 @@ impl History {
         newest
     }
 
-    /// The last that was known when a request arrived.
+    /// The last watermark known when a request arrived.
     fn before(&self, arrival: Nanos) -> Option<Mark> {
         self.0.iter().rfind(|mark| mark.at <= arrival && mark.offset >= 0).copied()
     }
 
-    /// What a fetch reported that arrived at a moment: less than what was known then means that the log was cut.
-    /// What another response reported meanwhile may be newer than this.
+    /// Adds the watermark of a fetch that arrived at `arrival`: a lower one than was known then means that the log was
+    /// truncated. A watermark from another response in the meantime may be newer.
     fn learn(&mut self, mark: Mark, arrival: Nanos) {
         if self.before(arrival).is_some_and(|known| known.offset > mark.offset) {
             *self = Self([mark; MARKS]);
@@ -180,12 +180,12 @@ impl History {
         }
     }
 
-    /// Nothing is known any more.
+    /// Forgets everything.
     fn forget(&mut self, at: Nanos) {
         *self = Self([Mark { at, offset: -1 }; MARKS]);
     }
 
-    /// The one gives way whose neighbours are closest to each other, measured by how long ago it was.
+    /// Adds a higher watermark; evicts the one whose neighbours are closest to each other, relative to its age.
     fn raise(&mut self, mark: Mark) {
         let newest = self.newest();
         if mark.offset <= newest.offset {

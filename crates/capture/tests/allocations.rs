@@ -1,5 +1,5 @@
-//! What the way from packets to requests allocates: nothing for a packet, and a bounded number of times for
-//! a request. Times are the bench's business.
+//! Allocations on the way from packets to requests: none for a packet, and a bounded number for a request. The
+//! benchmarks measure times.
 
 // clippy.toml allows these in test functions; a test crate is nothing else.
 #![allow(clippy::indexing_slicing, clippy::expect_used)]
@@ -16,7 +16,7 @@ const MEASURED: i32 = 200;
 /// A request's row: its client id, two partitions with their topic, and their lists as they grow.
 const MOST_A_REQUEST: u64 = 12;
 
-/// A packet, and whether it brings nothing but records, or no bytes at all.
+/// A packet, and whether it contains nothing but records, or no payload at all.
 struct TestSegment {
     bytes: Vec<u8>,
     is_bulk: bool,
@@ -46,7 +46,7 @@ fn framed(body: &[u8]) -> Vec<u8> {
     [&(body.len() as u32).to_be_bytes()[..], body].concat()
 }
 
-/// A batch of magic 2, of which nothing but its head is looked at.
+/// A batch of magic 2; only its header is read.
 fn batch(size: usize) -> Vec<u8> {
     let mut bytes = vec![0; size];
     bytes[8..12].copy_from_slice(&(size as u32 - 12).to_be_bytes());
@@ -55,7 +55,7 @@ fn batch(size: usize) -> Vec<u8> {
     bytes
 }
 
-/// A topic, and how large the batch is that each of its two partitions is sent.
+/// A topic, and the size of the batch for each of its two partitions.
 #[derive(Clone, Copy)]
 struct Topic<'n> {
     name: &'n [u8; 6],
@@ -64,7 +64,7 @@ struct Topic<'n> {
 
 const ORDERS: Topic<'static> = Topic { name: b"orders", batch_bytes: BATCH_BYTES };
 
-/// Produce version 7 (ProduceRequest.json) to two partitions, and where the records are in it.
+/// Produce version 7 (ProduceRequest.json) to two partitions, and the position of the records in it.
 #[allow(clippy::doc_markdown)]
 fn request(correlation_id: i32, topic: Topic<'_>) -> (Vec<u8>, [Range<usize>; 2]) {
     let mut body = vec![0, 0, 0, 7];
@@ -75,7 +75,7 @@ fn request(correlation_id: i32, topic: Topic<'_>) -> (Vec<u8>, [Range<usize>; 2]
     let records = [0i32, 1].map(|partition| {
         body.extend(partition.to_be_bytes());
         body.extend((topic.batch_bytes as u32).to_be_bytes());
-        // The frame's own length comes before.
+        // The frame's own length comes first.
         let start = body.len() + 4;
         body.extend(batch(topic.batch_bytes));
         start + HEAD_BYTES..start + topic.batch_bytes
@@ -126,7 +126,7 @@ fn fetch() -> Vec<u8> {
     framed(&body)
 }
 
-/// What a host sends that pretends to be others, and what the broker answers: it never gets as far as a handshake.
+/// Packets of a host that forges its address, and the broker's answers: the handshake never completes.
 fn forged(number: u32, fetch: &[u8]) -> [Vec<u8>; 2] {
     let [_, _, high, low] = number.to_be_bytes();
     let mut client = End { address: [10, 9, high, low], port: 5_000, next: number.wrapping_mul(7_919) };
@@ -141,12 +141,12 @@ fn forged(number: u32, fetch: &[u8]) -> [Vec<u8>; 2] {
     [sent, flagged(packet(&mut unknown, &first, &[]), RST)]
 }
 
-/// How many requests of an honest client were answered while others forged packets, how many of those have rows, and what was
-/// counted.
+/// How many requests of an honest client were answered while others forged packets, how many of those have rows, and
+/// the counters.
 fn flood(config: Config) -> (u32, u32, Counters) {
     let mut analyzer = Analyzer::new(config);
     let (mut now, mut answered, mut forgeries) = (0, 0, 0);
-    let mut tell = |bytes: Vec<u8>| {
+    let mut send = |bytes: Vec<u8>| {
         now += 10_000;
         let original_len = bytes.len() as u32;
         let packet = Packet { time_ns: now, link: LinkType::RawIp, original_len, bytes: &bytes };
@@ -161,20 +161,20 @@ fn flood(config: Config) -> (u32, u32, Counters) {
     let (mut consumer, mut producer) = (end(41_000), end(42_000));
     let [mut from_broker, mut to_broker] =
         [1, 2].map(|next| End { address: [10, 0, 0, 1], port: 9_092, next });
-    handshake(&mut consumer, &mut from_broker).into_iter().for_each(&mut tell);
+    handshake(&mut consumer, &mut from_broker).into_iter().for_each(&mut send);
     // A long poll lasts all the time. The capture joins the producer's connection in its middle.
-    tell(packet(&mut consumer, &from_broker, &fetch()));
+    send(packet(&mut consumer, &from_broker, &fetch()));
     let fetch = fetch();
     for number in 0..10_000 {
-        forged(number, &fetch).into_iter().for_each(&mut tell);
+        forged(number, &fetch).into_iter().for_each(&mut send);
         if number % 1_000 == 0 {
-            let sent = exchange(number as i32, ORDERS, &mut producer, &mut to_broker);
-            for sent in sent {
-                tell(sent.bytes);
+            let segments = exchange(number as i32, ORDERS, &mut producer, &mut to_broker);
+            for segment in segments {
+                send(segment.bytes);
             }
         }
     }
-    tell(packet(&mut from_broker, &consumer, &framed(&[0, 0, 0, 7, 0, 0, 0, 0])));
+    send(packet(&mut from_broker, &consumer, &framed(&[0, 0, 0, 7, 0, 0, 0, 0])));
     let counters = analyzer.counters();
     (answered, forgeries, counters)
 }
@@ -195,11 +195,11 @@ fn forged_packets_take_bounded_memory_and_no_row_of_an_honest_client() {
     }
 }
 
-/// What a recorder with the ceiling that it has by default keeps of connections (`watch::Memory`).
+/// Bytes that a recorder allots to connections under its default memory limit (`watch::Memory`).
 const RECORDER_BYTES: usize = 40 << 20;
 
-/// All connections are opened; then each is asked once and, for a tenth of them, once more, in turns, about a topic of two
-/// partitions.
+/// Opens all connections, then sends one request on each and, on a tenth of them, another one, in turns, about a topic
+/// of two partitions.
 fn serve(connections: &mut [[End; 2]], topics: usize) -> Counters {
     let limits = Limits::within(RECORDER_BYTES);
     let config = Config { ports: vec![9_092], limits, both_directions: true, ..Config::default() };
@@ -208,14 +208,14 @@ fn serve(connections: &mut [[End; 2]], topics: usize) -> Counters {
         assert!(row.end.is_some() && row.error.is_none(), "{row:?}");
         rows += 1;
     };
-    let mut tell = |bytes: &[u8]| {
+    let mut send = |bytes: &[u8]| {
         now += 10_000;
         let packet = Packet { time_ns: now, link: LinkType::RawIp, original_len: bytes.len() as u32, bytes };
         analyzer.packet(&packet, &mut take);
     };
     for [client, broker] in &mut *connections {
         for bytes in handshake(client, broker) {
-            tell(&bytes);
+            send(&bytes);
         }
     }
     let more = connections.len() / 10;
@@ -224,7 +224,7 @@ fn serve(connections: &mut [[End; 2]], topics: usize) -> Counters {
         let topic = Topic { name: &name, batch_bytes: 70 };
         let [client, broker] = &mut connections[number];
         for TestSegment { bytes, .. } in exchange(number as i32, topic, client, broker) {
-            tell(&bytes);
+            send(&bytes);
         }
     }
     analyzer.finish(&mut take);
@@ -257,7 +257,7 @@ fn exchange(correlation_id: i32, topic: Topic<'_>, client: &mut End, broker: &mu
     let mut sent = Vec::new();
     for (number, payload) in bytes.chunks(SEGMENT_BYTES).enumerate() {
         let (from, to) = (number * SEGMENT_BYTES, number * SEGMENT_BYTES + payload.len());
-        // The byte behind is still the same batch's: what ends in this packet may make a row.
+        // The next byte is still in the same batch: a batch that ends in this packet may produce a row.
         let is_bulk = records.iter().any(|records| records.start <= from && to < records.end);
         sent.push(TestSegment { bytes: packet(client, broker, payload), is_bulk });
         if number % 4 == 3 {

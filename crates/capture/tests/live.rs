@@ -1,5 +1,4 @@
-//! Live capture on this machine's loopback interface. Needs root (`CAP_NET_RAW`) and says so when it does
-//! not run.
+//! Live capture on this machine's loopback interface. Needs root (`CAP_NET_RAW`); says so if it does not run.
 #![cfg(feature = "live")]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -20,7 +19,7 @@ const ENABLE: &str = "BROKERSCOPE_LIVE_TESTS";
 const MESSAGES: [(&[u8], &[u8]); 3] =
     [(b"one", b"ONE"), (b"twenty-two", b"TWENTY-TWO"), (&[7; 40_000], b"x")];
 
-/// A payload packet: who sent it, its sequence number, its bytes.
+/// A packet with payload: its sender, sequence number and bytes.
 type PacketCopy = (SocketAddr, u32, Vec<u8>);
 
 fn is_enabled() -> bool {
@@ -31,8 +30,8 @@ fn is_enabled() -> bool {
     enabled
 }
 
-/// Asks and answers over one connection; returns the client's address. Every message waits for its
-/// answer, so that each is a separate packet.
+/// Sends and answers messages over one connection; returns the client's address. Every message waits for its answer, so
+/// that each is a separate packet.
 fn talk(listener: &TcpListener) -> SocketAddr {
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (server, address) = listener.accept().unwrap();
@@ -48,7 +47,7 @@ fn talk(listener: &TcpListener) -> SocketAddr {
     address
 }
 
-/// Captures until both sides' FIN were seen.
+/// Captures until the FINs of both sides have been captured.
 fn capture_all(live: &mut Live) -> Vec<PacketCopy> {
     let mut seen = Vec::new();
     let mut fins = 0;
@@ -82,7 +81,7 @@ fn sees_each_packet_once(interface: &str, address: &str) {
         assert!(once.insert((*src, *seq), payload).is_none(), "{src} seq {seq} was seen twice");
     }
     for (sender, is_client) in [(client, true), (broker, false)] {
-        let said: Vec<u8> = seen
+        let sent: Vec<u8> = seen
             .iter()
             .filter(|(src, ..)| *src == sender)
             .flat_map(|(_, _, payload)| payload.clone())
@@ -93,9 +92,9 @@ fn sees_each_packet_once(interface: &str, address: &str) {
             .copied()
             .collect();
         assert!(
-            said == expected,
-            "{interface} {address}: {sender} said {} bytes, not {}",
-            said.len(),
+            sent == expected,
+            "{interface} {address}: {sender} sent {} bytes, not {}",
+            sent.len(),
             expected.len()
         );
     }
@@ -145,7 +144,7 @@ fn a_snap_length_keeps_what_begins_before_it_and_rows_say_what_it_cost() {
     ask(
         &listener,
         &[
-            // Both partitions begin in the first 512 bytes of their packet.
+            // Both partitions start in the first 512 bytes of their packet.
             (kafka::produce(1, 1, "topicA", [&small, &large]), answer(1)),
             // The second does not.
             (kafka::produce(2, 1, "topicA", [&large, &small]), answer(2)),

@@ -1,5 +1,5 @@
-//! Counts of one run by block of time. Blocks double in width as the run goes on, so that a run of any length has a
-//! bounded number. Does not compute figures.
+//! Counts of one run by block of time. Blocks double in width as the run goes on, so that their number is bounded for a
+//! run of any length. Does not compute figures.
 
 use hdrhistogram::Histogram;
 use model::Nanos;
@@ -8,19 +8,19 @@ use crate::counts::{Counts, Totals};
 
 /// The narrowest block.
 const FINEST: i64 = 1_000_000_000;
-/// At most so many blocks: a histogram takes some KiB.
+/// Maximum number of blocks: a histogram takes some KiB.
 const MAX: i64 = 256;
-/// Latencies are told apart down to half a microsecond, and to one part in 200.
+/// Latencies are resolved to half a microsecond, and to one part in 200.
 const LOWEST_NS: u64 = 1_000;
 const DIGITS: u8 = 2;
-/// Higher latencies are counted as this: a day.
+/// Higher latencies are counted as one day.
 const HIGHEST_NS: u64 = 86_400 * 1_000_000_000;
 
-/// A request as far as it counts.
+/// The counted fields of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestSample {
     pub(crate) arrival: Nanos,
-    /// None where no response was seen.
+    /// `None` if no response was seen.
     pub(crate) latency_ns: Option<u64>,
     pub(crate) bytes: u64,
     pub(crate) missed: bool,
@@ -49,7 +49,7 @@ impl Blocks {
     pub(crate) fn add(&mut self, request: RequestSample) {
         let origin = *self.origin.get_or_insert(request.arrival);
         self.end = self.end.max(request.arrival);
-        // What arrived before the one that was answered first is in the first block.
+        // A request that arrived before the one that was answered first is in the first block.
         let after = (request.arrival - origin).0.max(0);
         while after / self.width >= MAX {
             self.widen();
@@ -79,7 +79,7 @@ impl Blocks {
         Nanos(self.width)
     }
 
-    /// What was counted, each block with the time that it was open.
+    /// Returns the counts, each block with the time that it was open.
     pub(crate) fn finish(self) -> Vec<Counts> {
         let whole = self.origin.map_or(0, |origin| (self.end - origin).0);
         let width = self.width;
@@ -97,7 +97,7 @@ impl Block {
         totals.answered += 1;
         totals.misses += u64::from(request.missed);
         totals.max_ns = totals.max_ns.max(latency_ns);
-        // It grows up to the highest value: this cannot fail.
+        // The histogram grows up to the highest value: this cannot fail.
         let _ = self.latencies.get_or_insert_with(histogram).record(latency_ns.min(HIGHEST_NS));
     }
 
@@ -105,7 +105,7 @@ impl Block {
         self.totals.add(&other.totals, 1);
         match (&mut self.latencies, other.latencies) {
             (Some(all), Some(more)) => {
-                // They have the same levels: this cannot fail.
+                // Both have the same levels: this cannot fail.
                 let _ = all.add(more);
             }
             (all, more) => *all = all.take().or(more),
@@ -115,7 +115,7 @@ impl Block {
     fn finish(self, seconds: f64) -> Counts {
         let levels = self.latencies.iter().flat_map(|latencies| {
             let levels = latencies.iter_recorded();
-            // Latencies that are not told apart are taken to be in the middle of their level.
+            // Latencies of one level count as its middle.
             levels
                 .map(|level| (latencies.median_equivalent(level.value_iterated_to()), level.count_at_value()))
         });

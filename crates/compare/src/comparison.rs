@@ -1,4 +1,4 @@
-//! Runs put together by configuration, with their figures and differences. Does not print them.
+//! Combines runs by configuration, with their figures and differences. Does not print them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,89 +12,89 @@ use crate::over_time::{OverTime, Rows};
 use crate::resample::{PreparedRun, Variations, variations};
 use crate::run::Run;
 
-/// Where the draws begin: the same input gives the same intervals.
+/// Seed of the draws: the same input gives the same intervals.
 const SEED: u64 = 0x6b61_666b_612d_3939;
 
-/// What is compared: a configuration and its repetitions.
+/// A configuration to compare, with its repetitions.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// A sentence about it, by the person who made the runs.
+    /// A note by the person who made the runs.
     pub note: Option<String>,
     /// Its runs.
     pub runs: Vec<Run>,
 }
 
-/// The time that slow requests of one cause took.
+/// Total time of slow requests with one cause.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CauseTime {
     /// The cause.
     pub cause: Cause,
-    /// How many requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Their latencies added up.
+    /// Sum of their latencies.
     pub time: Nanos,
 }
 
-/// One run.
+/// Figures of one run.
 #[derive(Clone, Debug)]
 pub struct RunFigures {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Requests that were compared.
     pub requests: u64,
-    /// Those of them without a latency.
+    /// Compared requests without a latency.
     pub unanswered: u64,
-    /// From the first one's arrival to the last one's.
+    /// From the first request's arrival to the last one's.
     pub seconds: f64,
     /// Its figures.
     pub figures: Figures,
-    /// The width of a block of time, and how many are drawn together.
+    /// The width of a block of time.
     pub block: Nanos,
-    /// See there.
+    /// How many consecutive blocks are drawn together.
     pub stretch: usize,
 }
 
-/// One configuration: all of its runs.
+/// One configuration, over all of its runs.
 #[derive(Clone, Debug)]
 pub struct Configuration {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// A sentence about it.
+    /// A note about it.
     pub note: Option<String>,
     /// Its runs.
     pub runs: Vec<RunFigures>,
     /// Requests that were compared.
     pub requests: u64,
-    /// Those of them without a latency.
+    /// Compared requests without a latency.
     pub unanswered: u64,
-    /// Those that took as long as the objective, or longer.
+    /// Requests that took as long as the objective, or longer.
     pub slo_misses: u64,
-    /// The runs' lengths added up.
+    /// Sum of the runs' lengths.
     pub seconds: f64,
-    /// Its figures, of all runs together.
+    /// Its figures over all runs.
     pub figures: Figures,
-    /// What slow requests waited for, most time first.
+    /// Causes of slow requests, most time first.
     pub causes: Vec<CauseTime>,
     intervals: [Option<Interval>; Figure::ALL.len()],
 }
 
 impl Configuration {
-    /// Where a figure's true value is, in [`crate::CONFIDENCE`] of all cases.
+    /// The interval that holds a figure's true value in [`crate::CONFIDENCE`] of all cases.
     pub fn interval(&self, figure: Figure) -> Option<Interval> {
         self.intervals.get(figure as usize).copied().flatten()
     }
 }
 
-/// Configurations side by side. The first one is the base.
+/// Compared configurations. The first one is the base.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// From which latency on a request misses the objective.
+    /// The latency from which on a request misses the objective.
     pub slo: Nanos,
     /// Every configuration, in the order given.
     pub configurations: Vec<Configuration>,
-    /// Every figure of each but the base against the base's, configuration by configuration.
+    /// Every figure of every configuration except the base, against the base's, configuration by configuration.
     pub differences: Vec<Difference>,
     rows: Rows,
 }
@@ -102,7 +102,7 @@ pub struct Comparison {
 /// A run's blocks and their width.
 type RunBlocks = (Nanos, Vec<Counts>);
 
-/// A configuration while it is put together.
+/// A configuration while its figures are computed.
 struct Drawing {
     runs: Vec<PreparedRun>,
     sum: Sum,
@@ -110,13 +110,13 @@ struct Drawing {
 }
 
 impl Comparison {
-    /// Compares. Takes about a second for every ten minutes of runs.
+    /// Compares configurations. Takes about a second per ten minutes of runs.
     pub fn of(slo: Nanos, mut setups: Vec<Setup>) -> Self {
-        let taken: Vec<Vec<RunBlocks>> =
+        let blocks: Vec<Vec<RunBlocks>> =
             setups.iter_mut().map(|setup| setup.runs.iter_mut().map(Run::take_blocks).collect()).collect();
-        let axis = Axis::of(taken.iter().flatten().flat_map(|taken| &taken.1));
+        let axis = Axis::of(blocks.iter().flatten().flat_map(|blocks| &blocks.1));
         let drawings: Vec<Drawing> =
-            (0..).zip(taken).map(|(at, runs)| Drawing::of(&axis, runs, SEED.wrapping_add(at))).collect();
+            (0..).zip(blocks).map(|(at, runs)| Drawing::of(&axis, runs, SEED.wrapping_add(at))).collect();
         let configurations: Vec<Configuration> =
             setups.iter().zip(&drawings).map(|(setup, drawing)| configuration(setup, drawing)).collect();
         let sides = configurations.iter().zip(&drawings).map(|(of, drawing)| drawing.side(of.figures));
@@ -131,7 +131,7 @@ impl Comparison {
         Self { slo, configurations, differences, rows }
     }
 
-    /// The 99.9th percentile over the time of the run, in at most so many cells.
+    /// The 99.9th percentile over the time of the run, in at most `most` cells.
     pub fn over_time(&self, most: usize) -> OverTime {
         self.rows.over_time(most)
     }
@@ -147,13 +147,13 @@ impl Drawing {
         // A run without requests has no blocks to draw.
         let runs: Vec<PreparedRun> =
             runs.into_iter().map(|(width, blocks)| PreparedRun::of(axis, width, blocks)).collect();
-        let drawn: Vec<PreparedRun> = runs.iter().filter(|run| !run.blocks.is_empty()).cloned().collect();
+        let non_empty: Vec<PreparedRun> = runs.iter().filter(|run| !run.blocks.is_empty()).cloned().collect();
         let mut sum = Sum::new(axis);
         for run in &runs {
             sum.merge(&run.sum);
         }
         let variations =
-            if drawn.is_empty() { Variations::default() } else { variations(axis, &drawn, seed) };
+            if non_empty.is_empty() { Variations::default() } else { variations(axis, &non_empty, seed) };
         Self { runs, sum, variations }
     }
 
@@ -176,7 +176,12 @@ fn configuration(setup: &Setup, drawing: &Drawing) -> Configuration {
     Configuration {
         name: setup.name.clone(),
         note: setup.note.clone(),
-        runs: setup.runs.iter().zip(&drawing.runs).map(|(run, drawn)| run_figures(run, drawn)).collect(),
+        runs: setup
+            .runs
+            .iter()
+            .zip(&drawing.runs)
+            .map(|(run, prepared)| run_figures(run, prepared))
+            .collect(),
         requests: setup.runs.iter().map(|run| run.requests).sum(),
         unanswered: setup.runs.iter().map(|run| run.unanswered).sum(),
         slo_misses: drawing.sum.totals.misses,
@@ -187,15 +192,15 @@ fn configuration(setup: &Setup, drawing: &Drawing) -> Configuration {
     }
 }
 
-fn run_figures(run: &Run, drawn: &PreparedRun) -> RunFigures {
+fn run_figures(run: &Run, prepared: &PreparedRun) -> RunFigures {
     RunFigures {
         name: run.name.clone(),
         requests: run.requests,
         unanswered: run.unanswered,
-        seconds: drawn.sum.totals.seconds,
-        figures: drawn.sum.figures(),
-        block: drawn.width,
-        stretch: drawn.stretch,
+        seconds: prepared.sum.totals.seconds,
+        figures: prepared.sum.figures(),
+        block: prepared.width,
+        stretch: prepared.stretch,
     }
 }
 

@@ -1,13 +1,13 @@
-//! What was counted in a stretch of time, sums of that, and figures of sums. Does not know which stretches.
+//! Counts of a stretch of time, their sums, and the figures of sums. Does not know which stretches.
 
 use std::sync::Arc;
 
 use crate::figure::{Figure, Figures};
 
-/// Requests counted, in a block or in several.
+/// Totals of the requests of one or more blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
-    /// How long they were counted.
+    /// The time over which they were counted.
     pub(crate) seconds: f64,
     pub(crate) requests: u64,
     pub(crate) answered: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Adds others, so many times.
+    /// Adds other totals `times` times.
     pub(crate) fn add(&mut self, other: &Self, times: u64) {
         self.seconds += other.seconds * times as f64;
         self.requests += other.requests * times;
@@ -28,20 +28,20 @@ impl Totals {
     }
 }
 
-/// What was counted in one block.
+/// Counts of one block.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) totals: Totals,
-    /// Latencies, and how many of each; after [`Axis::place`], places on the axis instead of latencies.
+    /// Latencies, and how many of each; after [`Axis::place`], positions on the axis instead of latencies.
     pub(crate) levels: Vec<(u64, u32)>,
 }
 
-/// Every latency that was counted anywhere, in order: sums are kept by place on it.
+/// Every latency counted anywhere, in order: sums are kept by position on it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Axis(Arc<[u64]>);
 
 impl Axis {
-    /// Of all of these blocks.
+    /// The axis of all these blocks.
     pub(crate) fn of<'a>(blocks: impl Iterator<Item = &'a Counts>) -> Self {
         let mut values: Vec<u64> =
             blocks.flat_map(|block| block.levels.iter().map(|level| level.0)).collect();
@@ -50,7 +50,7 @@ impl Axis {
         Self(values.into())
     }
 
-    /// Puts places in the place of latencies.
+    /// Replaces latencies by positions.
     pub(crate) fn place(&self, block: &mut Counts) {
         for level in &mut block.levels {
             level.0 = self.0.partition_point(|&value| value < level.0) as u64;
@@ -79,13 +79,13 @@ impl Sum {
         sum
     }
 
-    /// Back to nothing, without letting go of memory.
+    /// Resets to zero, but keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.totals = Totals::default();
         self.at.fill(0);
     }
 
-    /// Adds a block, so many times.
+    /// Adds a block `times` times.
     pub(crate) fn add(&mut self, block: &Counts, times: u64) {
         self.totals.add(&block.totals, times);
         for &(place, count) in &block.levels {
@@ -95,7 +95,7 @@ impl Sum {
         }
     }
 
-    /// Adds what another one added up.
+    /// Adds another sum.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.totals.add(&other.totals, 1);
         for (sum, more) in self.at.iter_mut().zip(&other.at) {
@@ -103,16 +103,17 @@ impl Sum {
         }
     }
 
-    /// The places on the axis that these shares of latencies, in ascending order, do not exceed; past its end of none.
+    /// Positions on the axis that these shares of latencies, in ascending order, do not exceed; past its end if there
+    /// are none.
     pub(crate) fn places<const N: usize>(&self, shares: [f64; N]) -> [u64; N] {
         let mut found = [self.at.len() as u64; N];
         let mut counts = (0_u64..).zip(&self.at);
-        let (mut seen, mut at) = (0, 0);
+        let (mut cumulative, mut at) = (0, 0);
         for (slot, share) in found.iter_mut().zip(shares) {
             let rank = ((share * self.totals.answered as f64).ceil() as u64).max(1);
-            while seen < rank {
+            while cumulative < rank {
                 let Some((place, &count)) = counts.next() else { return found };
-                seen += count;
+                cumulative += count;
                 at = place;
             }
             *slot = at;
@@ -120,7 +121,7 @@ impl Sum {
         found
     }
 
-    /// The latencies that these shares, in ascending order, do not exceed; none of no requests.
+    /// Latencies that these shares, in ascending order, do not exceed; `None` without requests.
     pub(crate) fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [Option<f64>; N] {
         let value =
             |place: u64| self.axis.0.get(place as usize).map(|&value| value.min(self.totals.max_ns) as f64);

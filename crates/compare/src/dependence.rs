@@ -1,15 +1,15 @@
-//! For how many blocks of time a run depends on its past: as long must be what the bootstrap draws, or it would take for
-//! chance what belongs together. Does not draw.
+//! For how many blocks of time a run depends on its past. The bootstrap must draw stretches of that length, or it would
+//! mistake dependence for chance. Does not draw.
 //!
 //! Politis and White, "Automatic Block-Length Selection for the Dependent Bootstrap", Econometric Reviews 23 (2004), with
 //! the correction of Patton, Politis and White, Econometric Reviews 28 (2009), for circular blocks.
 
-/// Autocorrelations below this many of `sqrt(log10 n / n)` count as none (2004, section 3.2).
+/// Autocorrelations below this multiple of `sqrt(log10 n / n)` count as zero (2004, section 3.2).
 const INSIGNIFICANT: f64 = 2.0;
-/// So many in a row end the dependence, at least.
+/// At least this many insignificant ones in a row end the dependence.
 const IN_A_ROW: usize = 5;
 
-/// The length of what to draw, in blocks; 1 where they do not depend on each other, or are too few to say.
+/// Length of a draw, in blocks; 1 if they do not depend on each other or are too few to say.
 pub(crate) fn length(series: &[f64]) -> usize {
     let n = series.len();
     let covariances = covariances(series);
@@ -44,7 +44,7 @@ pub(crate) fn length(series: &[f64]) -> usize {
     length.ceil().clamp(1.0, longest) as usize
 }
 
-/// By lag, as many as may matter.
+/// Autocovariances by lag, as many as may matter.
 fn covariances(series: &[f64]) -> Vec<f64> {
     let n = series.len() as f64;
     let mean = series.iter().sum::<f64>() / n;
@@ -81,7 +81,7 @@ mod tests {
             (0..40).map(|seed| length(&autoregressive(200, part, seed))).sum::<usize>() as f64 / 40.0
         };
         let (none, some, much) = (mean(0.0), mean(0.5), mean(0.9));
-        // The theory's own lengths for these are 1, 9 and 32.
+        // The theoretical lengths for these are 1, 9 and 32.
         assert!(none < 2.5 && some > 4.0 && some < 16.0 && much > some * 1.5, "{none} {some} {much}");
     }
 

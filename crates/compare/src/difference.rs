@@ -1,4 +1,4 @@
-//! One configuration's figure against the base's: by how much it differs, within which bounds, and whether that can be
+//! One configuration's figure against the base's: how much it differs, within which bounds, and whether that can be
 //! chance. Does not draw.
 
 use std::fmt;
@@ -7,42 +7,42 @@ use crate::counts::{Counts, Sum};
 use crate::figure::{Figure, Figures, Interval};
 use crate::resample::{PreparedRun, Variation, Variations};
 
-/// A percentile is known only where so many requests were slower than it.
+/// A percentile is known only if at least this many requests were slower.
 const BEYOND: u64 = 10;
-/// And where these are in so many blocks: of three, every twentieth draw has none (e^-3).
+/// And only if these are in at least this many blocks: of three, every twentieth draw has none (e^-3).
 const BLOCKS: usize = 4;
-/// Misses in fewer blocks than this, of both together, are all in one of them by chance too often (2 · 2^-5 > 5 %).
+/// Misses in fewer blocks than this, of both sides together, are all on one side by chance too often (2 · 2^-5 > 5 %).
 const MISSED_BLOCKS: usize = 6;
-/// Draws of fewer stretches than this say too little of how much runs vary.
+/// Draws of fewer stretches than this show too little of how much runs vary.
 const STRETCHES: f64 = 8.0;
 
-/// What came of a comparison.
+/// Result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Outcome {
-    /// Less than the base's by more than chance.
+    /// Lower than the base by more than chance.
     Lower,
-    /// More.
+    /// Higher than the base by more than chance.
     Higher,
-    /// The interval holds zero.
+    /// The interval contains zero.
     NoDifference,
-    /// There was too little to say.
+    /// There was too little data.
     TooShort(Shortfall),
-    /// Of a maximum no interval is known.
+    /// A maximum has no known interval.
     Untested,
 }
 
-/// What there was too little of.
+/// The kind of data that there was too little of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shortfall {
-    /// Nothing was measured, of one of them at least.
+    /// Nothing was measured, on one side at least.
     Nothing,
-    /// So many requests only were slower than the percentile.
+    /// The number of requests slower than the percentile.
     Requests(u64),
-    /// Those as slow as it, or slower, were in so many blocks of time only.
+    /// The number of blocks of time with requests as slow as it, or slower.
     Blocks(usize),
-    /// Both together missed the objective in so many blocks only.
+    /// The number of blocks of time in which either side missed the objective.
     Misses(usize),
-    /// Runs have so many stretches only that do not depend on each other.
+    /// The number of the runs' stretches that do not depend on each other.
     Stretches(u32),
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for Shortfall {
 }
 
 impl Outcome {
-    /// The word in JSON and CSV.
+    /// The name in JSON and CSV.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Lower => "lower",
@@ -74,7 +74,7 @@ impl Outcome {
         }
     }
 
-    /// The words for people.
+    /// The text for people.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Lower => "lower",
@@ -89,23 +89,23 @@ impl Outcome {
 /// One figure of one configuration against the base's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difference {
-    /// Which configuration, by its place.
+    /// The configuration's index.
     pub configuration: usize,
-    /// Which figure.
+    /// The figure.
     pub figure: Figure,
     /// The base's value.
     pub base: Option<f64>,
-    /// The configuration's.
+    /// The configuration's value.
     pub value: Option<f64>,
-    /// The change, relative to the base's value; of shares the difference.
+    /// The change relative to the base's value; for shares, the difference.
     pub change: Option<f64>,
-    /// Where the true one is, in [`crate::CONFIDENCE`] of all comparisons.
+    /// The interval that holds the true change in [`crate::CONFIDENCE`] of all comparisons.
     pub interval: Option<Interval>,
-    /// What came of it.
+    /// The result.
     pub outcome: Outcome,
 }
 
-/// A configuration, as far as it is compared.
+/// The compared data of a configuration.
 pub(crate) struct Side<'a> {
     pub(crate) runs: &'a [PreparedRun],
     pub(crate) sum: &'a Sum,

@@ -1,35 +1,35 @@
-//! What is compared, by name and scale. Does not compute it.
+//! Compared figures, by name and scale. Does not compute them.
 
 use model::named;
 
 named! {
     /// A figure of a configuration. The names are a contract: scripts read them.
     pub enum Figure {
-        /// Requests a second, from the first one's arrival to the last one's.
+        /// Requests per second, from the first one's arrival to the last one's.
         RequestsPerSecond = "requests_per_s",
-        /// Bytes of records a second.
+        /// Bytes of records per second.
         BytesPerSecond = "record_bytes_per_s",
         /// The median latency.
         P50 = "latency_p50_ns",
-        /// What 90 % of the latencies do not exceed.
+        /// The 90th percentile of latencies.
         P90 = "latency_p90_ns",
-        /// 99 %.
+        /// The 99th percentile.
         P99 = "latency_p99_ns",
-        /// 99.9 %.
+        /// The 99.9th percentile.
         P999 = "latency_p999_ns",
         /// The highest latency.
         Max = "latency_max_ns",
-        /// The share of requests whose latency was the objective's or longer.
+        /// The share of requests whose latency was as long as the objective or longer.
         SloMisses = "slo_miss_ratio",
     }
 }
 
-/// How two values of a figure are compared.
+/// Scale on which two values of a figure are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// By their ratio.
     Ratio,
-    /// By their difference: a share may be nothing.
+    /// By their difference: a share may be zero.
     Difference,
 }
 
@@ -48,7 +48,7 @@ impl Figure {
         }
     }
 
-    /// Whether more of it is better; none of requests, of which there are fewer where each carries more.
+    /// Whether more of it is better; `None` for requests, because there are fewer if each carries more.
     pub const fn more_is_better(self) -> Option<bool> {
         match self {
             Self::RequestsPerSecond => None,
@@ -57,12 +57,12 @@ impl Figure {
         }
     }
 
-    /// How two values of it are compared.
+    /// The scale on which two of its values are compared.
     pub const fn scale(self) -> Scale {
         if matches!(self, Self::SloMisses) { Scale::Difference } else { Scale::Ratio }
     }
 
-    /// The share of latencies that it is not exceeded by, of a percentile.
+    /// For a percentile, the share of latencies that do not exceed it.
     pub(crate) const fn quantile(self) -> Option<f64> {
         match self {
             Self::P50 => Some(0.5),
@@ -74,7 +74,7 @@ impl Figure {
     }
 }
 
-/// Every figure's value in its own unit; none where there is nothing to tell it from.
+/// Every figure's value in its own unit; `None` if there is no data for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures([Option<f64>; Figure::ALL.len()]);
 
@@ -92,7 +92,7 @@ impl Figures {
 }
 
 impl Scale {
-    /// A value where differences are what is compared.
+    /// Maps a value to the scale on which differences are taken.
     pub(crate) fn onto(self, value: f64) -> Option<f64> {
         match self {
             Self::Ratio => (value > 0.0).then(|| value.ln()),
@@ -100,7 +100,7 @@ impl Scale {
         }
     }
 
-    /// Back again.
+    /// Maps it back.
     pub(crate) fn back(self, value: f64) -> f64 {
         match self {
             Self::Ratio => value.exp(),
@@ -108,7 +108,7 @@ impl Scale {
         }
     }
 
-    /// What a difference on this scale is called: a relative change, or a difference.
+    /// Converts a difference on this scale to a relative change, or leaves it a difference.
     pub(crate) fn change(self, difference: f64) -> f64 {
         match self {
             Self::Ratio => difference.exp_m1(),
@@ -117,7 +117,7 @@ impl Scale {
     }
 }
 
-/// From where to where.
+/// A range of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// Its lower end.

@@ -1,4 +1,4 @@
-//! The 99.9th percentile over the time of the run, one row a configuration: its repetitions are laid on one another.
+//! The 99.9th percentile over the time of the run, one row per configuration: its repetitions are overlaid.
 
 use model::Nanos;
 
@@ -10,13 +10,14 @@ use crate::resample::PreparedRun;
 pub struct OverTime {
     /// The width of a cell.
     pub bucket: Nanos,
-    /// Of each configuration the 99.9th percentile in nanoseconds in each cell, of the requests of all its runs that arrived
-    /// then; the slowest where there were fewer than a thousand, none where there was none. All rows are as long.
+    /// The 99.9th percentile in nanoseconds in each cell of each configuration, over the requests of all its runs that
+    /// arrived then: the slowest if there were fewer than a thousand, `None` if there was none. All rows have the same
+    /// length.
     pub rows: Vec<Vec<Option<u64>>>,
 }
 
 impl OverTime {
-    /// The lowest and the highest cell: what a scale must hold.
+    /// The lowest and the highest cell: the range of a scale.
     pub fn range(&self) -> Option<(u64, u64)> {
         let cells = || self.rows.iter().flatten().flatten().copied();
         cells().min().zip(cells().max())

@@ -1,5 +1,5 @@
-//! How much a configuration's figures vary by chance: draws blocks of time out of its runs, and runs, with replacement,
-//! and computes the figures of each draw. Does not compare configurations.
+//! How much a configuration's figures vary by chance: draws blocks of time from its runs, and whole runs, with
+//! replacement, and computes the figures of each draw. Does not compare configurations.
 
 use fastrand::Rng;
 use model::Nanos;
@@ -9,23 +9,23 @@ use crate::dependence;
 use crate::figure::{Figure, Interval};
 use crate::student;
 
-/// How often blocks, and runs, are drawn: the standard error is then itself right to some 2 %.
+/// Number of draws of blocks, and of runs: the standard error itself is then accurate to about 2 %.
 pub const RESAMPLES: usize = 1_000;
-/// In how many of all comparisons the interval holds the true difference.
+/// Share of all comparisons in which the interval holds the true difference.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// The normal distribution's own.
+/// The 97.5th percentile of the normal distribution.
 const NORMAL: f64 = 1.96;
 /// Two latencies closer than this are one level of a histogram.
 const RESOLUTION: f64 = 1.0 / 128.0;
 
-/// One run, ready to be drawn from.
+/// One run, prepared for drawing.
 #[derive(Clone, Debug)]
 pub(crate) struct PreparedRun {
     /// The width of a block.
     pub(crate) width: Nanos,
     pub(crate) blocks: Vec<Counts>,
-    /// How many blocks, one after the other, are drawn together.
+    /// How many consecutive blocks are drawn together.
     pub(crate) stretch: usize,
     pub(crate) sum: Sum,
 }
@@ -46,7 +46,7 @@ impl PreparedRun {
     }
 }
 
-/// As long as the load, how quick requests are, or the share of the slowest hundredth depends on its past.
+/// For how many blocks the load, the level of latencies, or the share of the slowest hundredth depends on its past.
 fn stretch(blocks: &[Counts], sum: &Sum) -> usize {
     let [slow] = sum.places([0.99]);
     let of =
@@ -56,7 +56,7 @@ fn stretch(blocks: &[Counts], sum: &Sum) -> usize {
         let slowest = block.levels.iter().filter(|level| level.0 > slow).map(|level| f64::from(level.1));
         slowest.sum::<f64>() / block.totals.answered.max(1) as f64
     };
-    // By the latencies' ranks: a few that took very long do not hide what the others did.
+    // By the latencies' ranks: a few very long ones do not hide the others.
     let rank = |block: &Counts| {
         let ranks = block.levels.iter().map(|level| level.0 as f64 * f64::from(level.1));
         ranks.sum::<f64>() / block.totals.answered.max(1) as f64
@@ -68,18 +68,18 @@ fn stretch(blocks: &[Counts], sum: &Sum) -> usize {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Variation {
     variance: f64,
-    /// How many degrees of freedom that is known by.
+    /// The degrees of freedom of the variance.
     freedom: f64,
     /// Its values in draws of blocks.
     draws: Vec<f64>,
 }
 
-/// Every figure's.
+/// Every figure's variation.
 pub(crate) type Variations = [Option<Variation>; Figure::ALL.len()];
 
-/// Of a configuration that was run once, or several times. Blocks tell well how much it varies within runs; whole runs
-/// tell badly, since they are few, how much in all. The larger of the two counts, and by as many degrees of freedom as
-/// its parts are known by (Satterthwaite 1946).
+/// Variation of a configuration that was run once or several times. Blocks show well how much it varies within runs.
+/// Whole runs show poorly how much it varies overall, because they are few. The larger of the two counts, with the
+/// degrees of freedom of its parts (Satterthwaite 1946).
 pub(crate) fn variations(axis: &Axis, runs: &[PreparedRun], seed: u64) -> Variations {
     let mut random = Rng::with_seed(seed);
     let count = runs.len() as f64;
@@ -93,7 +93,7 @@ pub(crate) fn variations(axis: &Axis, runs: &[PreparedRun], seed: u64) -> Variat
         if figure == Figure::Max || draws.len() * 2 < RESAMPLES {
             return None;
         }
-        // What is drawn varies as much as one less of it would.
+        // Draws vary as much as if each run had one stretch less.
         let within = variance(&draws) * (freedom + count) / freedom;
         let among = among.as_ref().and_then(|among| among.get(figure as usize));
         let among = among.map(|draws| variance(draws) * count / (count - 1.0));
@@ -108,7 +108,7 @@ pub(crate) fn variations(axis: &Axis, runs: &[PreparedRun], seed: u64) -> Variat
     variations
 }
 
-/// Variance and degrees of freedom.
+/// Combines variances and degrees of freedom.
 fn combined(within: f64, freedom: f64, among: Option<f64>, runs_freedom: f64) -> (f64, f64) {
     let more = among.map_or(0.0, |among| (among - within).max(0.0));
     let variance = within + more;
@@ -116,7 +116,7 @@ fn combined(within: f64, freedom: f64, among: Option<f64>, runs_freedom: f64) ->
     (variance, if parts > 0.0 { variance * variance / parts } else { freedom })
 }
 
-/// The figures of as many draws, on their scales: of each figure those draws that have it.
+/// The figures of [`RESAMPLES`] draws, on their scales; a figure has only the draws that yield it.
 fn draw(axis: &Axis, mut one: impl FnMut(&mut Sum)) -> [Vec<f64>; Figure::ALL.len()] {
     let mut draws = std::array::from_fn(|_| Vec::with_capacity(RESAMPLES));
     let mut sum = Sum::new(axis);
@@ -131,7 +131,7 @@ fn draw(axis: &Axis, mut one: impl FnMut(&mut Sum)) -> [Vec<f64>; Figure::ALL.le
     draws
 }
 
-/// As many blocks of each run as it has, in stretches that begin anywhere and go on at the beginning after the end.
+/// Draws as many blocks of each run as it has, in stretches that start anywhere and wrap around at the end.
 fn blocks(runs: &[PreparedRun], random: &mut Rng, sum: &mut Sum) {
     for run in runs {
         let all = run.blocks.len();
@@ -167,7 +167,7 @@ fn variance(draws: &[f64]) -> f64 {
 }
 
 impl Variation {
-    /// Of the difference to another one that varies by itself.
+    /// Variation of the difference to an independent one.
     pub(crate) fn less(&self, other: &Self) -> Self {
         let variance = self.variance + other.variance;
         let parts = self.variance.powi(2) / self.freedom + other.variance.powi(2) / other.freedom;
@@ -176,15 +176,16 @@ impl Variation {
         Self { variance, freedom, draws }
     }
 
-    /// Where the true value of a figure is, on its scale: what 95 % of the draws are within, stretched by as much as the
-    /// variance is more than that of the draws, and Student's distribution wider than the normal one. Draws keep the
+    /// The interval of a figure's true value, on its scale: the range of 95 % of the draws, stretched by as much as the
+    /// variance exceeds that of the draws, and as Student's distribution is wider than the normal one. Draws keep the
     /// shape: a percentile at the edge of stalls may be much lower by chance, and hardly higher.
     pub(crate) fn around(&self, figure: Figure, value: f64) -> Interval {
         let mut draws = self.draws.clone();
         draws.sort_by(f64::total_cmp);
         let errors = student::t(self.freedom);
-        let shown = variance(&draws);
-        let stretch = if shown > 0.0 { errors / NORMAL * (self.variance / shown).sqrt() } else { 0.0 };
+        let draw_variance = variance(&draws);
+        let stretch =
+            if draw_variance > 0.0 { errors / NORMAL * (self.variance / draw_variance).sqrt() } else { 0.0 };
         let tail = (1.0 - CONFIDENCE) / 2.0;
         let off = |share: f64| {
             let at = (share * (draws.len() as f64 - 1.0)).round() as usize;

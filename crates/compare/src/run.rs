@@ -1,4 +1,4 @@
-//! Takes the requests and verdicts of one recording. Keeps counts only: memory does not grow with their number.
+//! Counts the requests and verdicts of one recording. Keeps counts only: memory does not grow with their number.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use model::{Cause, Nanos, Verdict};
 use crate::blocks::{Blocks, RequestSample};
 use crate::counts::Counts;
 
-/// The part of a run that counts, by requests' arrivals after the first one's.
+/// The part of a run to compare, by requests' arrivals after the first one's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// From here on.
+    /// Start, inclusive.
     pub from: Nanos,
-    /// Up to before here.
+    /// End, exclusive.
     pub until: Nanos,
 }
 
 impl Part {
-    /// All of it.
+    /// The whole run.
     pub const WHOLE: Self = Self { from: Nanos::ZERO, until: Nanos::MAX };
 }
 
-/// One run. Feed it each request that is compared, and each verdict on one; each kind in the order in which they came.
+/// One run. Pass it each request to compare, and each verdict on one, each kind in its order.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub(crate) name: String,
@@ -37,7 +37,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run that has seen nothing. Requests whose latency is `slo` or longer miss the objective.
+    /// Makes an empty run. Requests whose latency is `slo` or longer miss the objective.
     pub fn new(name: &str, slo: Nanos, part: Part) -> Self {
         Self {
             name: name.to_owned(),
@@ -52,12 +52,12 @@ impl Run {
         }
     }
 
-    /// Counts a request: when it arrived, how long it took (none where nobody answered, or was to), the bytes of its
-    /// records.
+    /// Counts a request: its arrival, its latency (`None` if there was no response, or none was due), and the bytes of
+    /// its records.
     pub fn request(&mut self, arrival: Nanos, latency: Option<Nanos>, bytes: u64) {
         let first = *self.first.get_or_insert(arrival);
         for (arrival, cause, time) in std::mem::take(&mut self.early) {
-            self.judged(arrival, cause, time, first);
+            self.count_verdict(arrival, cause, time, first);
         }
         if !self.counts(arrival, first) {
             return;
@@ -74,12 +74,12 @@ impl Run {
         let (arrival, cause) = (verdict.request.arrival, verdict.cause);
         let time = verdict.request.latency_less_wait().unwrap_or_default();
         match self.first {
-            Some(first) => self.judged(arrival, cause, time, first),
+            Some(first) => self.count_verdict(arrival, cause, time, first),
             None => self.early.push((arrival, cause, time)),
         }
     }
 
-    fn judged(&mut self, arrival: Nanos, cause: Cause, time: Nanos, first: Nanos) {
+    fn count_verdict(&mut self, arrival: Nanos, cause: Cause, time: Nanos, first: Nanos) {
         if self.counts(arrival, first) {
             let (requests, sum) = self.causes.entry(cause).or_default();
             *requests += 1;
@@ -97,7 +97,7 @@ impl Run {
         self.requests == 0
     }
 
-    /// What was counted so far, with the width of a block.
+    /// Takes the counts so far, with the width of a block.
     pub(crate) fn take_blocks(&mut self) -> (Nanos, Vec<Counts>) {
         let blocks = std::mem::replace(&mut self.blocks, Blocks::new());
         (blocks.width(), blocks.finish())

@@ -1,14 +1,14 @@
-//! Student's distribution, as far as an interval of 95 % takes. Computes no other share.
+//! Student's distribution, as far as an interval of 95 % needs it. Computes no other share.
 
-/// The 97.5th percentile for 1 to 30 degrees of freedom, and for any number of them at the end.
+/// The 97.5th percentile for 1 to 30 degrees of freedom; at the end, for infinitely many.
 const T: [f64; 31] = [
     12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788, 2.1604,
     2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860, 2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555,
     2.0518, 2.0484, 2.0452, 2.0423, 1.9600,
 ];
 
-/// How many standard errors an interval of 95 % goes to each side. Degrees of freedom need not be whole: in between it is
-/// nearly a straight line in their inverse.
+/// Half the width of a 95 % interval, in standard errors. Degrees of freedom need not be whole: between whole numbers
+/// the value is nearly linear in their inverse.
 pub(crate) fn t(freedom: f64) -> f64 {
     let last = T.len() as f64 - 1.0;
     let at = |whole: f64| T.get(whole as usize - 1).copied().unwrap_or(1.96);

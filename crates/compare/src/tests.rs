@@ -1,4 +1,4 @@
-//! Whether intervals hold what they promise: over many seeds, of distributions that are known.
+//! Whether intervals hold what they promise: over many seeds, for known distributions.
 
 use fastrand::Rng;
 use model::Nanos;
@@ -7,17 +7,17 @@ use crate::{Comparison, Difference, Figure, Outcome, Part, Run, Setup, Shortfall
 
 const SLO: Nanos = Nanos::from_millis(65);
 
-/// A broker as it is made up: latencies are log-normal around a level that wanders, and stalls begin by chance.
+/// A simulated broker: latencies are log-normal around a level that wanders, and stalls start by chance.
 #[derive(Clone, Copy)]
 struct Broker {
     seconds: i64,
     a_second: i64,
     median_ms: f64,
-    /// How much of a second's level goes on into the next one.
+    /// How much of a second's level carries over to the next.
     memory: f64,
     /// How far apart runs are, in logarithms.
     runs_apart: f64,
-    /// The share of seconds in which a stall begins.
+    /// The share of seconds in which a stall starts.
     stalls: f64,
 }
 
@@ -61,14 +61,14 @@ fn difference(comparison: &Comparison, figure: Figure) -> Difference {
     *comparison.differences.iter().find(|difference| difference.figure == figure).unwrap()
 }
 
-/// In which share of comparisons the interval held this change, of those that had one.
-fn held(a: Broker, b: Broker, runs: usize, figure: Figure, change: f64, seeds: u64) -> f64 {
+/// The share of intervals that hold this change.
+fn coverage(a: Broker, b: Broker, runs: usize, figure: Figure, change: f64, seeds: u64) -> f64 {
     let intervals = (0..seeds).filter_map(|seed| difference(&compare(a, b, runs, seed), figure).interval);
-    let held: Vec<bool> =
+    let hits: Vec<bool> =
         intervals.map(|interval| interval.low <= change && change <= interval.high).collect();
-    // Of a short run it cannot always be told whether its seconds depend on each other.
-    assert!(held.len() as u64 * 10 >= seeds * 8, "{figure:?}: {} of {seeds} had an interval", held.len());
-    held.iter().filter(|held| **held).count() as f64 / held.len() as f64
+    // A short run does not always show whether its seconds depend on each other.
+    assert!(hits.len() as u64 * 10 >= seeds * 8, "{figure:?}: {} of {seeds} had an interval", hits.len());
+    hits.iter().filter(|hit| **hit).count() as f64 / hits.len() as f64
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn the_interval_holds_the_true_change_of_independent_seconds() {
     let broker = Broker { a_second: 100, ..QUIET };
     let faster = Broker { median_ms: 1.5, ..broker };
     for figure in [Figure::P50, Figure::P99] {
-        let share = held(broker, faster, 1, figure, -0.25, 150);
+        let share = coverage(broker, faster, 1, figure, -0.25, 150);
         assert!((0.90..=0.99).contains(&share), "{figure:?}: {share}");
     }
 }
@@ -85,7 +85,7 @@ fn the_interval_holds_the_true_change_of_independent_seconds() {
 fn equals_differ_by_chance_in_one_of_twenty() {
     let stalls = Broker { stalls: 0.3, ..QUIET };
     for figure in [Figure::SloMisses, Figure::P90] {
-        let share = held(stalls, stalls, 1, figure, 0.0, 150);
+        let share = coverage(stalls, stalls, 1, figure, 0.0, 150);
         assert!(share >= 0.90, "{figure:?}: {share}");
     }
 }
@@ -93,17 +93,17 @@ fn equals_differ_by_chance_in_one_of_twenty() {
 #[test]
 fn runs_that_differ_by_themselves_are_not_taken_for_a_change() {
     let broker = Broker { runs_apart: 0.3, seconds: 20, ..QUIET };
-    let share = held(broker, broker, 3, Figure::P50, 0.0, 150);
+    let share = coverage(broker, broker, 3, Figure::P50, 0.0, 150);
     assert!(share >= 0.90, "{share}");
-    // One run of each cannot tell: this is why there are repetitions.
-    let once = held(broker, broker, 1, Figure::P50, 0.0, 60);
+    // One run of each cannot show it, which is why there are repetitions.
+    let once = coverage(broker, broker, 1, Figure::P50, 0.0, 60);
     assert!(once < 0.75, "{once}");
 }
 
 #[test]
 fn seconds_that_depend_on_each_other_are_drawn_together() {
     let broker = Broker { memory: 0.7, seconds: 200, a_second: 10, ..QUIET };
-    let share = held(broker, broker, 1, Figure::P50, 0.0, 100);
+    let share = coverage(broker, broker, 1, Figure::P50, 0.0, 100);
     assert!(share >= 0.86, "{share}");
     let stretch = compare(broker, broker, 1, 0).configurations[0].runs[0].stretch;
     assert!(stretch > 1, "{stretch}");
@@ -135,7 +135,7 @@ fn what_is_too_short_says_so_and_by_how_much() {
         Outcome::TooShort(Shortfall::Stretches(5))
     );
     assert_eq!(outcome(QUIET, Figure::Max), Outcome::Untested);
-    // Nobody missed it: that is no difference.
+    // No request missed it: that is no difference.
     assert_eq!(outcome(QUIET, Figure::SloMisses), Outcome::NoDifference);
     let once = Broker { stalls: 0.05, ..QUIET };
     let misses = outcome(once, Figure::SloMisses);

@@ -1,11 +1,12 @@
-//! Analyses one request: asks the causes what they know of each stage, and chooses the root.
+//! Analyses one request: collects what explains each stage, and chooses the root.
 //!
-//! Each instant is explained once: by what had stopped the whole machine or process, then by what the request's own thread did, then by JVM
-//! pauses and want of a CPU, then by the threads and brokers that it waited for. The cause is the root that explains the most of the request's time, and only if
-//! that is more than what nothing explains. Where that is less than half of the time it is never `exact`.
+//! Each instant is explained once: first by what stopped the whole machine or process, then by what the request's own
+//! thread did, then by JVM pauses and lack of a CPU, then by the threads and brokers that it waited for. The cause is
+//! the root that explains the most of the request's time, and only if that is more than what remains unexplained. A
+//! cause that explains less than half of the time is never `exact`.
 //!
-//! In a stall hundreds of requests wait behind each other, and each looks at many ahead of it. So the analysis of a
-//! request is kept (`cache`), passed on by reference (`attribution`) and put into words once: in a verdict.
+//! In a stall hundreds of requests wait behind each other, and each examines many ahead of it. So the analysis of a
+//! request is cached (`cache`), passed on by reference (`attribution`) and put into words once, for a verdict.
 
 pub(crate) mod attribution;
 pub(crate) mod cache;
@@ -33,18 +34,18 @@ use crate::window::Window;
 use crate::window::pools::ThreadPool;
 use crate::{joins, logged, stages, why_not};
 
-/// What is known of one request.
+/// The analysis of one request.
 #[derive(Debug)]
 pub(crate) struct Analysis {
-    /// But for those ahead of it.
+    /// Without the requests ahead of it.
     own: Arc<RequestAnalysis>,
-    /// What those ahead of it explain.
+    /// What the requests ahead of it explain.
     behind: Vec<Attribution>,
-    /// When one of those may have waited for followers that are not seen, and it behind that one.
+    /// When a request ahead may have waited for followers that are not seen, and this one behind it.
     unseen_ahead: Option<UnseenFollowers>,
 }
 
-/// Where the time of one answered request went and why.
+/// Analyses where the time of one answered request went and why.
 pub(crate) fn judge(
     window: &Window,
     known: &mut AnalysisCache,
@@ -56,7 +57,7 @@ pub(crate) fn judge(
     let (mut behind, mut unseen_ahead) = (Vec::new(), None);
     for stretch in own.unread.into_iter().chain([complete]) {
         let served = |ahead: &Request, since| {
-            let of_ahead = known_of(window, known, ahead);
+            let of_ahead = analysis_of(window, known, ahead);
             let unseen = of_ahead.unseen_followers.iter().map(|unseen| unseen.within(stretch));
             unseen_ahead = unseen.chain(unseen_ahead.take()).max_by_key(|unseen| unseen.span.length());
             causes_since(window, &of_ahead, ahead, since)
@@ -66,13 +67,13 @@ pub(crate) fn judge(
     Analysis { own, behind, unseen_ahead }
 }
 
-/// What is known of one that others wait behind.
-fn known_of(window: &Window, known: &mut AnalysisCache, request: &Request) -> Arc<RequestAnalysis> {
+/// The analysis of a request that others wait behind.
+fn analysis_of(window: &Window, known: &mut AnalysisCache, request: &Request) -> Arc<RequestAnalysis> {
     let joined = || joins::joins(window, request, &mut JoinStats::default());
     known.of(request, || analyse_alone(window, request, &joined()))
 }
 
-/// What explains the time of one that others wait behind, from a moment on at which it was served.
+/// What explains the time of a request that others wait behind, from a moment on while it was served.
 fn causes_since(
     window: &Window,
     own: &RequestAnalysis,
@@ -87,17 +88,17 @@ fn causes_since(
     causes_while_served(&course, since, &own.awaited)
 }
 
-/// What is known of a request without those ahead of it.
+/// Analyses a request without the requests ahead of it.
 fn analyse_alone(window: &Window, request: &Request, appends: &[AppendJoin]) -> RequestAnalysis {
     let Some(course) = stages::stages_of(window, request, appends) else { return RequestAnalysis::default() };
     let awaited = AwaitedCauses::default();
-    // What it was kept for on purpose needs no cause.
+    // The intended wait needs no cause.
     let written = appends.first().filter(|_| request.intended_wait().is_some());
     let since = written.map_or(Nanos::MIN, |append| append.op.start);
     let served = causes_while_served(&course, since, &awaited);
     RequestAnalysis {
         waited: course.served_from - request.arrival_end,
-        is_bound: stages::unread(window, request).is_some(),
+        is_bound: stages::unread_span(window, request).is_some(),
         unread: head_of_line::blocked_by_flow_control(window, request),
         arrival: network::slow_arrival(window, request).into_iter().map(Arc::new).collect(),
         served,
@@ -109,36 +110,36 @@ fn analyse_alone(window: &Window, request: &Request, appends: &[AppendJoin]) -> 
     }
 }
 
-/// What explains most of another request's time, where that is known; requests ahead of it are not followed.
+/// What explains most of another request's time, if known; does not follow the requests ahead of it.
 pub(crate) fn cause_of(window: &Window, request: &Request) -> Option<CauseCandidate> {
     let own = Arc::new(analyse_alone(window, request, &[]));
-    Analysis { own, behind: Vec::new(), unseen_ahead: None }.principal().map(Attribution::told)
+    Analysis { own, behind: Vec::new(), unseen_ahead: None }.principal().map(Attribution::into_candidate)
 }
 
 impl Analysis {
-    /// What its roots explain, all in all.
+    /// The time that all roots explain together.
     #[cfg(test)]
-    pub(crate) fn explained(&self) -> Nanos {
+    pub(crate) fn explained_time(&self) -> Nanos {
         roots(&self.own, self.behind.clone()).map(|root| root.time).sum()
     }
 
-    /// The root that explains the most of the request, if that is more than what nothing explains.
+    /// The root that explains the most, if that is more than what remains unexplained.
     fn principal(self) -> Option<Attribution> {
         let mut explained = Nanos::ZERO;
         let mut merged: Vec<Attribution> = Vec::new();
         for root in roots(&self.own, self.behind) {
             explained += root.time;
-            match merged.iter_mut().find(|kept| kept.root() == root.root()) {
-                Some(kept) => kept.merge(root),
+            match merged.iter_mut().find(|same| same.root() == root.root()) {
+                Some(same) => same.merge(root),
                 None => merged.push(root),
             }
         }
         let unexplained = (self.own.time - explained).at_least_zero();
         let principal = merged.into_iter().max_by_key(|root| root.time)?;
-        (principal.time > unexplained).then(|| principal.of_all(self.own.time))
+        (principal.time > unexplained).then(|| principal.limit_confidence(self.own.time))
     }
 
-    /// The verdict on a request that took longer than was asked for.
+    /// The verdict on a slow request.
     pub(crate) fn verdict(self, window: &Window, request: &Request, appends: &[AppendJoin]) -> Verdict {
         let losses: Vec<Arc<str>> = window
             .losses
@@ -146,7 +147,7 @@ impl Analysis {
             .map(|loss| Arc::from(format!("{} {} ({})", loss.count, loss.kind.as_str(), loss.detail)))
             .collect();
         let (own, unseen_ahead) = (Arc::clone(&self.own), self.unseen_ahead.clone());
-        let principal = self.principal().map(Attribution::told);
+        let principal = self.principal().map(Attribution::into_candidate);
         let finding = principal.unwrap_or_else(|| unexplained(window, request, appends));
         let is_doubtful = own.is_bound || !losses.is_empty();
         let confidence =
@@ -175,12 +176,12 @@ impl Analysis {
     }
 }
 
-/// Every root that took some of a request's time, with how much.
+/// Every root that took some of a request's time, and how much.
 fn roots(own: &RequestAnalysis, behind: Vec<Attribution>) -> impl Iterator<Item = Attribution> + '_ {
     own.arrival.iter().map(Attribution::of).chain(behind).chain(own.served.iter().map(Attribution::of))
 }
 
-/// What is known of a request that nothing explains: its appends, so that they are ruled out visibly.
+/// The candidate for a request that nothing explains, with its appends as evidence that they are ruled out.
 fn unexplained(window: &Window, request: &Request, appends: &[AppendJoin]) -> CauseCandidate {
     let mut seen: Vec<Evidence> = appends
         .iter()
@@ -195,15 +196,15 @@ fn unexplained(window: &Window, request: &Request, appends: &[AppendJoin]) -> Ca
     CauseCandidate::alone(Cause::Unobserved, Confidence::Weak, Nanos::ZERO).with(seen)
 }
 
-/// Who may have waited, in a doubt.
+/// The request that may have waited, in a doubt.
 const AHEAD: &str = "a request ahead of it on its connection";
-/// Shorter waits for a thread are not looked into.
+/// Shorter waits for a thread are not examined.
 const MIN_WAIT: Nanos = Nanos::from_millis(1);
-/// Who hands on a response right after something else was held up by that.
+/// A response that follows other work of its thread within this time was delayed by that work.
 const RIGHT_AFTER: Nanos = Nanos::from_millis(1);
 
-/// Everything that explains some of a request's time from the moment at which the broker could serve it, or from `since`
-/// where that is later. What was found of those that it waited for is in `awaited`, or goes there.
+/// Finds everything that explains a request's time since the broker could serve it, or since `since` if that is
+/// later. Caches in `awaited` the causes of the threads and brokers that it waited for.
 fn causes_while_served(
     course: &Breakdown<'_>,
     since: Nanos,
@@ -214,7 +215,7 @@ fn causes_while_served(
     if is_logged(course.request) {
         return causes.of_log();
     }
-    causes.stopped();
+    causes.process_stops();
     causes.own_work();
     causes.while_served();
     let most = if course.coordinators_record().is_some() { Confidence::Strong } else { Confidence::Exact };
@@ -222,7 +223,7 @@ fn causes_while_served(
     causes.findings.into_iter().map(|found| Arc::new(limit(found))).collect()
 }
 
-/// The process that served a request; 0 where that was not seen.
+/// The process that served a request; 0 if unknown.
 fn pid_of(course: &Breakdown<'_>) -> Pid {
     course.appends.first().map_or(0, |append| append.op.pid)
 }
@@ -236,12 +237,12 @@ struct StageCauses<'w> {
 }
 
 impl StageCauses<'_> {
-    /// The same of a request of Kafka's request log: what its appends waited for has keys; of the rest only the time agrees, and that
-    /// only where it was seen when the request ended.
+    /// Causes of a request from Kafka's request log: what its appends waited for is joined by keys. The rest is
+    /// joined by time only, and only if the request's end was seen.
     fn of_log(mut self) -> Vec<Arc<CauseCandidate>> {
         let is_placed = logged::is_placed(self.window, self.course.request);
         if is_placed {
-            self.stopped();
+            self.process_stops();
         }
         let by_time = self.findings.len();
         self.own_work();
@@ -257,7 +258,7 @@ impl StageCauses<'_> {
         limited.map(Arc::new).collect()
     }
 
-    /// Everything but what had stopped the whole process and what its own handler did.
+    /// Everything except stops of the whole process and the work of the request's own handler.
     fn while_served(&mut self) {
         self.threads();
         self.receive();
@@ -266,21 +267,21 @@ impl StageCauses<'_> {
         self.controller();
         self.respond();
         self.rest();
-        self.blocked();
+        self.blocked_threads();
     }
 
-    /// Times in which the whole process or the machine was stopped: what its threads were at then does not matter. Nor does it
-    /// where their CPU was taken from them.
-    fn stopped(&mut self) {
+    /// Times in which the whole process or machine was stopped; the state of its threads does not matter then. The
+    /// same holds for CPU time stolen from its operations.
+    fn process_stops(&mut self) {
         let Self { window, course, free, findings, .. } = self;
         let span = TimeSpan::new(course.served_from, course.answered);
         findings.extend(stops::explain_first(window, pid_of(course), span, free));
-        // No byte leaves a paused machine either.
+        // A paused machine sends no bytes either.
         findings.extend(host::explain(window, TimeSpan::new(course.answered, course.end), free));
         findings.extend(host::stolen_from_operations(course, free));
     }
 
-    /// What held up the request's own handler.
+    /// What delayed the request's own handler.
     fn own_work(&mut self) {
         let course = self.course;
         for blocked in &course.locks {
@@ -296,12 +297,12 @@ impl StageCauses<'_> {
         }
     }
 
-    /// Threads that could not work on it, whichever stage it was in; and what they did instead.
+    /// Threads that could not work on it, in any stage, and what they did instead.
     fn threads(&mut self) {
         let Self { window, course, free, findings, .. } = self;
         let span = TimeSpan::new(course.served_from, course.answered);
         findings.extend(stops::explain(window, pid_of(course), span, free));
-        findings.extend(handlers::starved_threads(course, course.wanted().start, free));
+        findings.extend(handlers::starved_threads(course, course.response_due().start, free));
         findings.extend(protocol::txn_verification(course, free));
     }
 
@@ -311,13 +312,13 @@ impl StageCauses<'_> {
         let from = course.served_from;
         let unread = TimeSpan::new(from, course.read.map_or(course.answered, |read| read.start));
         if let Some((muted, finding)) = protocol::quota(self.window, course.request, unread) {
-            self.give(muted, vec![finding]);
+            self.assign(muted, vec![finding]);
         }
         let Some(read) = course.read else { return };
-        // What it went on with right after the read kept the request too.
-        let until = course.handed_on.filter(|at| *at > read.end).unwrap_or(read.start);
+        // What the thread continued with right after the read delayed the request too.
+        let until = course.enqueued_at.filter(|at| *at > read.end).unwrap_or(read.start);
         let span = TimeSpan::new(from, until);
-        self.look(span, &self.awaited.receive, || {
+        self.find_if_long(span, &self.awaited.receive, || {
             network::network_thread_busy(course.window, read.tid, span)
         });
     }
@@ -330,13 +331,13 @@ impl StageCauses<'_> {
         let begun = begun.map_or(course.answered, |begun| begun.min(course.answered));
         let reading = network::before_hand_over(window, read.tid, TimeSpan::new(read.end, begun));
         if let Some((span, findings)) = reading {
-            self.give(span, findings);
+            self.assign(span, findings);
         }
-        let (waited, taker) = match course.taken {
+        let (waited, taker) = match course.dequeued_at {
             Some(taken) => {
                 let append = course.coordinators_append();
                 let until = append.map_or(taken, |append| awaited_until(append, taken));
-                let span = TimeSpan::new(course.handed_on.unwrap_or(read.end), until);
+                let span = TimeSpan::new(course.enqueued_at.unwrap_or(read.end), until);
                 (Some(span), course.operations.first().map(|hold| hold.op.tid))
             }
             None if course.answer.is_some() => {
@@ -345,14 +346,14 @@ impl StageCauses<'_> {
             None => (None, None),
         };
         if let Some(span) = waited {
-            self.look(span, &self.awaited.queue, || match course.coordinators_append() {
+            self.find_if_long(span, &self.awaited.queue, || match course.coordinators_append() {
                 Some(append) => coordinators::busy(course, append, span),
                 None => handlers::pool_busy(window, ThreadPool::Handlers, taker, span),
             });
         }
     }
 
-    /// Until others had it, or tiered storage had delivered what it asked for.
+    /// Until followers had it, or tiered storage had delivered what it fetches.
     fn remote(&mut self) {
         self.findings.extend(remote_tier::of_request(self.course, &mut self.free));
         let Some(remote) = &self.course.remote else { return };
@@ -366,18 +367,18 @@ impl StageCauses<'_> {
     /// Until the controller had answered.
     fn controller(&mut self) {
         if let Some((span, findings)) = controller::of_request(self.course) {
-            self.give(span, findings);
+            self.assign(span, findings);
         }
     }
 
-    /// Until a network thread had written the response, with what it read from files for that.
+    /// Until a network thread had written the response, including the file reads for it.
     fn respond(&mut self) {
         let (window, course) = (self.window, self.course);
         for op in &course.sent {
             let finding = network::disk_read(window, op);
-            self.give(op.span(), finding.into_iter().collect());
+            self.assign(op.span(), finding.into_iter().collect());
         }
-        // When others had it is not seen: nobody knows from when on its response was only to be written.
+        // When followers had it is not seen: since when its response was only waiting to be written is unknown.
         let Some(answer) = course.answer.filter(|_| course.unseen_followers.is_none()) else { return };
         let own = waiting::readable(window, course.request).or(course.read.map(|read| read.end));
         let local = course.remote.as_ref().map(|remote| remote.span.end).or(course.local_end);
@@ -385,7 +386,7 @@ impl StageCauses<'_> {
         let span = TimeSpan::new(from, answer.start);
         let append = course.coordinators_append().filter(|_| !is_of_controller(course.request.api_key));
         if let Some(append) = append.filter(|_| span.length() >= MIN_WAIT) {
-            self.give(span, coordinators::busy(course, append, span));
+            self.assign(span, coordinators::busy(course, append, span));
         }
         // When the response was ready is not seen: only what its thread did until right before it counts.
         let before = span.until(answer.start - Nanos(1));
@@ -394,18 +395,20 @@ impl StageCauses<'_> {
         let last = calls.chain(on_cpu).max();
         let right_after = RIGHT_AFTER + Nanos(span.length().0 / 10);
         if last.is_some_and(|last| answer.start - last <= right_after) {
-            self.look(span, &self.awaited.respond, || network::network_thread_busy(window, answer.tid, span));
+            self.find_if_long(span, &self.awaited.respond, || {
+                network::network_thread_busy(window, answer.tid, span)
+            });
         }
     }
 
-    /// What may explain what is left.
+    /// What may explain the remaining time.
     fn rest(&mut self) {
         let Self { window, course, free, findings, .. } = self;
-        let span = course.wanted();
+        let span = course.response_due();
         findings.extend(protocol::recompression(course, free));
         findings.extend(protocol::down_conversion(course, span, free));
         findings.extend(network::slow_departure(course, free));
-        // By the time only: nothing is said of a wait for followers that are not seen.
+        // By time only: says nothing about a wait for followers that are not seen.
         let seen = span.until(course.unseen_followers.as_ref().map_or(span.end, |unseen| unseen.span.start));
         findings.extend(cpu::out_of_quota(window, seen, free));
         findings.extend(memory::reclaim_of_others(window, seen, free));
@@ -413,8 +416,8 @@ impl StageCauses<'_> {
         findings.extend(host::stolen_from_others(window, seen, free));
     }
 
-    /// Where threads that it needed waited, of what nothing else explains.
-    fn blocked(&mut self) {
+    /// Waits of threads that it needed, for the time that nothing else explains.
+    fn blocked_threads(&mut self) {
         let Self { window, course, free, findings, .. } = self;
         findings.extend(blocked::in_java(course, free));
         for (tid, span) in handlers::needed_for_it(course) {
@@ -423,31 +426,36 @@ impl StageCauses<'_> {
         findings.extend(waker::of_request(course, free));
         let taker = course.operations.first().map(|hold| hold.op.tid);
         let taker = taker.filter(|_| course.coordinators_append().is_none());
-        if let (Some(tid), Some(span)) = (taker, course.queued()) {
+        if let (Some(tid), Some(span)) = (taker, course.queue_span()) {
             let time = free.take(span);
-            findings.extend(lock_chain::scaled(handlers::taker_blocked(window, tid, span), time));
+            findings.extend(lock_chain::limit_time(handlers::taker_blocked(window, tid, span), time));
         }
     }
 
-    /// What `find` says of a long stretch in which it waited for others.
-    fn look(&mut self, span: TimeSpan, awaited: &CachedCandidates, find: impl Fn() -> Vec<CauseCandidate>) {
+    /// Adds the result of `find` for a long stretch in which it waited for others.
+    fn find_if_long(
+        &mut self,
+        span: TimeSpan,
+        awaited: &CachedCandidates,
+        find: impl Fn() -> Vec<CauseCandidate>,
+    ) {
         if span.length() >= MIN_WAIT {
             self.find(span, awaited, find);
         }
     }
 
-    /// The same of any stretch, where anything is left of that.
+    /// Like `find_if_long`, for a stretch of any length of which some time is left.
     fn find(&mut self, span: TimeSpan, awaited: &CachedCandidates, find: impl Fn() -> Vec<CauseCandidate>) {
         if self.free.pieces(span).next().is_some() {
-            self.give(span, awaited.of(span, find));
+            self.assign(span, awaited.of(span, find));
         }
     }
 
-    /// What explains a stretch, as far as nothing else does.
-    fn give(&mut self, span: TimeSpan, findings: Vec<CauseCandidate>) {
+    /// Assigns the unexplained time of a stretch to these findings.
+    fn assign(&mut self, span: TimeSpan, findings: Vec<CauseCandidate>) {
         if !findings.is_empty() {
             let time = self.free.take(span);
-            self.findings.extend(lock_chain::scaled(findings, time));
+            self.findings.extend(lock_chain::limit_time(findings, time));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What makes requests slow: the table of causes, and one file a concept with their declarations and finders.
+//! What makes requests slow: the table of causes, and one file per concept with their declarations and finders.
 //!
-//! A finder says what its cause explains of an operation, a thread or a stage, with the evidence. It names nothing that
-//! the evidence does not prove.
+//! A finder reports what its cause explains of an operation, a thread or a stage, with the evidence. It names nothing
+//! that the evidence does not prove.
 
 pub(crate) mod blocked;
 pub(crate) mod candidate;
@@ -89,14 +89,14 @@ pub fn all() -> impl Iterator<Item = &'static CauseSpec> {
 ///
 /// # Panics
 ///
-/// Where a cause is not declared, which a test excludes.
-#[expect(clippy::expect_used, reason = "a test holds that every cause is declared")]
+/// If the cause is not declared, which a test excludes.
+#[expect(clippy::expect_used, reason = "a test checks that every cause is declared")]
 pub fn spec(cause: Cause) -> &'static CauseSpec {
     all().find(|spec| spec.cause == cause).expect("every cause is declared")
 }
 
-/// What to change where a request was held up in this way, the root first. What it waited behind is not to be changed
-/// where that has another cause, but what the broker chose to do there is.
+/// What to change for a request with this chain, the root's advice first. Then the advice on the chain's links,
+/// choices of the broker; a queue whose root is another cause is not to be changed.
 pub(crate) fn advice_on(chain: &[Cause]) -> Vec<&'static str> {
     let root = chain.last().copied().unwrap_or(Cause::Unobserved);
     let links = chain.iter().filter(|cause| **cause != root && spec(**cause).role == Role::Link);

@@ -1,16 +1,17 @@
-//! What the engine is asked for, and its bounds.
+//! What the engine decides, and its bounds.
 
 use model::{Nanos, api_key};
 
-/// The JVM's flight recorder hands its threads' buffers on once a second, reports a wait when it has ended, and is read
-/// several times a second.
+/// The JVM's Flight Recorder passes its threads' buffers on once a second, reports a wait when it has ended, and is
+/// read several times a second.
 const JVM_LATENESS: Nanos = Nanos::from_millis(3_000);
 
-/// What a broker answers as soon as it can, but for a fetch's wait for data, which is no slowness. Of others that
-/// cannot be told: members of groups wait for each other (`JoinGroup`, and `SyncGroup` until its group's assignment is written), a raft leader or a share group's for
-/// what there is to fetch, and much of what an administrator asks for takes as long as it takes. Of the controller: what is
-/// answered when its records are in the cluster's metadata.
-const JUDGED: [i16; 28] = [
+/// APIs that a broker answers as soon as it can, except for a fetch's intended wait for data. The others cannot be
+/// judged: members of groups wait for each other (`JoinGroup`, and `SyncGroup` until the group's assignment is
+/// written), the requests of a raft leader or a share group wait for data, and many administrative requests take
+/// arbitrarily long. Requests to the controller are judged if they are answered once their records are in the
+/// cluster's metadata.
+const DEFAULT_APIS: [i16; 28] = [
     api_key::PRODUCE,
     api_key::FETCH,
     api_key::LIST_OFFSETS,
@@ -41,39 +42,41 @@ const JUDGED: [i16; 28] = [
     api_key::ALLOCATE_PRODUCER_IDS,
 ];
 
-/// How the engine works. Every bound is a ceiling on memory or delay, never on correctness: what falls
-/// out of the window is said in the verdict.
+/// How the engine works. Every bound limits memory or delay, never correctness: the verdict reports what fell out of
+/// the window.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Requests at least this slow get a verdict.
     pub slower_than: Nanos,
-    /// How far events may be out of the order of their times: they are put in order before anything is made of them,
-    /// so that the same events give the same verdicts however they come. What comes later still is used as it comes.
+    /// How far events may be out of the order of their times. They are put in order before they are used, so that the
+    /// same events give the same verdicts in whichever order they arrive. Events that arrive even later are used as
+    /// they come.
     pub disorder: Nanos,
-    /// How long after its end a request is decided, in the time of what was seen: a journal's commit is known only when
-    /// it ends, which can be long after the write it stalled.
+    /// How long after its end a request is decided, in event time: a journal commit is known only when it ends, which
+    /// can be long after the write that it stalled.
     pub lateness: Nanos,
-    /// How long events are kept behind the newest one; a request that took longer is decided on what is left.
+    /// How long events are retained behind the newest; a request that took longer is decided on what is left.
     pub retention: Nanos,
-    /// At most about this many events are kept, of any age, a large request counting as those that take as much memory
-    /// ([`Config::EVENT_BYTES`]). Where there are more, requests are decided on what there is before it is forgotten.
+    /// Approximate maximum of retained events of any age; a large request counts as several ([`Config::EVENT_BYTES`]
+    /// each). Beyond it, requests are decided early, before events that may explain them are dropped.
     pub max_events: usize,
     /// Whether the broker's file writes were watched at all.
     pub file_ops_observed: bool,
-    /// Only requests with this correlation id get verdicts, and all of them do, however quick they were and of which API.
+    /// Gives verdicts only to requests with this correlation id, and to all of them, of any latency and API.
     pub only_request: Option<i32>,
     /// The Kafka names of the APIs that get verdicts.
     pub apis: Vec<&'static str>,
-    /// The Kafka names of the APIs whose requests' stages are wanted of all of them, slow or not
-    /// ([`crate::engine::Engine::take_request_stages`]); of none by default, because most of the work is with those that were quick.
+    /// The Kafka names of the APIs whose requests get stages even if they are not slow
+    /// ([`crate::engine::Engine::take_request_stages`]). Empty by default, because most of the work would be for
+    /// quick requests.
     pub stages_of: Vec<&'static str>,
 }
 
 impl Config {
-    /// What an event and its allocations take, generously.
+    /// Memory of an event and its allocations, generously.
     pub const EVENT_BYTES: usize = 400;
 
-    /// For a recording: events are all there, so waiting costs nothing but memory.
+    /// For a recording: all events are there, so waiting costs nothing but memory.
     pub fn replay(slower_than: Nanos) -> Self {
         Self {
             slower_than,
@@ -83,18 +86,18 @@ impl Config {
             max_events: 1_000_000,
             file_ops_observed: true,
             only_request: None,
-            apis: JUDGED.map(api_key::name).to_vec(),
+            apis: DEFAULT_APIS.map(api_key::name).to_vec(),
             stages_of: Vec::new(),
         }
     }
 
-    /// The same, where the JVM reports its locks and pauses too, which is later.
+    /// Waits longer for the JVM's reports of its locks and pauses, which come later.
     #[must_use]
     pub fn with_jvm(self) -> Self {
         Self { lateness: self.lateness + JVM_LATENESS, ..self }
     }
 
-    /// The same of events that come out of order by that much.
+    /// Allows events to be out of order by this much.
     #[must_use]
     pub fn with_disorder(self, disorder: Nanos) -> Self {
         Self { disorder, ..self }

@@ -1,12 +1,14 @@
-//! Requests to the coordinators of groups and transactions, and to KRaft's controller. A coordinator keeps what it knows in a topic of Kafka's own, one
-//! partition a group or transactional id, and answers when its record is there (`CoordinatorRuntime`,
-//! `TransactionStateManager`). The records of groups are appended by threads of the coordinator since Kafka 4.0, before
-//! that by request handlers, as those of transactions are. The controller does the same with the cluster's metadata, which its
-//! raft thread appends and forces to the device before it answers (`QuorumController`, `KafkaRaftClient`).
+//! Requests to the coordinators of groups and transactions, and to KRaft's controller.
 //!
-//! No number on the wire is in the append. The partition follows from the id and from how many partitions the topic has,
-//! which the broker's own state says; of its appends after the request was read, the last one that ended before the
-//! response was of this request or came after its own. So the join is never exact.
+//! A coordinator keeps its state in a topic of Kafka's own, with one partition for each group or transactional id,
+//! and answers when its record is there (`CoordinatorRuntime`, `TransactionStateManager`). Since Kafka 4.0 threads of
+//! the group coordinator append its records; before that request handlers did, as they still do for transactions. The
+//! controller does the same with the cluster's metadata, which its raft thread appends and forces to the device
+//! before it answers (`QuorumController`, `KafkaRaftClient`).
+//!
+//! No number on the wire is in the append. The partition follows from the id and from the number of the topic's
+//! partitions, which the broker's state shows. Of its appends after the request was read, the last one that ended
+//! before the response was for this request or came after its own. So the join is never exact.
 
 use std::sync::Arc;
 
@@ -26,15 +28,15 @@ use crate::time::TimeSpan;
 use crate::window::Window;
 use crate::window::pools::ThreadPool;
 
-/// Where the coordinators of groups keep offsets and members.
+/// Where the group coordinators keep offsets and members.
 pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
-/// Where those of transactions keep these.
+/// Where the transaction coordinators keep transactions.
 pub(crate) const TRANSACTIONS_TOPIC: &str = "__transaction_state";
 
 /// What a request asks a coordinator to write.
 struct Record<'r> {
     topic: &'static str,
-    /// The group's or transaction's id; none of the cluster's metadata, which have one partition.
+    /// The group's or transaction's id; `None` for the cluster's metadata, which has one partition.
     id: Option<&'r str>,
 }
 
@@ -52,7 +54,7 @@ impl<'r> Record<'r> {
         Some(Self { topic, id: Some(id.as_deref()?) })
     }
 
-    /// Its partition, where it is known how many the topic has.
+    /// Its partition, if the topic's number of partitions is known.
     fn partition(&self, window: &Window) -> Option<i32> {
         let Some(id) = self.id else { return Some(0) };
         window.replicas.partitions(self.topic).and_then(|count| partition_of(id, count))
@@ -69,8 +71,8 @@ impl<'r> Record<'r> {
     }
 }
 
-/// Whether requests with this key are answered when the controller's records are in the cluster's metadata. A broker hands
-/// those of clients on.
+/// Whether requests with this key are answered when the controller's records are in the cluster's metadata. A broker
+/// forwards those of clients.
 pub(crate) fn is_of_controller(api_key: i16) -> bool {
     matches!(
         api_key,
@@ -86,9 +88,9 @@ pub(crate) fn is_of_controller(api_key: i16) -> bool {
     )
 }
 
-/// The append of the record of a request to a coordinator, if it is one.
+/// The append of the record of a request to a coordinator, if it is such a request.
 pub(crate) fn join(window: &Window, request: &Request) -> Option<AppendJoin> {
-    // When a request of the log was in the broker is not known well enough for the order of things.
+    // When a request of the log was in the broker is not known well enough for the order of events.
     let record = Record::of(request).filter(|_| !request.failed() && !is_logged(request))?;
     let span = stages::served(window, request)?;
     let op = match record.partition(window) {
@@ -98,13 +100,14 @@ pub(crate) fn join(window: &Window, request: &Request) -> Option<AppendJoin> {
         }
         None => only_append(window, &record, span),
     };
-    // Members wait for the leader's assignment, which is then written: whose answer does not follow waited for something else.
+    // Members wait for the leader's assignment, which is then written: a late answer waited for something else.
     let follows = |op: &&Arc<FileOp>| is_handed_over(span.end - op.end, op.latency());
     let op = op.filter(|op| request.api_key != SYNC_GROUP || follows(op));
     op.map(|op| AppendJoin { op: Arc::clone(op), key: None })
 }
 
-/// Of appends, the latest first, the last that began within a span, by a thread that may have answered the request.
+/// The last append that began within a span, by a thread that may have answered the request; `latest` is latest
+/// first.
 fn last_append<'w>(
     latest: impl Iterator<Item = &'w Arc<FileOp>>,
     record: &Record<'_>,
@@ -114,7 +117,7 @@ fn last_append<'w>(
     within.find(|op| ThreadPool::of_name(&op.thread).is_some_and(|pool| record.is_of_pool(pool)))
 }
 
-/// The same where it is not known how many partitions the topic has: none if several were appended to.
+/// Like `last_append` if the topic's number of partitions is unknown: `None` if several partitions were appended to.
 fn only_append<'w>(window: &'w Window, record: &Record<'_>, span: TimeSpan) -> Option<&'w Arc<FileOp>> {
     let is_of_topic =
         |op: &&Arc<FileOp>| op.topic_partition.as_ref().is_some_and(|of| &*of.topic == record.topic);
@@ -127,39 +130,39 @@ fn only_append<'w>(window: &'w Window, record: &Record<'_>, span: TimeSpan) -> O
     Some(op)
 }
 
-/// The partition of an id (`Utils.abs(id.hashCode) % count`): Java's hash of a string is one of its UTF-16 units. None of no
+/// The partition of an id (`Utils.abs(id.hashCode) % count`): Java hashes a string's UTF-16 units. `None` without
 /// partitions.
 fn partition_of(id: &str, count: i32) -> Option<i32> {
     let hash = id.encode_utf16().fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit.into()));
-    // `Utils.abs` of the least number, which has no positive one, is 0.
+    // `Utils.abs` of the minimum, which has no positive counterpart, is 0.
     hash.checked_abs().unwrap_or(0).checked_rem(count)
 }
 
 impl<'w> Breakdown<'w> {
-    /// The append of the record that a coordinator was asked to write.
+    /// The append of the record that a coordinator had to write.
     pub(crate) fn coordinators_record(&self) -> Option<&'w FileOp> {
         self.appends.iter().find(|append| append.key.is_none()).map(|append| &*append.op)
     }
 
-    /// The same where a thread of the coordinator or controller made it, not a request handler.
+    /// The same append if a thread of the coordinator or controller made it, not a request handler.
     pub(crate) fn coordinators_append(&self) -> Option<&'w FileOp> {
         let is_coordinators = |op: &&FileOp| ThreadPool::of_name(&op.thread) != Some(ThreadPool::Handlers);
         self.coordinators_record().filter(is_coordinators)
     }
 }
 
-/// When a coordinator's thread can have begun with what it then appended, from `handed_on` on: it was free, and so was the
-/// partition, which has one thread at a time (`EventAccumulator`).
-pub(crate) fn free_for(window: &Window, append: &FileOp, handed_on: Nanos) -> Nanos {
+/// When a coordinator's thread can have begun with its append, from `enqueued_at` on: once the thread was free, and
+/// the partition, which is handled by one thread at a time (`EventAccumulator`).
+pub(crate) fn free_for(window: &Window, append: &FileOp, enqueued_at: Nanos) -> Nanos {
     let own = window.file_ops.of(&append.tid).ended_by(append.start).next();
     let partition = append.topic_partition.as_ref();
     let others = partition.and_then(|of| window.partitions.of(of).ended_by(append.start).next());
-    let free = own.into_iter().chain(others).map(|op| op.end).max().unwrap_or(handed_on);
-    free.max(handed_on).min(append.start.max(handed_on))
+    let free = own.into_iter().chain(others).map(|op| op.end).max().unwrap_or(enqueued_at);
+    free.max(enqueued_at).min(append.start.max(enqueued_at))
 }
 
-/// Until when a request waited for the threads that had to work on its record, of which the one that appended it was free at
-/// `free`. The controller decides on a change before its raft thread can append that, and when is not seen.
+/// The end of a request's wait for the threads that had to work on its record; the thread that appended it was free
+/// at `free`. The controller decides on a change before its raft thread can append it, and when is not seen.
 pub(crate) fn awaited_until(append: &FileOp, free: Nanos) -> Nanos {
     let is_controllers = ThreadPool::of_name(&append.thread) == Some(ThreadPool::Raft);
     if is_controllers { append.start.max(free) } else { free }

@@ -1,8 +1,8 @@
-//! Takes events as they come, puts them in the order of their times, and hands out verdicts as they fall due. Holds no
-//! request longer than the configured lateness and no event longer than the configured retention.
+//! Takes events as they arrive, puts them in the order of their times, and gives out verdicts as they fall due. Holds
+//! no request longer than the configured lateness and no event longer than the configured retention.
 //!
-//! A verdict follows from what ended up to the moment at which it falls due, and from nothing else: how events are
-//! batched, and in which order they come as long as that is nearly the right one, changes nothing.
+//! A verdict depends only on what ended up to the moment at which it falls due: how events are batched, and small
+//! differences in the order of their arrival, change nothing.
 
 pub(crate) mod due_queue;
 
@@ -18,38 +18,38 @@ use crate::summary::{RequestStages, Summary, Totals};
 use crate::window::{self, Window};
 use crate::{analysis, joins, logged, stages};
 
-/// Old events are swept out this often, in recorded time.
+/// How often old events are dropped, in recorded time.
 const SWEEP_INTERVAL: Nanos = Nanos::from_millis(250);
-/// At most so many events wait to be put in order, large requests counting as several: where they come that fast, they are
-/// taken for in order.
+/// Events that wait to be put in order at most; large requests count as several. Beyond it, events are used in the
+/// order of arrival.
 const MAX_UNORDERED_EVENTS: usize = 200_000;
 
-/// The engine. Feed it with [`Engine::push`], take what is decided with [`Engine::take_verdicts`], and end
-/// with [`Engine::finish`].
+/// The engine. Feed it with [`Engine::push`], take decided verdicts with [`Engine::take_verdicts`], and end with
+/// [`Engine::finish`].
 #[derive(Debug)]
 pub struct Engine {
     config: Config,
-    /// Events that another may still come before.
+    /// Events that may still be preceded by another.
     order: DueQueue<Event>,
-    /// How many they are, large requests counting as several.
+    /// Their number; large requests count as several.
     unordered: usize,
-    /// The time of the newest event that came, or as late as it is known to be.
+    /// The time of the newest event, or of the latest tick.
     newest: Nanos,
     window: Window,
-    /// What was found of requests that others may have waited behind.
-    alone: AnalysisCache,
-    /// Requests not decided yet, by their ends.
+    /// Analyses of requests that others may have waited behind.
+    cache: AnalysisCache,
+    /// Undecided requests, by their ends.
     pending: DueQueue<Arc<Request>>,
     /// The time up to which events are in the window.
     now: Nanos,
-    swept: Nanos,
+    last_sweep: Nanos,
     verdicts: Vec<Verdict>,
-    staged: Vec<RequestStages>,
+    request_stages: Vec<RequestStages>,
     totals: Totals,
 }
 
 impl Engine {
-    /// An engine that has seen nothing.
+    /// An engine without events.
     pub fn new(config: Config) -> Self {
         Self {
             config,
@@ -57,26 +57,26 @@ impl Engine {
             unordered: 0,
             newest: Nanos::MIN,
             window: Window::default(),
-            alone: AnalysisCache::default(),
+            cache: AnalysisCache::default(),
             pending: DueQueue::new(),
             now: Nanos::MIN,
-            swept: Nanos::MIN,
+            last_sweep: Nanos::MIN,
             verdicts: Vec::new(),
-            staged: Vec::new(),
+            request_stages: Vec::new(),
             totals: Totals::default(),
         }
     }
 
-    /// Takes one event. Events may come out of order by up to the configured disorder.
+    /// Takes one event. Events may be out of order by up to the configured disorder.
     pub fn push(&mut self, event: Event) {
         let time = event.time();
-        self.unordered += places_of(&event);
+        self.unordered += weight_of(&event);
         self.order.push(time, event);
         self.newest = self.newest.max(time);
         self.settle(self.newest - self.config.disorder);
     }
 
-    /// Says how late it is, where nothing may come for a while: what ended long enough before that is decided.
+    /// Reports the current time while no events arrive: decides what ended long enough before it.
     pub fn tick(&mut self, time: Nanos) {
         self.newest = self.newest.max(time);
         let settled = self.newest - self.config.disorder;
@@ -87,18 +87,18 @@ impl Engine {
         }
     }
 
-    /// What has been decided since the last call, in the order in which the requests ended.
+    /// The verdicts since the last call, in the order in which the requests ended.
     pub fn take_verdicts(&mut self) -> Vec<Verdict> {
         std::mem::take(&mut self.verdicts)
     }
 
-    /// The stages of the requests that were decided since the last call, of the APIs that [`Config::stages_of`] names. Who asks
-    /// for them takes them again and again: they are kept until then.
+    /// The stages of the requests that were decided since the last call, of the APIs in [`Config::stages_of`]. Call
+    /// it regularly: stages accumulate until then.
     pub fn take_request_stages(&mut self) -> impl Iterator<Item = RequestStages> {
-        self.staged.drain(..)
+        self.request_stages.drain(..)
     }
 
-    /// How produce partitions were joined with their appends so far.
+    /// Joins of produce partitions with their appends so far.
     pub fn joins(&self) -> JoinStats {
         self.totals.joins
     }
@@ -111,7 +111,7 @@ impl Engine {
     }
 
     #[cfg(test)]
-    pub(crate) fn kept(&self) -> usize {
+    pub(crate) fn retained_events(&self) -> usize {
         self.window.count()
     }
 
@@ -125,7 +125,7 @@ impl Engine {
         self.window.request_bytes()
     }
 
-    /// Takes the events up to that time in order, and more where too many wait.
+    /// Takes the events up to `until` in order, and more if too many wait.
     fn settle(&mut self, until: Nanos) {
         while let Some(event) = self.next_in_order(until) {
             self.take(event);
@@ -138,7 +138,7 @@ impl Engine {
 
     fn next_in_order(&mut self, until: Nanos) -> Option<Event> {
         let event = self.order.pop_due(until)?;
-        self.unordered -= places_of(&event);
+        self.unordered -= weight_of(&event);
         Some(event)
     }
 
@@ -169,7 +169,7 @@ impl Engine {
             Event::TcpEvent(trouble) => self.window.troubles.tcp(*trouble),
             Event::HostSample(sample) => self.window.troubles.sample(*sample),
             Event::CpuSample(sample) => self.window.cpu_sample(&sample),
-            // Evidence of no cause.
+            // No evidence of a cause.
             Event::BrokerChange(_) | Event::RequestLatencies(_) => {}
             Event::PartitionState(state) => self.window.replicas.insert(&state),
             Event::TlsTraffic(traffic) => {
@@ -184,15 +184,16 @@ impl Engine {
         }
     }
 
-    /// Goes on to a later moment: what fell due before it is decided on what there was, all of it, and on nothing later.
+    /// Advances to a later moment: everything that fell due before it is decided on all earlier events and on no
+    /// later one.
     fn advance(&mut self, time: Nanos) {
         self.decide(time - self.config.lateness - Nanos(1));
         self.now = time;
-        if self.now - self.swept >= SWEEP_INTERVAL {
-            // Before what would explain it is forgotten.
-            self.decide(self.window.kept_from(self.now, &self.config));
+        if self.now - self.last_sweep >= SWEEP_INTERVAL {
+            // Before the events that would explain it are dropped.
+            self.decide(self.window.retention_start(self.now, &self.config));
             self.window.forget(self.now, &self.config);
-            self.swept = self.now;
+            self.last_sweep = self.now;
         }
     }
 
@@ -201,7 +202,7 @@ impl Engine {
         let request = Arc::new(request);
         self.window.request(&request);
         let tie = u64::from(request.client.port()) << 32 | u64::from(request.correlation_id as u32);
-        self.pending.push_apart(request.last_seen(), tie, request);
+        self.pending.push_with_tie(request.last_seen(), tie, request);
     }
 
     fn decide(&mut self, until: Nanos) {
@@ -223,7 +224,7 @@ impl Engine {
             }
             return;
         }
-        let slow = slow && self.is_slow_for_no_wish(request);
+        let slow = slow && self.is_slow_without_intended_wait(request);
         if slow {
             self.judge(request);
         } else if self.config.stages_of.contains(&request.api) {
@@ -233,33 +234,36 @@ impl Engine {
         }
     }
 
-    /// The stages of one that was not slow.
+    /// Records the stages of a request that was not slow.
     fn stage(&mut self, request: &Arc<Request>) {
         let joins = &mut JoinStats::default();
         let counts = if self.config.file_ops_observed { &mut self.totals.joins } else { joins };
         let appends = joins::joins(&self.window, request, counts);
-        let request = &logged::placed(&self.window, request);
+        let request = &logged::correct_times(&self.window, request);
         if let Some(course) = stages::stages_of(&self.window, request, &appends) {
-            self.staged.push(RequestStages { request: Arc::clone(request), stages: course.stages });
+            self.request_stages.push(RequestStages { request: Arc::clone(request), stages: course.stages });
         }
     }
 
     fn judge(&mut self, request: &Arc<Request>) {
         let appends = joins::joins(&self.window, request, &mut self.totals.joins);
-        let request = &logged::placed(&self.window, request);
-        let judgement = analysis::judge(&self.window, &mut self.alone, request, &appends);
+        let request = &logged::correct_times(&self.window, request);
+        let analysis = analysis::judge(&self.window, &mut self.cache, request, &appends);
         #[cfg(test)]
-        assert!(judgement.explained() <= request.latency().unwrap_or_default(), "{request:?}: {judgement:?}");
-        let verdict = judgement.verdict(&self.window, request, &appends);
+        assert!(
+            analysis.explained_time() <= request.latency().unwrap_or_default(),
+            "{request:?}: {analysis:?}"
+        );
+        let verdict = analysis.verdict(&self.window, request, &appends);
         self.totals.verdict(&verdict);
         if self.config.stages_of.contains(&request.api) {
-            self.staged.push(RequestStages { request: Arc::clone(request), stages: verdict.stages });
+            self.request_stages.push(RequestStages { request: Arc::clone(request), stages: verdict.stages });
         }
         self.verdicts.push(verdict);
     }
 
-    /// Whether it took too long even without the time for which it had asked the broker to keep it.
-    fn is_slow_for_no_wish(&mut self, request: &Request) -> bool {
+    /// Whether it took too long even without its intended wait.
+    fn is_slow_without_intended_wait(&mut self, request: &Request) -> bool {
         let time = stages::waiting::latency_less_wait(&self.window, request);
         if time.is_none() {
             self.totals.not_judged(request.api);
@@ -268,7 +272,7 @@ impl Engine {
     }
 }
 
-/// How many events of ordinary size take as much memory.
-fn places_of(event: &Event) -> usize {
-    if let Event::Request(request) = event { window::places_of(request) } else { 1 }
+/// How many ordinary events take as much memory.
+fn weight_of(event: &Event) -> usize {
+    if let Event::Request(request) = event { window::weight_of(request) } else { 1 }
 }

@@ -1,9 +1,9 @@
-//! Splits the time of file operations into reasons that add up to it. Reads kernel stacks and what else was seen of
-//! the operation's thread: whether a journal or a device stood behind a wait is a verdict's business.
+//! Splits the time of file operations into reasons that add up to it. Reads kernel stacks and the other events of the
+//! operation's thread; whether a journal or a device caused a wait is for a verdict to find.
 //!
-//! Time in which a thread could have run but had no CPU is `run-queue`; a reclaim is
-//! `memory-reclaim` from end to end; a wait has the name of what its stack waited for. What is left was spent on a
-//! CPU, or, where that cannot be told, is `unobserved`.
+//! Time in which a thread could have run but had no CPU is `run-queue`. A reclaim is `memory-reclaim` from end to
+//! end. A wait has the name of what its stack waited for. The rest was spent on a CPU, or, if that is uncertain, is
+//! `unobserved`.
 
 pub(crate) mod claims;
 pub(crate) mod past;
@@ -21,13 +21,13 @@ use crate::file_op_reasons::past::{Threads, overlapping};
 use crate::time::{Span, TimeSpan};
 use crate::waits::runnable;
 
-/// The name of the time in which a thread could have run but had no CPU.
+/// The name of time in which a thread could have run but had no CPU.
 pub(crate) const RUN_QUEUE: &str = "run-queue";
 const CPU: &str = "cpu";
 const UNOBSERVED: &str = "unobserved";
 const RECLAIM: &str = "memory-reclaim";
 const THROTTLING: &str = "dirty-throttling";
-/// Losses kept: their number is bounded by how often they are looked at, which is once a second.
+/// Losses kept: sources report them once a second, which bounds their number.
 const MAX_LOSSES: usize = 1_024;
 
 /// A part of an operation's time.
@@ -37,32 +37,32 @@ pub struct Reason {
     pub name: &'static str,
     /// How much of it.
     pub time: Nanos,
-    /// The kernel function that says so, of its longest stretch, where a stack did.
+    /// The kernel function of its longest stretch that gives the reason, if there was a stack.
     pub function: Option<Arc<str>>,
-    /// The thread whose doing ended its longest stretch, where a thread did and not an interrupt.
+    /// The thread that ended its longest stretch; `None` for an interrupt.
     pub woken_by: Option<Waker>,
 }
 
-/// Collects what bears on operations. Feed it in the order of [`Event::time`], as recordings
-/// and watches deliver.
+/// Collects what bears on operations. Feed it in the order of [`Event::time`], as recordings and watches deliver
+/// events.
 #[derive(Debug)]
 pub struct Reasons {
-    /// Whether threads off the CPU were watched.
+    /// Whether threads' time off the CPU was watched.
     watched: bool,
     threads: Threads,
     devices: DeviceTimes,
-    /// When something was lost: what is missing there was not necessarily spent on a CPU.
+    /// When events were lost: the missing time was not necessarily spent on a CPU.
     losses: VecDeque<TimeSpan>,
 }
 
 impl Reasons {
-    /// For a watch or a recording that saw threads leave the CPU, or did not.
+    /// For a watch or a recording; `watched` tells whether it saw threads leave the CPU.
     pub fn new(watched: bool) -> Self {
         let (threads, devices, losses) = Default::default();
         Self { watched, threads, devices, losses }
     }
 
-    /// Takes what may bear on an operation; passes over the rest.
+    /// Takes an event that may bear on an operation; ignores others.
     pub fn event(&mut self, event: &Event) {
         match event {
             Event::OffCpu(interval) => self.threads.off_cpu(interval),
@@ -74,12 +74,12 @@ impl Reasons {
         }
     }
 
-    /// What the operation's time was spent on, longest first. The lengths add up to the operation's latency.
-    /// What ended before the operation did is forgotten, unless operations go on around it.
+    /// What the operation's time was spent on, longest first. The lengths add up to the operation's latency. Drops
+    /// what ended before the operation did, unless other operations continue around it.
     pub fn of(&mut self, op: &FileOp) -> Vec<Reason> {
         let rest = if self.watched && !self.lost_within(op) { CPU } else { UNOBSERVED };
         let reasons = claims::add_up(op.span(), self.claims(op), rest);
-        self.threads.told(op);
+        self.threads.forget_op(op);
         reasons
     }
 
@@ -87,13 +87,15 @@ impl Reasons {
         let mut claims = Vec::new();
         let Some(thread) = self.threads.of(op.tid) else { return claims };
         let span = op.span();
-        let unseen = thread.seen_from.filter(|_| self.watched);
+        let unseen = thread.known_from.filter(|_| self.watched);
         claims.extend(unseen.map(|until| Claim::new(span.until(until), Rank::Rest, UNOBSERVED)));
         for interval in overlapping(&thread.intervals, span) {
             claims.push(Claim::new(runnable(&interval.off_cpu), Rank::RunQueue, RUN_QUEUE));
             let claim = Claim::of_wait(interval);
             claims.push(claim);
-            claims.extend(self.devices.handed_over(op, interval).map(|issued| Claim::queued(claim, issued)));
+            claims.extend(
+                self.devices.handed_over(op, interval).map(|issued| Claim::in_device_queue(claim, issued)),
+            );
         }
         let reclaims = overlapping(&thread.reclaims, span);
         claims.extend(reclaims.map(|reclaim| Claim::new(*reclaim, Rank::Reclaim, RECLAIM)));

@@ -1,5 +1,5 @@
-//! Joins produce requests with the appends of their partitions, by exact keys and never by time; and what coordinators are
-//! asked to write by the order of things (`coordinators`).
+//! Joins produce requests with the appends of their partitions, by exact keys and never by time. Requests to
+//! coordinators are joined by the order of events (`coordinators`).
 
 pub(crate) mod counter;
 
@@ -14,15 +14,15 @@ use crate::time::TimeSpan;
 use crate::window::appends::{Append, Appends};
 use crate::window::{CLOCK_SLACK, Window};
 
-/// Batches of the same CRC are seldom more than this, but for a benchmark that sends the same bytes again and again.
+/// More batches than this with one CRC are rare, except in a benchmark that sends the same bytes again and again.
 const MAX_SAME_CRC: usize = 3;
 
-/// An append found for a partition of a request.
+/// The append of a partition of a request.
 #[derive(Clone, Debug)]
 pub struct AppendJoin {
     /// The append.
     pub op: Arc<FileOp>,
-    /// What both sides agreed on; none where it follows from the order of things.
+    /// The key that both sides have; `None` if the join follows from the order of events.
     pub key: Option<JoinKey>,
 }
 
@@ -31,38 +31,38 @@ pub struct AppendJoin {
 pub enum JoinKey {
     /// Topic, partition and the record batch's CRC.
     BatchCrc,
-    /// Topic, partition and the base offset that the response named.
+    /// Topic, partition and the base offset in the response.
     BaseOffset,
 }
 
-/// A partition of a produce request, by what its append is looked for.
+/// What identifies the append of a partition of a produce request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JoinQuery {
     /// When its request began to arrive.
     pub(crate) arrival: Nanos,
-    /// When its response was begun, if that was seen.
+    /// When its response began, if seen.
     pub(crate) response: Option<Nanos>,
-    /// CRC and bytes of its first batch.
+    /// CRC and size of its first batch.
     pub(crate) batch: Option<(u32, u32)>,
-    /// What the response named.
+    /// The base offset in the response.
     pub(crate) base_offset: Option<i64>,
 }
 
-/// How produce partitions were joined with the appends that wrote them.
+/// Joins of produce partitions with the appends that wrote them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JoinStats {
     /// By topic, partition and batch CRC.
     pub by_crc: u64,
     /// By topic, partition and base offset.
     pub by_base_offset: u64,
-    /// No append was found.
+    /// Written, but no append was found.
     pub unjoined: u64,
-    /// The broker refused the partition, or it was empty: nothing to join.
+    /// The broker refused the partition, or it was empty: there is nothing to join.
     pub not_written: u64,
 }
 
 impl JoinStats {
-    /// Counts a partition, by whether the broker wrote it and the key of the append that was found.
+    /// Counts a partition; `found` is the key of its append.
     pub(crate) fn count(&mut self, is_written: bool, found: Option<JoinKey>) {
         *match found {
             _ if !is_written => &mut self.not_written,
@@ -73,7 +73,7 @@ impl JoinStats {
     }
 }
 
-/// The joins of a produce request's partitions, in the order of their appends.
+/// The appends of a request's partitions, in the order of their starts.
 pub(crate) fn joins(window: &Window, request: &Request, counts: &mut JoinStats) -> Vec<AppendJoin> {
     let mut joined: Vec<AppendJoin> = coordinators::join(window, request).into_iter().collect();
     each_join(window, request, counts, |append| joined.push(append));
@@ -81,62 +81,67 @@ pub(crate) fn joins(window: &Window, request: &Request, counts: &mut JoinStats) 
     joined
 }
 
-/// Counts the joins of a request that nobody asks more about.
+/// Counts the joins of a request without collecting its appends.
 pub(crate) fn count_joins(window: &Window, request: &Request, counts: &mut JoinStats) {
     each_join(window, request, counts, drop);
 }
 
-fn each_join(window: &Window, request: &Request, counts: &mut JoinStats, mut tell: impl FnMut(AppendJoin)) {
-    // Of other requests, partitions are what was read.
+fn each_join(
+    window: &Window,
+    request: &Request,
+    counts: &mut JoinStats,
+    mut on_join: impl FnMut(AppendJoin),
+) {
+    // In other requests, partitions are those that were read.
     let partitions = request.partitions.iter().filter(|_| request.api_key == PRODUCE);
     for partition in partitions {
         let is_written = is_written(partition.error_code, partition.bytes);
         let found = if is_written { append_of(window, request, partition) } else { None };
         counts.count(is_written, found.as_ref().and_then(|append| append.key));
-        found.into_iter().for_each(&mut tell);
+        found.into_iter().for_each(&mut on_join);
     }
 }
 
 /// The append of one partition of a request, if its key is there.
 fn append_of(window: &Window, request: &Request, partition: &Partition) -> Option<AppendJoin> {
-    let sought = JoinQuery {
+    let query = JoinQuery {
         arrival: request.arrival,
         response: request.response,
         batch: partition.batches.first().map(|batch| (batch.crc, batch.bytes)),
         base_offset: partition.base_offset,
     };
-    let (op, key) = find(&window.appends, &sought, |op| is_append_to(op, partition))?;
+    let (op, key) = find(&window.appends, &query, |op| is_append_to(op, partition))?;
     Some(AppendJoin { op: Arc::clone(op), key: Some(key) })
 }
 
-/// Whether the broker wrote a partition that has so many bytes and was answered so.
+/// Whether the broker wrote a partition with this error code and size.
 pub(crate) fn is_written(error_code: Option<i16>, bytes: u32) -> bool {
     error_code.is_none_or(|code| code == 0) && bytes > 0
 }
 
-/// The one append to the sought partition's log, as `is_of` tells, that both sides' keys name.
+/// The only append that both sides' keys name; `is_of` tells whether an append is to the partition's log.
 pub(crate) fn find<'a, T: Append>(
     appends: &'a Appends<T>,
-    sought: &JoinQuery,
+    query: &JoinQuery,
     is_of: impl Fn(&T) -> bool,
 ) -> Option<(&'a T, JoinKey)> {
-    let fits = |append: &&T| is_of(append) && within(*append, sought);
-    by_crc(appends, sought, fits)
+    let fits = |append: &&T| is_of(append) && within(*append, query);
+    by_crc(appends, query, fits)
         .map(|append| (append, JoinKey::BatchCrc))
-        .or_else(|| by_base_offset(appends, sought, fits).map(|append| (append, JoinKey::BaseOffset)))
-        .or_else(|| by_base_offset_of_log(appends, sought, is_of).map(|append| (append, JoinKey::BaseOffset)))
+        .or_else(|| by_base_offset(appends, query, fits).map(|append| (append, JoinKey::BaseOffset)))
+        .or_else(|| by_base_offset_of_log(appends, query, is_of).map(|append| (append, JoinKey::BaseOffset)))
 }
 
 fn by_crc<'a, T: Append>(
     appends: &'a Appends<T>,
-    sought: &JoinQuery,
+    query: &JoinQuery,
     fits: impl Fn(&&'a T) -> bool,
 ) -> Option<&'a T> {
-    let (crc, bytes) = sought.batch?;
+    let (crc, bytes) = query.batch?;
     let is_batch = |append: &&T| append.keys().is_some_and(|keys| keys.crc == crc && keys.bytes == bytes);
-    let offset = known_base_offset(sought);
-    let since = sought.arrival - CLOCK_SLACK;
-    // Of the same bytes again and again the one with the offset is ours: it is found at once.
+    let offset = known_base_offset(query);
+    let since = query.arrival - CLOCK_SLACK;
+    // With the same bytes again and again, the base offset finds the append at once.
     if let Some(offset) = offset.filter(|_| appends.by_crc(crc, since).nth(MAX_SAME_CRC).is_some()) {
         let named = appends.by_base_offset(offset).filter(&fits).find(is_batch);
         if named.is_some() {
@@ -146,8 +151,8 @@ fn by_crc<'a, T: Append>(
     let mut fits = appends.by_crc(crc, since).filter(fits).filter(is_batch);
     let first = fits.next()?;
     let Some(second) = fits.next() else { return Some(first) };
-    // The same bytes twice (a retry, or a benchmark's identical records): the response tells them apart.
-    // Without one, which of them was ours cannot be known.
+    // The same bytes twice (a retry, or a benchmark's identical records): the response distinguishes them. Without a
+    // response it cannot be known which of them was ours.
     let offset = offset?;
     let has_offset = |append: &&T| append.keys().is_some_and(|keys| keys.base_offset == offset);
     [first, second].into_iter().chain(fits).find(has_offset)
@@ -155,29 +160,29 @@ fn by_crc<'a, T: Append>(
 
 fn by_base_offset<'a, T: Append>(
     appends: &'a Appends<T>,
-    sought: &JoinQuery,
+    query: &JoinQuery,
     fits: impl Fn(&&'a T) -> bool,
 ) -> Option<&'a T> {
-    appends.by_base_offset(known_base_offset(sought)?).find(fits)
+    appends.by_base_offset(known_base_offset(query)?).find(fits)
 }
 
-/// The same of a request of which no batch is known, as of Kafka's request log, which may say late when it was: the only append with
-/// that offset.
+/// Like `by_base_offset`, for a request without a batch, such as one of Kafka's request log, whose times may be late:
+/// the only append with that offset.
 fn by_base_offset_of_log<'a, T: Append>(
     appends: &'a Appends<T>,
-    sought: &JoinQuery,
+    query: &JoinQuery,
     is_of: impl Fn(&T) -> bool,
 ) -> Option<&'a T> {
-    let offset = known_base_offset(sought).filter(|_| sought.batch.is_none())?;
-    let earliest = JoinQuery { arrival: sought.arrival - MAX_LATE, ..*sought };
+    let offset = known_base_offset(query).filter(|_| query.batch.is_none())?;
+    let earliest = JoinQuery { arrival: query.arrival - MAX_LATE, ..*query };
     let is_near = |append: &&T| is_of(append) && within(*append, &earliest);
     let mut near = appends.by_base_offset(offset).filter(is_near);
     let only = near.next()?;
     near.next().is_none().then_some(only)
 }
 
-fn known_base_offset(sought: &JoinQuery) -> Option<i64> {
-    sought.base_offset.filter(|&offset| offset >= 0)
+fn known_base_offset(query: &JoinQuery) -> Option<i64> {
+    query.base_offset.filter(|&offset| offset >= 0)
 }
 
 /// Whether an operation wrote to a partition.
@@ -187,12 +192,12 @@ pub(crate) fn is_append_to(op: &FileOp, partition: &Partition) -> bool {
     })
 }
 
-/// An append cannot begin before its request has begun to arrive nor end after its response; this only
-/// tells apart repetitions of the same bytes, it never chooses between different ones.
-fn within(append: &impl Append, sought: &JoinQuery) -> bool {
+/// Whether an append lies within its request: it cannot begin before the request has begun to arrive or end after the
+/// response. This only distinguishes repetitions of the same bytes; it never chooses between different ones.
+fn within(append: &impl Append, query: &JoinQuery) -> bool {
     let TimeSpan { start, end } = append.span();
-    start >= sought.arrival - CLOCK_SLACK
-        && sought.response.is_none_or(|response| end <= response + CLOCK_SLACK)
+    start >= query.arrival - CLOCK_SLACK
+        && query.response.is_none_or(|response| end <= response + CLOCK_SLACK)
 }
 
 #[cfg(test)]
@@ -220,11 +225,11 @@ mod tests {
         }
     }
 
-    /// As the rule says it, looking at each: the latest that fits, if it is the only one or has the offset.
-    fn expected<'a>(seen: &'a [NumberedAppend], sought: &JoinQuery) -> Option<(&'a NumberedAppend, JoinKey)> {
-        let fits = || seen.iter().rev().filter(|append| within(*append, sought));
-        let of_batch = || fits().filter(|append| sought.batch == Some((append.3.crc, append.3.bytes)));
-        let named = |append: &&NumberedAppend| known_base_offset(sought) == Some(append.3.base_offset);
+    /// The rule as a search of all appends: the latest that fits, if it is the only one or has the offset.
+    fn expected<'a>(seen: &'a [NumberedAppend], query: &JoinQuery) -> Option<(&'a NumberedAppend, JoinKey)> {
+        let fits = || seen.iter().rev().filter(|append| within(*append, query));
+        let of_batch = || fits().filter(|append| query.batch == Some((append.3.crc, append.3.bytes)));
+        let named = |append: &&NumberedAppend| known_base_offset(query) == Some(append.3.base_offset);
         let by_crc = if of_batch().count() < 2 { of_batch().next() } else { of_batch().find(named) };
         let by_offset = || fits().find(named).map(|append| (append, JoinKey::BaseOffset));
         by_crc.map(|append| (append, JoinKey::BatchCrc)).or_else(by_offset)
@@ -234,7 +239,7 @@ mod tests {
         #[test]
         fn the_same_bytes_again_and_again_are_told_apart_as_looking_at_each_does(
             written in proptest::collection::vec((0_i64..12, 0_i64..6, 0_u32..2, 0_u32..2, 0_i64..12), 0..60),
-            asked in proptest::collection::vec(
+            queries in proptest::collection::vec(
                 (0_i64..60, proptest::option::of(0_i64..30), 0_u32..3, 0_u32..2, -1_i64..12), 1..20,
             ),
             horizon in 0_i64..40,
@@ -249,16 +254,16 @@ mod tests {
                 seen.push(append);
             }
             appends.forget(ms(horizon));
-            let gone = seen.iter().take_while(|append| append.2 < ms(horizon)).count();
-            seen.drain(..gone);
-            for (arrival, answered, crc, bytes, offset) in asked {
-                let sought = JoinQuery {
+            let expired = seen.iter().take_while(|append| append.2 < ms(horizon)).count();
+            seen.drain(..expired);
+            for (arrival, answered, crc, bytes, offset) in queries {
+                let query = JoinQuery {
                     arrival: ms(arrival),
                     response: answered.map(|after| ms(arrival + after)),
                     batch: Some((crc, bytes)),
                     base_offset: Some(offset),
                 };
-                prop_assert_eq!(find(&appends, &sought, |_| true), expected(&seen, &sought));
+                prop_assert_eq!(find(&appends, &query, |_| true), expected(&seen, &query));
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Journal commits and calls of file-system functions side by side in time, in the order of their starts.
+//! Journal commits and calls of file-system functions on one time axis, in the order of their starts.
 //!
-//! A call is known from its own ends where those were recorded, else from a stretch off the CPU inside it: such a call may
-//! have begun earlier and ended later. It is named by the outermost function of the file system.
+//! A call is known by its own entry and return if those were recorded, else by a stretch off the CPU inside it: such
+//! a call may have begun earlier and ended later. It is named by the outermost function of the file system.
 
 #[cfg(test)]
 mod tests;
@@ -16,17 +16,17 @@ use crate::kernel_stack;
 use crate::kernel_stack::Wait;
 use crate::time::{Span, TimeSpan};
 
-/// A journal's commit is this function, whose ends its tracepoints tell (fs/jbd2/commit.c).
+/// A journal commit is this function, whose entry and return its tracepoints report (fs/jbd2/commit.c).
 const COMMIT: &str = "jbd2_journal_commit_transaction";
-/// What a thread that frees memory is in (mm/vmscan.c).
+/// A thread that frees memory is in one of these (mm/vmscan.c).
 const RECLAIM: [&str; 2] = ["try_to_free_pages", "try_to_free_mem_cgroup_pages"];
-/// Stretches off the CPU in the same function are one call where no more than this lies between them.
+/// Stretches off the CPU in the same function are one call if at most this much time lies between them.
 const PAUSE: Nanos = Nanos::from_millis(1);
-/// Calls held back to be put in order; more are let go early.
+/// Calls that wait to be put in order; beyond it, calls are released early.
 const MAX_UNORDERED_CALLS: usize = 200_000;
-/// Calls of one thread that wait to be told their file.
+/// Calls of one thread that wait for the operation that names their file.
 const MAX_CALLS_WITHOUT_FILE: usize = 1_024;
-/// Threads are looked through for those without calls when there are so many.
+/// At this number of threads, those without calls are dropped.
 const MAX_THREADS: usize = 4_096;
 
 /// One call of a kernel function.
@@ -46,25 +46,25 @@ pub struct Call {
     pub thread: Option<(Tid, Arc<str>)>,
     /// The file of the operation that it was part of, where it was part of one.
     pub file: Option<Arc<str>>,
-    /// More about it.
+    /// Details.
     pub detail: Detail,
 }
 
-/// What else is known of a call.
+/// Details of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Detail {
     /// Nothing.
     Nothing,
-    /// It was this commit.
+    /// A journal commit.
     Commit(JournalCommit),
-    /// What the longest stretch off the CPU in it was for: its name in `io`, and the function that says so, if one
-    /// does.
+    /// What the longest stretch off the CPU in it was for: its name in `io`, and the function that shows it, if there
+    /// is one.
     Wait(&'static str, Arc<str>),
-    /// It freed so many pages, for a memory cgroup's limit or not.
+    /// Direct reclaim.
     Reclaim {
         /// Pages freed.
         pages: u64,
-        /// Whether a memory cgroup's limit asked for it.
+        /// Whether a memory cgroup's limit was the reason.
         memcg: bool,
     },
 }
@@ -83,42 +83,43 @@ impl Call {
 
 type Key = (Nanos, u64);
 
-/// Puts calls in order. Feed it with [`Calls::event`] in the order of [`Event::time`], take what is in order with
+/// Puts calls in order. Feed it with [`Calls::event`] in the order of [`Event::time`], and take ordered calls with
 /// [`Calls::take`].
 #[derive(Debug)]
 pub struct Calls {
     slower_than: Nanos,
-    /// A call is handed out so long after its start: one that starts before it may end that much later.
-    held_for: Nanos,
+    /// How long after its start a call is released: a call that starts before it may end that much later.
+    reorder_window: Nanos,
     newest: Nanos,
     numbered: u64,
-    held: BTreeMap<Key, Call>,
+    pending: BTreeMap<Key, Call>,
     threads: HashMap<Tid, ThreadCalls>,
 }
 
 /// The latest calls of one thread.
 #[derive(Debug, Default)]
 struct ThreadCalls {
-    /// Those that wait for the operation that they are part of, with the stack that they are known from.
+    /// Calls that wait for the operation that they are part of, each with the stack that it is known from.
     unnamed: Vec<(Key, Option<Arc<str>>)>,
-    /// The last one, and the length of the longest stretch off the CPU in it.
+    /// The last call, and the length of the longest stretch off the CPU in it.
     last: Option<(Key, Nanos)>,
 }
 
 impl Calls {
-    /// For calls that took at least so long, put in order among those that end up to `held_for` after their start.
-    pub fn new(slower_than: Nanos, held_for: Nanos) -> Self {
+    /// For calls that took at least `slower_than`, put in order among those that end up to `reorder_window` after
+    /// their start.
+    pub fn new(slower_than: Nanos, reorder_window: Nanos) -> Self {
         Self {
             slower_than,
-            held_for,
+            reorder_window,
             newest: Nanos::MIN,
             numbered: 0,
-            held: BTreeMap::new(),
+            pending: BTreeMap::new(),
             threads: HashMap::new(),
         }
     }
 
-    /// Takes what may be a call or show one; passes over the rest.
+    /// Takes an event that may be a call or show one; ignores others.
     pub fn event(&mut self, event: &Event) {
         match event {
             Event::JournalCommit(commit) => self.commit(commit),
@@ -131,14 +132,15 @@ impl Calls {
         self.newest = self.newest.max(event.time());
     }
 
-    /// The next call in order, if it is certain that none comes before it, or `all` are wanted.
+    /// The next call in order, once no earlier call can follow; any call that is left if `all` is set.
     pub fn take(&mut self, all: bool) -> Option<Call> {
         loop {
-            let (&(start, _), _) = self.held.first_key_value()?;
-            if !all && start > self.newest - self.held_for && self.held.len() <= MAX_UNORDERED_CALLS {
+            let (&(start, _), _) = self.pending.first_key_value()?;
+            if !all && start > self.newest - self.reorder_window && self.pending.len() <= MAX_UNORDERED_CALLS
+            {
                 return None;
             }
-            let (_, call) = self.held.pop_first()?;
+            let (_, call) = self.pending.pop_first()?;
             if call.latency() >= self.slower_than {
                 return Some(call);
             }
@@ -148,7 +150,7 @@ impl Calls {
     fn hold(&mut self, call: Call) -> Key {
         self.numbered += 1;
         let key = (call.start, self.numbered);
-        self.held.insert(key, call);
+        self.pending.insert(key, call);
         key
     }
 
@@ -158,12 +160,12 @@ impl Calls {
         self.hold(Call { device: Some(commit.device.clone()), ..call });
     }
 
-    /// A stretch off the CPU in the same call is no separate call.
+    /// A stretch off the CPU within the call is no separate call.
     fn span(&mut self, span: &KernelSpan) {
         let mut detail = Detail::Nothing;
         for (key, stack) in self.unnamed_within(span.tid, span.start, span.end) {
             if stack.is_some_and(|stack| kernel_stack::frames(&stack).any(|frame| *frame == *span.function)) {
-                let replaced = self.held.remove(&key);
+                let replaced = self.pending.remove(&key);
                 detail = replaced.map_or(detail, |call| call.detail);
             }
         }
@@ -191,14 +193,14 @@ impl Calls {
         self.threads.entry(interval.tid).or_default().last = Some((key, interval.length()));
     }
 
-    /// Whether the interval is of the call that the thread was last seen in.
+    /// Whether the interval continues the thread's last call, which it then extends.
     fn goes_on(&mut self, interval: &OffCpu, function: &str, detail: &Detail) -> bool {
         let last = self.threads.get_mut(&interval.tid).and_then(|thread| thread.last.as_mut());
         let Some((key, longest)) = last else { return false };
         let is_same = |call: &&mut Call| {
             *call.function == *function && interval.start >= call.end && interval.start - call.end <= PAUSE
         };
-        let Some(call) = self.held.get_mut(key).filter(is_same) else { return false };
+        let Some(call) = self.pending.get_mut(key).filter(is_same) else { return false };
         call.end = interval.end;
         if interval.length() > *longest {
             *longest = interval.length();
@@ -207,20 +209,20 @@ impl Calls {
         true
     }
 
-    /// Everything of the thread within the operation was on its file; what was quick is let go at once.
+    /// The thread's calls within the operation were on its file; quick ones are dropped.
     fn file_op(&mut self, op: &FileOp) {
         for (key, _) in self.unnamed_within(op.tid, op.start, op.end) {
-            let Some(call) = self.held.get_mut(&key) else { continue };
+            let Some(call) = self.pending.get_mut(&key) else { continue };
             call.file = Some(Arc::clone(&op.file));
             call.device.get_or_insert_with(|| op.device.clone());
             if call.latency() < self.slower_than {
-                self.held.remove(&key);
+                self.pending.remove(&key);
             }
         }
-        let held = &self.held;
+        let pending = &self.pending;
         if let Some(thread) = self.threads.get_mut(&op.tid) {
             thread.last = None;
-            thread.unnamed.retain(|(key, _)| held.get(key).is_some_and(|call| call.end > op.end));
+            thread.unnamed.retain(|(key, _)| pending.get(key).is_some_and(|call| call.end > op.end));
             if thread.unnamed.is_empty() {
                 self.threads.remove(&op.tid);
             }
@@ -230,18 +232,18 @@ impl Calls {
     fn unnamed_within(&self, tid: Tid, start: Nanos, end: Nanos) -> Vec<(Key, Option<Arc<str>>)> {
         let unnamed = self.threads.get(&tid).map(|thread| thread.unnamed.as_slice()).unwrap_or_default();
         let within = |call: &Call| call.start >= start && call.end <= end;
-        unnamed.iter().filter(|(key, _)| self.held.get(key).is_some_and(within)).cloned().collect()
+        unnamed.iter().filter(|(key, _)| self.pending.get(key).is_some_and(within)).cloned().collect()
     }
 
     fn hold_unnamed(&mut self, tid: Tid, name: &Arc<str>, call: Call, stack: Option<Arc<str>>) -> Key {
         let key = self.hold(Call { thread: Some((tid, Arc::clone(name))), ..call });
-        let held = &self.held;
+        let pending = &self.pending;
         if self.threads.len() >= MAX_THREADS {
-            self.threads.retain(|_, thread| thread.unnamed.iter().any(|(key, _)| held.contains_key(key)));
+            self.threads.retain(|_, thread| thread.unnamed.iter().any(|(key, _)| pending.contains_key(key)));
         }
         let thread = self.threads.entry(tid).or_default();
         if thread.unnamed.len() >= MAX_CALLS_WITHOUT_FILE {
-            thread.unnamed.retain(|(key, _)| held.contains_key(key));
+            thread.unnamed.retain(|(key, _)| pending.contains_key(key));
             thread.unnamed.drain(..thread.unnamed.len().saturating_sub(MAX_CALLS_WITHOUT_FILE / 2));
         }
         thread.unnamed.push((key, stack));
@@ -249,23 +251,23 @@ impl Calls {
     }
 }
 
-/// What the thread waited for, or that it then waited longer for a CPU.
+/// What the thread waited for, or that its wait for a CPU afterwards was longer.
 fn longer_part(interval: &OffCpu) -> Detail {
     let woken = if interval.preempted { interval.start } else { interval.woken.unwrap_or(interval.end) };
     if interval.end - woken > woken - interval.start {
         return Detail::Wait(RUN_QUEUE, Arc::default());
     }
-    let (wait, telling) = kernel_stack::read(&interval.stack);
-    Detail::Wait(wait.as_str(), telling.into())
+    let (wait, function) = kernel_stack::read(&interval.stack);
+    Detail::Wait(wait.as_str(), function.into())
 }
 
-/// How functions of file systems and of their journals are named.
+/// Name patterns of functions of file systems and of their journals.
 const FILE_SYSTEMS: &[&str] = &[
     "ext4_*", "__ext4_*", "jbd2_*", "__jbd2_*", "xfs_*", "xlog_*", "btrfs_*", "f2fs_*", "ext2_*", "fuse_*",
     "nfs_*",
 ];
 
-/// ext4's way into generic code that calls ext4 again: what is called then says more.
+/// Entry functions of ext4 that call generic code, which calls ext4 again: the inner function is more specific.
 const WAYS_IN: &[&str] = &[
     "ext4_file_write_iter",
     "ext4_buffered_write_iter",
@@ -274,7 +276,7 @@ const WAYS_IN: &[&str] = &[
     "ext4_filemap_fault",
 ];
 
-/// The function to name it by; none where the stack is in no file system.
+/// The function that names the call; `None` if the stack is in no file system.
 pub(crate) fn naming_function(stack: &str) -> Option<&str> {
     let is_one_of =
         |frame: &str, names: &[&str]| names.iter().any(|name| kernel_stack::is_named(frame, name));
@@ -283,7 +285,7 @@ pub(crate) fn naming_function(stack: &str) -> Option<&str> {
     if !is_one_of(way_in, WAYS_IN) {
         return Some(way_in);
     }
-    // What the generic code waits for by itself is not the file system's.
+    // A wait in the generic code itself is not the file system's.
     match kernel_stack::read(stack) {
         (Wait::DirtyPages, function) => Some(function),
         _ => Some(of_file_system.find(|frame| !is_one_of(frame, WAYS_IN)).unwrap_or(way_in)),

@@ -1,4 +1,4 @@
-//! What a kernel stack at a context switch says about the wait. Looks at names only; which ones is in `rules`.
+//! What a kernel stack at a context switch shows about the wait. Looks at names only; the names are in `rules`.
 
 pub(crate) mod rules;
 
@@ -10,13 +10,14 @@ use model::{OffCpu, Waker, named};
 use crate::kernel_stack::rules::{RULES, Rule};
 
 named! {
-    /// What a thread waited for, with its name in `io`: of the cause that it stands for, where there is one.
+    /// What a thread waited for, with its name in `io`: the name of the cause that it stands for, if there is one.
     pub(crate) enum Wait {
         /// The commit of a jbd2 transaction: fs/jbd2/transaction.c, fs/jbd2/commit.c.
         Journal = "journal-commit",
         /// A fast commit: `fs/ext4/fast_commit.c`.
         FastCommit = "fast-commit",
-        /// Leave to change anything while somebody has the whole journal: `j_barrier_count`, fs/jbd2/transaction.c.
+        /// Permission to change anything while something holds the whole journal: `j_barrier_count`,
+        /// fs/jbd2/transaction.c.
         JournalBarrier = "journal-barrier",
         /// Room in the journal: fs/jbd2/checkpoint.c.
         Checkpoint = "journal-checkpoint",
@@ -33,9 +34,9 @@ named! {
         Nfs = "nfs-wait",
         /// A page's lock: mm/filemap.c.
         PageLock = "page-lock",
-        /// A page that is being written and must not change meanwhile.
+        /// A page under writeback that must not change meanwhile.
         StablePage = "stable-page",
-        /// Pages that are being written.
+        /// Pages under writeback.
         Writeback = "writeback-wait",
         /// Room in XFS's log: `fs/xfs/xfs_log.c`.
         XfsLogSpace = "xfs-log-space",
@@ -47,13 +48,13 @@ named! {
         InodeLock = "inode-lock",
         /// The commit of a btrfs transaction or of its log of fsyncs: fs/btrfs/transaction.c, fs/btrfs/tree-log.c.
         BtrfsTransaction = "btrfs-transaction",
-        /// Leave to hand a block request to the device.
+        /// Permission to submit a block request to the device.
         DeviceQueue = "device-queue",
         /// A block request.
         Device = "device",
-        /// Leave to write to a file system that somebody has frozen: fs/super.c.
+        /// Permission to write to a frozen file system: fs/super.c.
         Frozen = "fs-frozen",
-        /// To go on: a signal, the freezer of its cgroup or a tracer had stopped it.
+        /// The end of a stop by a signal, the cgroup's freezer or a tracer.
         Stopped = "stopped",
         /// The other end of a connection.
         Network = "network",
@@ -65,17 +66,16 @@ named! {
 }
 
 impl Wait {
-    /// The kind of wait that a verdict takes it for: one that is refused a place in the device's queue waits for
-    /// the device.
+    /// The kind of wait in a verdict: a thread that waits for a place in the device's queue waits for the device.
     pub(crate) fn of_verdict(self) -> Self {
         if self == Self::DeviceQueue { Self::Device } else { self }
     }
 }
 
-/// Functions that every wait ends in and that tell nothing.
+/// Functions in which every wait ends and that identify none.
 const TAIL: &[&str] =
     &["schedule", "bit_wait", "wait_on_bit", "prepare_to_wait", "trace", "preempt", "__switch_to"];
-/// Those that take a lock: who wants it tells more.
+/// Functions that take a lock: their callers are more specific.
 const LOCKS: &[&str] = &[
     "mutex_lock*",
     "__mutex_lock*",
@@ -86,37 +86,37 @@ const LOCKS: &[&str] = &[
     "__down_write*",
 ];
 
-/// What the interval was spent on. A thread that was preempted waited for a CPU only.
+/// What the interval was spent on. A preempted thread only waited for a CPU.
 pub(crate) fn classify(interval: &OffCpu) -> Wait {
     if interval.preempted { Wait::RunQueue } else { read(&interval.stack).0 }
 }
 
-/// The function that names the wait best: the one a rule knows, else the innermost that is no scheduler's.
-pub(crate) fn telling_frame(stack: &str) -> &str {
+/// The function that names the wait best: one that a rule knows, else the innermost outside the scheduler.
+pub(crate) fn naming_frame(stack: &str) -> &str {
     read(stack).1
 }
 
-/// What a thread with this stack waits for, and the function that says so best.
+/// What a thread with this stack waits for, and the function that shows it best.
 pub(crate) fn read(stack: &str) -> (Wait, &str) {
     let frames: Vec<&str> = frames(stack).collect();
     let known = RULES.iter().find_map(|rule| rule.frame(&frames).map(|frame| (rule.wait, frame)));
     known.unwrap_or_else(|| {
-        let tells = |frame: &&&str| {
+        let is_specific = |frame: &&&str| {
             !TAIL.iter().any(|tail| frame.contains(tail)) && !LOCKS.iter().any(|lock| is_named(frame, lock))
         };
-        let telling = frames.iter().rev().find(tells);
-        (Wait::Other, telling.copied().unwrap_or_default())
+        let naming = frames.iter().rev().find(is_specific);
+        (Wait::Other, naming.copied().unwrap_or_default())
     })
 }
 
-/// Whether a thread waits for what user space decides: another thread's wake-up, a ready connection, a timer.
+/// Whether a thread waits for an event from user space: another thread's wake-up, a ready connection, a timer.
 pub(crate) fn is_of_user_space(stack: &str) -> bool {
     const CALLS: [&str; 6] =
         ["futex_wait*", "do_futex", "ep_poll", "do_epoll_wait", "do_sys_poll", "hrtimer_nanosleep"];
     frames(stack).any(|frame| CALLS.iter().any(|call| is_named(frame, call)))
 }
 
-/// Whether who woke another was at work, as its stack shows, and not in an interrupt that it happened to take.
+/// Whether a waker was at work, by its stack, and not in an interrupt that happened to run on it.
 pub(crate) fn is_at_work(waker: &Waker) -> bool {
     const INTERRUPTS: [&str; 8] =
         ["irq", "interrupt", "sysvec", "softirq", "hrtimer", "el1h_64", "apic", "nmi"];
@@ -124,8 +124,7 @@ pub(crate) fn is_at_work(waker: &Waker) -> bool {
     waker.tid != 0 && !waker.stack.is_empty() && !frames(&waker.stack).any(is_interrupt)
 }
 
-/// A stack's functions, outermost first, without the compiler's suffixes (`do_get_write_access.part.0`) and
-/// offsets.
+/// A stack's functions, outermost first, without the compiler's suffixes (`do_get_write_access.part.0`) and offsets.
 pub(crate) fn frames(stack: &str) -> impl DoubleEndedIterator<Item = &str> {
     stack.split(';').map(|frame| {
         let end = frame.find(['.', '+']).unwrap_or(frame.len());
@@ -133,7 +132,7 @@ pub(crate) fn frames(stack: &str) -> impl DoubleEndedIterator<Item = &str> {
     })
 }
 
-/// Whether a function has this name, or begins with it where the name ends in `*`.
+/// Whether a function has this name, or starts with it if the name ends in `*`.
 pub(crate) fn is_named(function: &str, name: &str) -> bool {
     match name.strip_suffix('*') {
         Some(beginning) => function.starts_with(beginning),
@@ -142,7 +141,7 @@ pub(crate) fn is_named(function: &str, name: &str) -> bool {
 }
 
 impl Rule {
-    /// The function that makes the rule hold, the first of the rule's that is there, or its caller.
+    /// The function by which the rule matches, the first of the rule's that is on the stack, or its caller.
     fn frame<'s>(&self, frames: &[&'s str]) -> Option<&'s str> {
         let found =
             self.functions.iter().find_map(|name| frames.iter().find(|frame| is_named(frame, name)))?;

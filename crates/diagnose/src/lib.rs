@@ -1,22 +1,23 @@
-//! Joins what was seen and says why each slow request was slow: pure functions over [`model`].
+//! Joins recorded events and explains why each slow request was slow: pure functions over [`model`].
 //!
-//! It reads no clock and does no I/O: live and replay feed the same [`Engine`] the same events and get the
-//! same verdicts, however the events are batched. It names a cause only where evidence joins; what it
-//! cannot prove is `unobserved`.
+//! It reads no clock and does no I/O: live and replay feed the same [`Engine`] the same events and get the same
+//! verdicts, however the events are batched. It names a cause only where evidence joins; what it cannot prove is
+//! `unobserved`.
 //!
 //! From the bottom up:
 //! - `window` keeps the recent past, bounded in time and number; `kernel_stack` reads stacks.
-//! - `waits` says what a thread waited for in an operation, `joins` finds the append of a produce request's partition,
-//!   `locks` says who held a lock.
-//! - `logged` says when requests of Kafka's request log really were, `stages` divides a request's latency into stages.
-//! - [`causes`] holds the table of causes, and one file a concept with their finders.
-//! - `analysis` puts a request's stages and causes together; [`Engine`] decides each request once everything that could
+//! - `waits` finds what a thread waited for in an operation, `joins` the append of a produce request's partition,
+//!   `locks` the holder of a lock.
+//! - `logged` corrects the times of requests of Kafka's request log, `stages` divides a request's latency into
+//!   stages.
+//! - [`causes`] holds the table of causes, and one file per concept with their finders.
+//! - `analysis` combines a request's stages and causes; [`Engine`] decides each request once everything that may
 //!   explain it has had time to arrive, and [`Summary`] adds up.
 //!
-//! Beside verdicts: [`Reasons`] splits a file operation's time, [`Calls`] puts kernel functions side by side, [`Locks`]
-//! lists lock waits with their holders, [`PauseMerger`] JVM pauses, [`doubts`] says what would have told,
-//! [`request_log_check`] compares with Kafka's request log, [`ReadPlan`] says which rows of a recording verdicts can
-//! depend on.
+//! In addition to verdicts: [`Reasons`] splits a file operation's time, [`Calls`] puts kernel functions on one time
+//! axis, [`Locks`] lists lock waits with their holders, [`PauseMerger`] merges reports of JVM pauses, [`doubts`]
+//! names the sources that would have shown more, [`request_log_check`] compares with Kafka's request log,
+//! [`ReadPlan`] selects the rows of a recording that verdicts can depend on.
 
 mod analysis;
 pub mod causes;

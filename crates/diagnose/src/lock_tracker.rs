@@ -1,8 +1,8 @@
-//! Waits for locks in the order of their ends, each with who held the lock and what that thread was doing. Does not say
-//! which requests were slow for it: [`crate::Engine`] does.
+//! Waits for locks in the order of their ends, each with the thread that held the lock and what it was doing. Does
+//! not report which requests the wait slowed: [`crate::Engine`] does.
 //!
-//! A wait is listed once everything that bears on it has had time to arrive. Waits that no source saw are inferred from
-//! the appends of produce requests: without its request, nobody knows since when a thread could have waited.
+//! A wait is listed once everything that bears on it has had time to arrive. Waits that no source saw are inferred
+//! from the appends of produce requests: without the request it is unknown since when the thread can have waited.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -26,43 +26,43 @@ use crate::waits::LockHold;
 use crate::window::Window;
 use crate::{joins, locks};
 
-/// Reasons of shorter operations are not kept: nobody waited long for one.
+/// Reasons of shorter operations are dropped: nothing waited long for them.
 const MIN_OPERATION: Nanos = Nanos::from_micros(100);
-/// Old events are swept out this often, in recorded time.
+/// How often old events are dropped, in recorded time.
 const SWEEP_INTERVAL: Nanos = Nanos::from_millis(250);
 
 /// A wait for a lock, with its holder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LockRow {
-    /// When the thread began to wait: at the earliest, where the wait is inferred.
+    /// When the thread began to wait; the earliest possible time if the wait is inferred.
     pub start: Nanos,
-    /// When it had the lock, or when its dump was taken.
+    /// When it got the lock, or when the thread dump was taken.
     pub end: Nanos,
-    /// The process; 0 where nothing says.
+    /// The process; 0 if unknown.
     pub pid: Pid,
     /// The thread that waited.
     pub tid: Tid,
     /// Its name.
     pub thread: Arc<str>,
-    /// Which lock it was.
+    /// The lock.
     pub name: LockName,
-    /// The method that wanted it, where a stack was taken.
+    /// The method that takes the lock, if there is a stack.
     pub taken_in: Option<String>,
-    /// The lock as the JVM knows it; none where the wait is inferred.
+    /// The lock as the JVM knows it; `None` if the wait is inferred.
     pub lock: Option<Lock>,
-    /// Who held it for the largest part of the wait.
+    /// The thread that held it for the largest part of the wait.
     pub holder: Option<LockHolder>,
-    /// Who had it last before the waiter, where the JVM says.
+    /// The thread that had it last before the waiter, if the JVM reports it.
     pub previous_owner: Option<LockHolder>,
     /// What the holder was doing meanwhile.
     pub doing: HolderActivity,
-    /// Appends of others that were served in the wait.
+    /// Appends of others that the wait was for.
     pub ahead: usize,
     /// The partition that the thread wanted to append to.
     pub partition: Option<TopicPartition>,
     /// Java stack of the wait, outermost method first.
     pub stack: Arc<str>,
-    /// How it was seen; none where it is inferred.
+    /// The source that saw it; `None` if it is inferred.
     pub seen_by: Option<LockSource>,
 }
 
@@ -76,27 +76,27 @@ impl LockRow {
 /// What a holder was doing for the largest part of a wait.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HolderActivity {
-    /// Nothing that was seen.
+    /// No activity that was seen.
     Unknown,
     /// An operation on a file, and what its time was spent on, longest first.
     Op(Arc<FileOp>, Vec<Reason>),
-    /// It waited for another lock: which one.
+    /// A wait for another lock, which is named.
     Waiting(String),
-    /// The JVM had stopped it: for what.
+    /// A pause of the JVM, the process or the machine, which is described.
     Stopped(String),
 }
 
-/// Collects what bears on waits and tells them. Feed it nearly in the order of [`Event::time`].
+/// Collects what bears on waits and lists them. Feed it nearly in the order of [`Event::time`].
 #[derive(Debug)]
 pub struct Locks {
     config: Config,
     window: Window,
     reasons: Reasons,
-    /// Those of operations that are still in the window.
-    told: HashMap<(Tid, Nanos), Vec<Reason>>,
+    /// Reasons of the operations that are still in the window.
+    op_reasons: HashMap<(Tid, Nanos), Vec<Reason>>,
     pending: DueQueue<PendingRow>,
     newest: Nanos,
-    swept: Nanos,
+    last_sweep: Nanos,
     ready: VecDeque<LockRow>,
 }
 
@@ -107,16 +107,16 @@ enum PendingRow {
 }
 
 impl Locks {
-    /// With the engine's bounds; `off_cpu` says whether threads off the CPU were watched.
+    /// With the engine's bounds; `off_cpu` tells whether threads' time off the CPU was watched.
     pub fn new(config: Config, off_cpu: bool) -> Self {
         Self {
             config,
             window: Window::default(),
             reasons: Reasons::new(off_cpu),
-            told: HashMap::new(),
+            op_reasons: HashMap::new(),
             pending: DueQueue::new(),
             newest: Nanos::MIN,
-            swept: Nanos::MIN,
+            last_sweep: Nanos::MIN,
             ready: VecDeque::new(),
         }
     }
@@ -138,12 +138,12 @@ impl Locks {
             _ => {}
         }
         self.decide(self.newest - self.config.lateness);
-        if self.newest - self.swept >= SWEEP_INTERVAL {
+        if self.newest - self.last_sweep >= SWEEP_INTERVAL {
             self.sweep();
         }
     }
 
-    /// The next wait that can be told; any that is left, where `all` are asked for.
+    /// The next wait that can be listed; any that is left if `all` is set.
     pub fn take(&mut self, all: bool) -> Option<LockRow> {
         if all {
             self.decide(Nanos::MAX);
@@ -158,46 +158,46 @@ impl Locks {
     }
 
     fn file_op(&mut self, op: FileOp) {
-        // Asked of every operation, because the reasons are then forgotten.
+        // Called for every operation, because the reasons are dropped afterwards.
         let reasons = self.reasons.of(&op);
         if op.latency() >= MIN_OPERATION {
-            self.told.insert((op.tid, op.start), reasons);
+            self.op_reasons.insert((op.tid, op.start), reasons);
         }
         self.window.file_op(op);
     }
 
     fn sweep(&mut self) {
         self.window.forget(self.newest, &self.config);
-        self.swept = self.newest;
+        self.last_sweep = self.newest;
         let window = &self.window;
-        self.told.retain(|&(_, start), _| window.reaches_back_to(start));
+        self.op_reasons.retain(|&(_, start), _| window.reaches_back_to(start));
     }
 
     fn decide(&mut self, until: Nanos) {
         while let Some(what) = self.pending.pop_due(until) {
             match what {
-                PendingRow::Wait(wait) => self.ready.extend(self.seen(&self.window.as_known(&wait))),
-                PendingRow::Request(request) => self.ready.extend(self.inferred(&request)),
+                PendingRow::Wait(wait) => self.ready.extend(self.observed_row(&self.window.as_known(&wait))),
+                PendingRow::Request(request) => self.ready.extend(self.inferred_rows(&request)),
             }
         }
     }
 
-    fn seen(&self, wait: &LockWait) -> Option<LockRow> {
+    fn observed_row(&self, wait: &LockWait) -> Option<LockRow> {
         if wait.source == LockSource::ThreadDump {
-            let row = self.row(&LockContention::seen(wait, LockName::of(wait)?), wait.pid);
+            let row = self.row(&LockContention::of_jvm_wait(wait, LockName::of(wait)?), wait.pid);
             return Some(LockRow { holder: wait.holder.clone(), ..row });
         }
         Some(self.row(&LockContention::of(&self.window, wait, wait.start)?, wait.pid))
     }
 
-    /// The waits of a request's thread that nobody saw.
-    fn inferred(&self, request: &Request) -> Vec<LockRow> {
+    /// The waits of a request's thread that no source saw.
+    fn inferred_rows(&self, request: &Request) -> Vec<LockRow> {
         let Some(served_from) = served_from(request) else { return Vec::new() };
         let mut rows = Vec::new();
         let mut from = served_from;
         for append in joins::joins(&self.window, request, &mut JoinStats::default()) {
             let waits = locks::waits_before(&self.window, &append.op, from);
-            let unseen = waits.iter().filter(|blocked| blocked.seen.is_none());
+            let unseen = waits.iter().filter(|blocked| blocked.jvm_wait.is_none());
             rows.extend(unseen.map(|blocked| self.row(blocked, append.op.pid)));
             from = from.max(append.op.end);
         }
@@ -206,7 +206,7 @@ impl Locks {
 
     fn row(&self, blocked: &LockContention<'_>, pid: Pid) -> LockRow {
         let TimeSpan { start, end } = blocked.span;
-        let (seen, holder) = (blocked.seen, blocked.holders.first());
+        let (jvm_wait, holder) = (blocked.jvm_wait, blocked.holders.first());
         LockRow {
             start,
             end,
@@ -214,15 +214,15 @@ impl Locks {
             tid: blocked.tid,
             thread: Arc::clone(&blocked.thread),
             name: blocked.name,
-            taken_in: seen.and_then(|wait| taken_in(&wait.stack)),
-            lock: seen.map(|wait| wait.lock.clone()),
+            taken_in: jvm_wait.and_then(|wait| taken_in(&wait.stack)),
+            lock: jvm_wait.map(|wait| wait.lock.clone()),
             holder: holder.map(|holder| LockHolder { tid: holder.tid, thread: Arc::clone(&holder.thread) }),
-            previous_owner: seen.and_then(|wait| wait.holder.clone()),
+            previous_owner: jvm_wait.and_then(|wait| wait.holder.clone()),
             doing: holder.map_or(HolderActivity::Unknown, |holder| self.doing(holder, pid)),
             ahead: blocked.ahead(),
             partition: blocked.partition.clone(),
-            stack: seen.map(|wait| Arc::clone(&wait.stack)).unwrap_or_default(),
-            seen_by: seen.map(|wait| wait.source),
+            stack: jvm_wait.map(|wait| Arc::clone(&wait.stack)).unwrap_or_default(),
+            seen_by: jvm_wait.map(|wait| wait.source),
         }
     }
 
@@ -241,7 +241,7 @@ impl Locks {
         match (op, wait, stop) {
             (Some((time, op)), _, _) if is_most(time) => self.op(op),
             (_, Some((time, wait)), _) if is_most(time) => self.waiting(wait, span.start),
-            (_, _, Some((time, stop))) if is_most(time) => HolderActivity::Stopped(stop.described()),
+            (_, _, Some((time, stop))) if is_most(time) => HolderActivity::Stopped(stop.describe()),
             _ => holder.append.as_ref().map_or(HolderActivity::Unknown, |append| self.op(append)),
         }
     }
@@ -254,12 +254,12 @@ impl Locks {
     }
 
     fn op(&self, op: &Arc<FileOp>) -> HolderActivity {
-        let reasons = self.told.get(&(op.tid, op.start)).cloned().unwrap_or_default();
+        let reasons = self.op_reasons.get(&(op.tid, op.start)).cloned().unwrap_or_default();
         HolderActivity::Op(Arc::clone(op), reasons)
     }
 
     fn waiting(&self, wait: &LockWait, from: Nanos) -> HolderActivity {
         LockContention::of(&self.window, wait, from)
-            .map_or(HolderActivity::Unknown, |blocked| HolderActivity::Waiting(blocked.described()))
+            .map_or(HolderActivity::Unknown, |blocked| HolderActivity::Waiting(blocked.describe()))
     }
 }

@@ -1,8 +1,8 @@
-//! Waits for locks: which lock it was, who held it, and which append waited. Sees waits where the JVM reports them
-//! ([`model::LockWait`]); of others it infers those for a partition's log.
+//! Waits for locks: the lock, its holders, and the append that waited. Waits are those that the JVM reports
+//! ([`model::LockWait`]), and inferred ones for a partition's log.
 //!
-//! A wait that was seen belongs to the append that its thread did next: by thread id, and by a Java stack that is
-//! within an append. Where no stack was taken the append has to follow at once.
+//! A wait that was seen belongs to the next append of its thread: by thread id, and by a Java stack within an append.
+//! Without a stack the append must follow at once.
 
 pub(crate) mod holders;
 pub(crate) mod names;
@@ -16,20 +16,20 @@ use crate::locks::names::LockName;
 use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::window::{CLOCK_SLACK, Window};
 
-/// A wait for a lock, seen or inferred.
+/// A wait for a lock, reported or inferred.
 #[derive(Clone, Debug)]
 pub(crate) struct LockContention<'w> {
-    /// From when the thread can have begun to wait, at the earliest.
+    /// The wait, from the earliest moment at which the thread can have begun to wait.
     pub(crate) span: TimeSpan,
     pub(crate) tid: Tid,
-    /// What its source calls the waiter.
+    /// The waiter's name in its source.
     pub(crate) thread: Arc<str>,
     pub(crate) name: LockName,
-    /// What the JVM said of it; none where it was inferred.
-    pub(crate) seen: Option<&'w LockWait>,
+    /// The JVM's report of it; `None` if it was inferred.
+    pub(crate) jvm_wait: Option<&'w LockWait>,
     /// The partition that the thread wanted to append to.
     pub(crate) partition: Option<TopicPartition>,
-    /// Who held it, the largest share first.
+    /// The holders, the largest share first.
     pub(crate) holders: Vec<Holder>,
 }
 
@@ -38,25 +38,25 @@ impl<'w> LockContention<'w> {
         self.span.length()
     }
 
-    /// Whether it is known by whom most of it was held.
+    /// Whether the holders of most of the wait are known.
     pub(crate) fn is_mostly_held(&self) -> bool {
         self.span.is_most(self.held())
     }
 
-    /// Appends that were served in the wait.
+    /// Appends that were served during the wait.
     pub(crate) fn ahead(&self) -> usize {
         self.holders.iter().filter(|holder| holder.append.is_some()).count()
     }
 
-    /// How much of it is known to have been held by whom.
+    /// How much of the wait has a known holder.
     pub(crate) fn held(&self) -> Nanos {
         self.holders.iter().map(|holder| holder.share).sum()
     }
 
-    /// The lock's own name: its partition, or where it is taken.
+    /// What identifies the lock: its partition, or the method that takes it.
     pub(crate) fn place(&self) -> String {
         let partition = || self.partition.as_ref().map(ToString::to_string);
-        let taken = || self.seen.and_then(|seen| names::taken_in(&seen.stack));
+        let taken = || self.jvm_wait.and_then(|wait| names::taken_in(&wait.stack));
         let known = if self.name == LockName::Other {
             taken().or_else(partition)
         } else {
@@ -65,8 +65,8 @@ impl<'w> LockContention<'w> {
         known.unwrap_or_default()
     }
 
-    /// The lock in words: `topicF-6's log lock`, `the lock that x.Y.z takes`.
-    pub(crate) fn described(&self) -> String {
+    /// Describes the lock: `topicF-6's log lock`, `the lock that x.Y.z takes`.
+    pub(crate) fn describe(&self) -> String {
         match (self.place(), self.name) {
             (place, LockName::Other) if place.is_empty() => "a lock".to_owned(),
             (place, LockName::Other) => format!("the lock that {place} takes"),
@@ -78,28 +78,29 @@ impl<'w> LockContention<'w> {
         }
     }
 
-    /// A wait that was seen, of which nobody asked yet who held the lock.
-    pub(crate) fn seen(seen: &'w LockWait, name: LockName) -> Self {
+    /// A wait that the JVM reports, still without holders.
+    pub(crate) fn of_jvm_wait(wait: &'w LockWait, name: LockName) -> Self {
         Self {
-            span: seen.span(),
-            tid: seen.tid,
-            thread: Arc::clone(&seen.thread),
+            span: wait.span(),
+            tid: wait.tid,
+            thread: Arc::clone(&wait.thread),
             name,
-            seen: Some(seen),
+            jvm_wait: Some(wait),
             partition: None,
             holders: Vec::new(),
         }
     }
 
-    /// A wait that was seen, as far as it lies after `from`.
-    pub(crate) fn of(window: &Window, seen: &'w LockWait, from: Nanos) -> Option<Self> {
-        let name = LockName::of(seen)?;
-        let append = append_after(window, seen, name);
+    /// A wait that the JVM reports, as far as it lies after `from`.
+    pub(crate) fn of(window: &Window, wait: &'w LockWait, from: Nanos) -> Option<Self> {
+        let name = LockName::of(wait)?;
+        let append = append_after(window, wait, name);
         let partition = append.and_then(|append| append.topic_partition.clone());
-        // Without a stack it is the log's because the append followed, and another's append was there meanwhile.
-        let guess = seen.stack.is_empty() && partition.is_some();
-        let mut blocked = Self { partition, ..Self::seen(seen, if guess { LockName::Log } else { name }) };
-        blocked.span.start = seen.start.max(from);
+        // Without a stack it is for the log if an append followed and another thread appended meanwhile.
+        let guess = wait.stack.is_empty() && partition.is_some();
+        let mut blocked =
+            Self { partition, ..Self::of_jvm_wait(wait, if guess { LockName::Log } else { name }) };
+        blocked.span.start = wait.start.max(from);
         (!blocked.span.is_empty()).then(|| {
             blocked.find_holders(window);
             if guess && blocked.ahead() == 0 {
@@ -118,9 +119,9 @@ impl<'w> LockContention<'w> {
         self.holders.sort_by_key(|holder| std::cmp::Reverse(holder.share));
     }
 
-    /// Who had it last before the waiter held it in the last part of the wait, whether or not an append shows it.
+    /// The previous owner held the lock in the last part of the wait, whether or not an append shows it.
     fn add_previous_owner(&mut self, window: &Window, free: &mut TimeBudget) {
-        let Some(owner) = self.seen.and_then(|seen| seen.holder.as_ref()) else { return };
+        let Some(owner) = self.jvm_wait.and_then(|wait| wait.holder.as_ref()) else { return };
         let Some(span) = free.last() else { return };
         // Appends come latest first.
         match self.holders.iter_mut().position(|holder| holder.tid.is_some() && holder.tid == owner.tid) {
@@ -141,7 +142,7 @@ impl<'w> LockContention<'w> {
     }
 }
 
-/// The waits of an append's thread before the append, in order; its request could have reached a lock from `from` on.
+/// The waits of an append's thread before the append, in order; its request can have reached a lock from `from` on.
 pub(crate) fn waits_before<'w>(window: &'w Window, append: &FileOp, from: Nanos) -> Vec<LockContention<'w>> {
     let ended = window.lock_waits.of(&append.tid).ended_by(append.start + CLOCK_SLACK);
     let ours = ended.take_while(|wait| wait.end > from).filter(|wait| {
@@ -152,21 +153,21 @@ pub(crate) fn waits_before<'w>(window: &'w Window, append: &FileOp, from: Nanos)
         ours.filter_map(|wait| LockContention::of(window, wait, from)).collect();
     waits.reverse();
     let from = waits.last().map_or(from, |last| last.span.end.max(from));
-    waits.extend(inferred(window, append, holders::wait_before(window, append, from)));
+    waits.extend(infer_wait(window, append, holders::wait_before(window, append, from)));
     waits
 }
 
-/// A wait of a request's handler in Java for something else than the log's lock.
+/// A wait of a request's handler in Java for something other than the log's lock.
 #[derive(Clone, Debug)]
 pub(crate) struct JavaWait<'w> {
     pub(crate) wait: &'w LockWait,
-    /// The part of it that the request can have waited.
+    /// The part of it in which the request can have waited.
     pub(crate) span: TimeSpan,
     pub(crate) confidence: Confidence,
 }
 
-/// Such waits of an append's thread on the way to the append, whose request it could have begun with at `from`: by its
-/// stack, and because the append is what it did next.
+/// Java waits of an append's thread on the way to the append; its request can have begun at `from`. By the wait's
+/// stack, and because the append is the thread's next.
 pub(crate) fn java_waits_before<'w>(
     window: &'w Window,
     append: &FileOp,
@@ -187,8 +188,8 @@ pub(crate) fn java_waits_before<'w>(
     })
 }
 
-/// Such waits of an append's thread after it, before its response at `until`: by its stack, and because no other append of
-/// the thread lies between.
+/// Java waits of an append's thread after it, before the response at `until`. By the wait's stack, and because no
+/// other append of the thread lies between.
 pub(crate) fn java_waits_after<'w>(
     window: &'w Window,
     append: &FileOp,
@@ -208,28 +209,28 @@ pub(crate) fn java_waits_after<'w>(
     })
 }
 
-/// The wait of an append's thread for the same log after it, which nobody saw: it was done with the append when the span
-/// begins, and its response began to leave when that ends.
+/// The inferred wait of an append's thread for the same log after it: the thread finished the append at the span's
+/// start, and the response began to leave at its end.
 pub(crate) fn wait_after_append<'w>(
     window: &'w Window,
     append: &FileOp,
     span: TimeSpan,
 ) -> Option<LockContention<'w>> {
-    inferred(window, append, holders::wait_after(window, append, span))
+    infer_wait(window, append, holders::wait_after(window, append, span))
 }
 
-fn inferred<'w>(window: &'w Window, append: &FileOp, span: Option<TimeSpan>) -> Option<LockContention<'w>> {
+fn infer_wait<'w>(window: &'w Window, append: &FileOp, span: Option<TimeSpan>) -> Option<LockContention<'w>> {
     let mut blocked = LockContention {
         span: span?,
         tid: append.tid,
         thread: window.name(append.tid, &append.thread),
         name: LockName::Log,
-        seen: None,
+        jvm_wait: None,
         partition: append.topic_partition.clone(),
         holders: Vec::new(),
     };
     blocked.find_holders(window);
-    // One append after the other is a queue where those ahead had the log for most of the time, and chance else.
+    // Consecutive appends are a queue if the earlier ones held the log for most of the time, else a coincidence.
     blocked.is_mostly_held().then_some(blocked)
 }
 
@@ -239,13 +240,13 @@ fn append_after<'w>(window: &'w Window, wait: &LockWait, name: LockName) -> Opti
     next_append(window, wait).filter(|append| on_the_way && belongs_to(wait, append))
 }
 
-/// The append that the waiting thread did next.
+/// The next append of the waiting thread.
 fn next_append<'w>(window: &'w Window, wait: &LockWait) -> Option<&'w Arc<FileOp>> {
     let from = wait.end - CLOCK_SLACK;
     window.file_ops.of(&wait.tid).ended_after(from).filter(|op| op.start >= from).find(|op| is_append(op))
 }
 
-/// Whether a wait was on the way to the append that its thread did next.
+/// Whether a wait was on the way to its thread's next append.
 fn belongs_to(wait: &LockWait, append: &FileOp) -> bool {
     match wait.source {
         // A moment, not a wait.

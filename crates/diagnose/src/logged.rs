@@ -1,9 +1,10 @@
-//! Requests of Kafka's request log: when one really was. Kafka's own clock says to a microsecond how long a request took, and
-//! its line says when it was written, to a millisecond: right after the end, unless the thread that writes it was held up meanwhile,
-//! as by a JVM pause.
+//! Requests of Kafka's request log: when one really was. Kafka's own clock measures the duration of a request to a
+//! microsecond. The time of its line has a resolution of a millisecond: it is right after the end, unless something
+//! such as a JVM pause delayed the thread that writes it.
 //!
-//! A network thread writes the line after the response's last byte and before it reads on from that connection (`SocketServer`'s
-//! `processCompletedSends`). So the last write to the connection before the line is the response's, and the request ended with it.
+//! A network thread writes the line after the response's last byte and before it reads on from that connection
+//! (`SocketServer`'s `processCompletedSends`). So the last write to the connection before the line is the response's,
+//! and the request ended with it.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::time::TimeSpan;
 use crate::window::sockets::SocketCall;
 use crate::window::{CLOCK_SLACK, Window, connection_of};
 
-/// A line that comes later than this after its request is not looked into.
+/// Maximum delay of a line after its request's end.
 pub(crate) const MAX_LATE: Nanos = Nanos::from_millis(1_000);
 
 /// Whether a request is known by its line alone.
@@ -21,13 +22,13 @@ pub(crate) fn is_logged(request: &Request) -> bool {
     request.seen_by == Some(RequestSource::RequestLog)
 }
 
-/// The same request when it really was, as far as that was seen.
-pub(crate) fn placed(window: &Window, request: &Arc<Request>) -> Arc<Request> {
+/// The request with its real times, as far as they were seen.
+pub(crate) fn correct_times(window: &Window, request: &Arc<Request>) -> Arc<Request> {
     let late = last_write(window, request).zip(request.end).map(|(write, end)| end - write.end);
     late.map_or_else(|| Arc::clone(request), |late| Arc::new(earlier(request, late)))
 }
 
-/// Whether it was seen when a request of the log ended.
+/// Whether the end of a request of the log was seen.
 pub(crate) fn is_placed(window: &Window, request: &Request) -> bool {
     last_write(window, request).is_some_and(|write| Some(write.end) == request.end)
 }
@@ -35,7 +36,7 @@ pub(crate) fn is_placed(window: &Window, request: &Request) -> bool {
 /// The write that ended the response.
 fn last_write(window: &Window, request: &Request) -> Option<SocketCall> {
     let end = request.end.filter(|_| is_logged(request))?;
-    // The line's time is cut to a millisecond. What was written before the request came is of another.
+    // The line's time is truncated to a millisecond. Anything written before the request arrived belongs to another.
     let first = (end - MAX_LATE).max(request.arrival + CLOCK_SLACK);
     let near = TimeSpan::new(first, end + CLOCK_SLACK);
     window.sockets.last_write_within(connection_of(request), near)

@@ -1,36 +1,36 @@
-//! Merges several accounts of one JVM pause: of a recording, a flight recording, a collector's log.
+//! Merges several reports of one JVM pause: from a recording, Flight Recorder, a collector's log.
 
 use std::collections::VecDeque;
 
 use model::{JvmPause, Nanos};
 
-/// Collects accounts and hands out stops, nearly in the order of their ends.
+/// Collects reports and gives out pauses, nearly in the order of their ends.
 #[derive(Debug)]
 pub struct PauseMerger {
     lateness: Nanos,
     newest: Nanos,
-    held: VecDeque<JvmPause>,
+    pending: VecDeque<JvmPause>,
 }
 
 impl PauseMerger {
-    /// One whose accounts of the same stop come at most so far apart, in recorded time.
+    /// `lateness` is the maximum time between two reports of the same pause, in recorded time.
     pub fn new(lateness: Nanos) -> Self {
-        Self { lateness, newest: Nanos::MIN, held: VecDeque::new() }
+        Self { lateness, newest: Nanos::MIN, pending: VecDeque::new() }
     }
 
-    /// Takes an account of a stop.
+    /// Takes a report of a pause.
     pub fn push(&mut self, pause: JvmPause) {
         self.newest = self.newest.max(pause.end);
-        match self.held.iter_mut().find(|held| held.is_same_pause(&pause)) {
-            Some(held) => *held = held.clone().merge(pause),
-            None => self.held.push_back(pause),
+        match self.pending.iter_mut().find(|known| known.is_same_pause(&pause)) {
+            Some(known) => *known = known.clone().merge(pause),
+            None => self.pending.push_back(pause),
         }
     }
 
-    /// The next stop of which nothing more is to be expected; any that is left, where `all` are asked for.
+    /// The next pause for which no more reports are expected; any that is left if `all` is set.
     pub fn take(&mut self, all: bool) -> Option<JvmPause> {
-        let due = self.held.front()?.end + self.lateness <= self.newest;
-        if all || due { self.held.pop_front() } else { None }
+        let due = self.pending.front()?.end + self.lateness <= self.newest;
+        if all || due { self.pending.pop_front() } else { None }
     }
 }
 

@@ -1,16 +1,17 @@
-//! What verdicts on a recording can depend on: stretches of time around its slow requests, and what
-//! bears on them from afar. What lies elsewhere need not be read, and the verdicts are the same (`analysis` tests it).
+//! Selects what verdicts on a recording can depend on: stretches of time around its slow requests, and rows that bear
+//! on them from afar. Everything else need not be read, and the verdicts stay the same (`analysis` tests it).
 //!
-//! A request's verdict looks at what shares time with it, with those ahead of it on its connection, and with what these
-//! waited for: a lock's holder may have been at it for seconds, so what took long is followed to its start. Beyond that:
-//! - what a thread did last and does next, however long before or after: of every thread the first and last event of
-//!   each kind in each gap between stretches is read;
-//! - a connection's request before: the same;
-//! - when trouble began (`window::episodes`) and what shows it: read everywhere;
-//! - followers' fetches, how many replicas partitions have, and what a transaction's coordinator was asked: everywhere;
-//! - who wrote what a network thread had to read from the device: writes are then read for as long as they are kept.
+//! A request's verdict depends on what shares time with it, with the requests ahead of it on its connection, and with
+//! what these waited for. A lock's holder may have held it for seconds, so long events are followed to their start.
+//! Beyond that:
+//! - a thread's last and next event, however long before or after: the first and last event of each kind of every
+//!   thread in each gap between stretches is read;
+//! - the previous request of a connection: likewise;
+//! - the start of trouble (`window::episodes`) and the events that show it: read everywhere;
+//! - followers' fetches, replica counts of partitions, and requests to a transaction's coordinator: read everywhere;
+//! - the writer of what a network thread had to read from the device: then writes are read for the whole retention.
 //!
-//! What is slow is decided by the engine: here is only what may be.
+//! The engine decides what is slow; this module only decides what may be.
 
 use std::sync::Arc;
 
@@ -27,23 +28,23 @@ use crate::time::TimeSpan;
 use crate::window::requests::is_follower;
 use crate::window::trouble::{MIN_WAIT_FOR_CPU, is_of_transaction};
 
-/// So long before what is looked at, all is read: what took longer is followed to its start.
+/// Everything is read this long before a stretch; longer events are followed to their start.
 const MARGIN_BEFORE: Nanos = Nanos::from_millis(2_000);
-/// And so long after it: clocks differ, and what came right after belongs to it.
+/// And this long after it: clocks differ, and what came right after belongs to it.
 const MARGIN_AFTER: Nanos = Nanos::from_millis(500);
-/// What took as long as that is followed to its start.
+/// Events of at least this length are followed to their start.
 const MIN_LONG: Nanos = Nanos::from_millis(1_000);
-/// Reads of files that took as long are looked into (`cause::disk_read`).
+/// File reads of at least this length are examined (`causes::network::disk_read`).
 const LONG_READ: Nanos = Nanos::from_millis(1);
-/// Where requests take longer than this share of the time for which events are kept, it matters what exactly is: a sixth.
+/// If a request takes longer than this share of the retention, everything is read: a sixth.
 pub(crate) const RETENTION_SHARE: i64 = 6;
-/// Where stretches cover more than half of a recording, leaving out the rest is not worth the trouble.
+/// If stretches cover more than half of a recording, a selection is not worthwhile.
 const MAX_COVERED_DIVISOR: i64 = 2;
 
 /// Kafka's keys of requests that wait for others on purpose: a wait behind one needs no other cause.
-const PATIENT: [i16; 3] = [JOIN_GROUP, SYNC_GROUP, SHARE_FETCH];
+const INTENDED_WAITS: [i16; 3] = [JOIN_GROUP, SYNC_GROUP, SHARE_FETCH];
 
-/// Collects what may be slow, and what took long.
+/// Collects requests that may be slow, and long events.
 #[derive(Debug)]
 pub struct ReadPlan {
     config: Config,
@@ -51,16 +52,16 @@ pub struct ReadPlan {
     long: Vec<TimeSpan>,
     /// Whether a network thread may have read from a device.
     reads_files: bool,
-    /// Whether one took so long that all is to be read.
+    /// Whether a request took so long that everything must be read.
     too_long: bool,
-    /// Whether any took long enough to be counted as slow.
+    /// Whether any request took long enough to count as slow.
     any_slow: bool,
     /// The longest request.
     longest: Nanos,
 }
 
 impl ReadPlan {
-    /// Nothing yet, for an engine that works like this.
+    /// An empty plan for an engine with this configuration.
     pub fn new(config: &Config) -> Self {
         let config = config.clone();
         Self {
@@ -79,7 +80,7 @@ impl ReadPlan {
         if self.config.only_request.is_some() { Nanos::MIN } else { self.config.slower_than.min(MIN_LONG) }
     }
 
-    /// No request took longer than that.
+    /// An upper bound of all requests' latencies.
     pub fn longest_request(&self) -> Nanos {
         self.longest.max(self.min_request_latency())
     }
@@ -94,12 +95,12 @@ impl ReadPlan {
         MIN_LONG
     }
 
-    /// Whether no request may be slow or is counted as not judged.
+    /// Whether no request may be slow, judged or not.
     pub fn is_empty(&self) -> bool {
         self.near.is_empty() && !self.any_slow
     }
 
-    /// Takes what was recorded, in any order.
+    /// Takes a recorded row, in any order.
     pub fn take(&mut self, row: &RowSummary) {
         match row {
             RowSummary::LongRequest(request) => self.request(request),
@@ -109,7 +110,7 @@ impl ReadPlan {
         }
     }
 
-    /// Adds what another plan was given.
+    /// Adds everything that another plan has taken.
     pub fn add(&mut self, other: Self) {
         self.near.extend(other.near);
         self.long.extend(other.long);
@@ -121,13 +122,13 @@ impl ReadPlan {
 
     fn request(&mut self, row: &RequestTiming) {
         self.any_slow |= row.latency().is_some_and(|latency| latency >= self.config.slower_than);
-        // One that was not answered makes nothing longer.
+        // An unanswered request makes nothing longer.
         let latency = row.latency().unwrap_or(Nanos::ZERO);
         self.longest = self.longest.max(latency);
         if self.may_be_judged(row) {
             self.near.push(TimeSpan::new(row.arrival, row.last_seen()));
             self.too_long |= latency.0.saturating_mul(RETENTION_SHARE) > self.config.retention.0;
-        } else if !self.config.apis.contains(&row.api) && !PATIENT.contains(&row.api_key) {
+        } else if !self.config.apis.contains(&row.api) && !INTENDED_WAITS.contains(&row.api_key) {
             // Others may wait behind it.
             self.long(TimeSpan::new(row.arrival, row.last_seen()));
         }
@@ -152,32 +153,32 @@ impl ReadPlan {
         }
     }
 
-    /// What is to be read of a recording that lasts so long; none where that is all of it.
+    /// What to read of a recording of this length; `None` for all of it.
     pub fn settle(self, lasts: Nanos) -> Option<Arc<dyn RowFilter>> {
         let since = LongSpans::of(self.long);
         let near = self
             .near
             .into_iter()
-            .map(|span| TimeSpan::new(since.followed(span.start - MARGIN_BEFORE), span.end + MARGIN_AFTER));
+            .map(|span| TimeSpan::new(since.trace_back(span.start - MARGIN_BEFORE), span.end + MARGIN_AFTER));
         let near = merge_spans(near.collect());
         let covered: Nanos = near.iter().map(|span| span.length()).sum();
         if self.too_long || covered.0.saturating_mul(MAX_COVERED_DIVISOR) > lasts.0 {
             return None;
         }
-        let kept = self.config.retention;
-        let since_kept = near.iter().map(|span| TimeSpan::new(span.start - kept, span.end));
-        let written = self.reads_files.then(|| Spans(merge_spans(since_kept.collect())));
+        let retention = self.config.retention;
+        let with_retention = near.iter().map(|span| TimeSpan::new(span.start - retention, span.end));
+        let written = self.reads_files.then(|| Spans(merge_spans(with_retention.collect())));
         let slower_than = self.config.only_request.map_or(self.config.slower_than, |_| Nanos::MAX);
         Some(Arc::new(NearFilter { all: Spans(near), written, slower_than }))
     }
 }
 
-/// Whether a request may count as slow: a fetch had asked the broker to wait for data.
+/// Whether a request may count as slow without its intended wait for data.
 fn is_slow(row: &RequestTiming, slower_than: Nanos) -> bool {
     row.latency().is_some_and(|latency| latency - waiting::least_wait(row) >= slower_than)
 }
 
-/// What took long, by when it ended; with each, when the earliest of it and those after it began.
+/// Long events by their ends, each with the earliest start of it and those after it.
 struct LongSpans(Vec<TimeSpan>);
 
 impl LongSpans {
@@ -191,8 +192,9 @@ impl LongSpans {
         Self(long)
     }
 
-    /// A moment, or a while before what was under way then began, and what was under way then.
-    fn followed(&self, mut at: Nanos) -> Nanos {
+    /// A moment, or a margin before the start of the long events in progress then, and of those in progress at that
+    /// start.
+    fn trace_back(&self, mut at: Nanos) -> Nanos {
         loop {
             let next = self.0.partition_point(|span| span.end <= at);
             match self.0.get(next) {
@@ -203,23 +205,23 @@ impl LongSpans {
     }
 }
 
-/// Spans in order and apart from each other.
+/// Merges spans into disjoint ones, in order.
 fn merge_spans(mut spans: Vec<TimeSpan>) -> Vec<TimeSpan> {
     spans.sort_unstable();
-    spans.dedup_by(|next, kept| {
-        let touches = next.start <= kept.end;
+    spans.dedup_by(|next, previous| {
+        let touches = next.start <= previous.end;
         if touches {
-            kept.end = kept.end.max(next.end);
+            previous.end = previous.end.max(next.end);
         }
         touches
     });
     spans
 }
 
-/// What is read.
+/// The rows to read.
 struct NearFilter {
     all: Spans,
-    /// For writes to logs, where these are.
+    /// For writes to logs, if these differ.
     written: Option<Spans>,
     slower_than: Nanos,
 }
@@ -227,7 +229,7 @@ struct NearFilter {
 struct Spans(Vec<TimeSpan>);
 
 impl Spans {
-    /// Whether something shares time with one of them; else how many of them begin before it.
+    /// `Ok` if a span shares time with one of these, else the number of those that begin before it.
     fn meet(&self, span: TimeSpan) -> Result<(), u32> {
         let begun = self.0.partition_point(|near| near.start <= span.end);
         match begun.checked_sub(1).and_then(|last| self.0.get(last)) {
@@ -241,7 +243,7 @@ impl RowFilter for NearFilter {
     fn choose(&self, row: &RowSummary) -> RowChoice {
         let of_thread = |tid: Tid, kind: u64| u64::from(tid) << 1 | kind;
         let (span, kind) = match row {
-            RowSummary::Request(request) if self.is_told(request) => return RowChoice::Read,
+            RowSummary::Request(request) if self.is_always_read(request) => return RowChoice::Read,
             RowSummary::Request(request) => {
                 (TimeSpan::new(request.arrival, request.last_seen()), request.connection)
             }
@@ -267,14 +269,14 @@ impl RowFilter for NearFilter {
 
 impl NearFilter {
     /// Whether a request is read wherever it lies: it is counted, or bears on others from afar.
-    fn is_told(&self, request: &RequestPosition) -> bool {
+    fn is_always_read(&self, request: &RequestPosition) -> bool {
         request.latency().is_some_and(|latency| latency >= self.slower_than)
             || is_of_transaction(request.api_key)
             || is_follower(request.api_key, request.client_id.as_ref())
     }
 }
 
-/// Whether it is of an episode in which threads have no CPU.
+/// Whether an interval belongs to an episode without CPUs.
 fn is_without_cpu(interval: &OffCpuSummary) -> bool {
     let since = if interval.preempted { Some(interval.start) } else { interval.woken };
     since.is_some_and(|since| interval.end - since >= MIN_WAIT_FOR_CPU)
@@ -299,13 +301,13 @@ mod tests {
     fn what_was_under_way_is_followed_to_its_start_and_on() {
         let since = LongSpans::of([(50_000, 60_000), (40_000, 49_000), (1_000, 5_000)].map(span).to_vec());
         assert_eq!(
-            since.followed(ms(55_000)),
+            since.trace_back(ms(55_000)),
             ms(40_000) - MARGIN_BEFORE,
             "over the one that ended within the margin"
         );
-        assert_eq!(since.followed(ms(61_000)), ms(61_000));
-        assert_eq!(since.followed(ms(20_000)), ms(20_000));
-        assert_eq!(since.followed(ms(4_000)), ms(1_000) - MARGIN_BEFORE);
+        assert_eq!(since.trace_back(ms(61_000)), ms(61_000));
+        assert_eq!(since.trace_back(ms(20_000)), ms(20_000));
+        assert_eq!(since.trace_back(ms(4_000)), ms(1_000) - MARGIN_BEFORE);
     }
 
     #[test]

@@ -1,20 +1,22 @@
-//! Divides the latency of an answered request into stages, each instant into one, and notes for every stage what is
-//! known of it for the causes to look at. Does not name causes.
+//! Divides the latency of an answered request into stages, each instant into one, and records for every stage what
+//! the causes need to know. Does not name causes.
 //!
-//! A stage has time only where its ends were seen:
-//! - packets: `network_in`, `head_of_line`, `network_out`; without them `network_in` begins when the first byte is read;
-//! - the socket read that took the request's last byte and the write that gave the response's first byte, by TCP
-//!   sequence numbers: `receive` ends with the one and what its thread went on with at once, `respond` with the other. Of a TLS
-//!   connection those within the broker's calls for the request and the response, which the agent saw begin and end;
+//! A stage has time only if its ends were seen:
+//! - packets: `network_in`, `head_of_line`, `network_out`; without packets `network_in` begins when the first byte is
+//!   read;
+//! - the socket read of the request's last byte and the write of the response's first byte, by TCP sequence numbers:
+//!   `receive` ends with the read and the work with which its thread continued at once, `respond` ends with the
+//!   write. On a TLS connection, the socket calls within the broker's calls for the request and the response, which
+//!   the agent saw begin and end;
 //! - the appends of the request's partitions, by their batches: `append`, with the waits and operations of the same
-//!   thread around them `lock` and `handler`;
-//! - followers' fetches, by partition and offset: `remote`. Where none is seen, and it is not known that there are no
-//!   followers, the time after the last append is nobody's.
+//!   thread around them as `lock` and `handler`;
+//! - followers' fetches, by partition and offset: `remote`. If no fetch is seen and there may be followers, the time
+//!   after the last append belongs to no stage.
 //!
-//! Of Kafka's request log, Kafka says when: see [`logged`].
+//! For requests of Kafka's request log, Kafka's times are used: see [`logged`].
 //!
-//! Where a request handler took the request is not seen. `queue` lasts at least until that thread had ended what it did
-//! before, and what follows is `handler`: see [`queue`].
+//! When a request handler took the request is not seen. `queue` lasts at least until that thread had ended its
+//! previous work, and the following time is `handler`: see [`produce`].
 
 pub(crate) mod logged;
 pub(crate) mod produce;
@@ -31,58 +33,59 @@ use crate::waits::LockHold;
 use crate::window::sockets::SocketCall;
 use crate::window::{CLOCK_SLACK, Window, connection_of};
 
-/// What the broker did with a request, as far as it was seen; times are those of stages.
+/// The broker's work on a request, as far as it was seen; times are those of stages.
 #[derive(Debug)]
 pub(crate) struct Breakdown<'w> {
     pub(crate) window: &'w Window,
     pub(crate) request: &'w Request,
     pub(crate) appends: &'w [AppendJoin],
-    /// What no stage has yet.
+    /// Time that belongs to no stage yet.
     free: TimeBudget,
     pub(crate) stages: Stages,
-    /// The stretches that stages have.
+    /// The stretches of the stages.
     pub(crate) spans: Vec<StageSpan>,
-    /// From when on the broker could serve it: it was complete, and none ahead of it on its connection.
+    /// Since when the broker could serve it: it was complete, and no request was ahead of it on its connection.
     pub(crate) served_from: Nanos,
     /// The read that completed it.
     pub(crate) read: Option<SocketCall>,
     /// When the thread that read it put it into the queue, at the earliest.
-    pub(crate) handed_on: Option<Nanos>,
+    pub(crate) enqueued_at: Option<Nanos>,
     /// When its request handler can have taken it, at the earliest.
-    pub(crate) taken: Option<Nanos>,
-    /// What its handler did for it with files, each with the time that is the request's own.
+    pub(crate) dequeued_at: Option<Nanos>,
+    /// File operations of its handler for it, each with the time that belongs to the request.
     pub(crate) operations: Vec<LockHold<'w>>,
-    /// What its handler waited for.
+    /// Its handler's waits for locks.
     pub(crate) locks: Vec<LockContention<'w>>,
-    /// What else the JVM saw its handler wait for.
+    /// Other waits of its handler that the JVM saw.
     pub(crate) java_waits: Vec<JavaWait<'w>>,
     /// When the work on this broker ended, as far as appends show.
     pub(crate) local_end: Option<Nanos>,
-    /// The wait for others.
+    /// The wait for followers.
     pub(crate) remote: Option<Remote>,
-    /// That it may have waited for others that are not seen.
+    /// A possible wait for followers that are not seen.
     pub(crate) unseen_followers: Option<UnseenFollowers>,
     /// The write that began its response.
     pub(crate) answer: Option<SocketCall>,
     /// When the response began to leave.
     pub(crate) answered: Nanos,
     pub(crate) end: Nanos,
-    /// Reads of files on the way of its response, by `sendfile`.
+    /// File reads for its response, by `sendfile`.
     pub(crate) sent: Vec<&'w FileOp>,
 }
 
-/// From when on the broker could serve an answered request: it was complete, and none ahead of it on its connection.
+/// Since when the broker could serve an answered request: it was complete, and no request was ahead of it on its
+/// connection.
 pub(crate) fn served_from(request: &Request) -> Option<Nanos> {
     Some(served_after(request.arrival_end, request.head_of_line, request.response?))
 }
 
-/// The same of one that was complete at a moment, waited behind others, and was answered.
+/// Like `served_from`, by the request's times.
 fn served_after(arrival_end: Nanos, head_of_line: Option<Nanos>, response: Nanos) -> Nanos {
     let waited = (response - arrival_end).at_least_zero();
     arrival_end + head_of_line.unwrap_or_default().min(waited).at_least_zero()
 }
 
-/// The course of an answered request; none of one without an answer.
+/// The stages of an answered request; `None` without an answer.
 pub(crate) fn stages_of<'w>(
     window: &'w Window,
     request: &'w Request,
@@ -100,8 +103,8 @@ pub(crate) fn stages_of<'w>(
         spans: Vec::new(),
         served_from,
         read: read_of(window, request, served_from),
-        handed_on: None,
-        taken: None,
+        enqueued_at: None,
+        dequeued_at: None,
         operations: Vec::new(),
         locks: Vec::new(),
         java_waits: Vec::new(),
@@ -119,7 +122,7 @@ pub(crate) fn stages_of<'w>(
 
 impl Breakdown<'_> {
     fn divide(&mut self) {
-        let unread = unread(self.window, self.request);
+        let unread = unread_span(self.window, self.request);
         let from = unread.map_or(self.request.arrival, |unread| unread.end);
         self.take(Stage::NetworkIn, from, self.request.arrival_end);
         self.take(Stage::HeadOfLine, self.request.arrival_end, self.served_from);
@@ -129,7 +132,7 @@ impl Breakdown<'_> {
         } else {
             self.serve();
         }
-        // What no stage has had.
+        // Time that no stage has taken.
         self.take(Stage::Unobserved, Nanos::MIN, Nanos::MAX);
         self.put_in_order();
     }
@@ -146,27 +149,27 @@ impl Breakdown<'_> {
         }
     }
 
-    /// How long it was in the queue, as far as it is known which handler took it.
-    pub(crate) fn queued(&self) -> Option<TimeSpan> {
-        let handed_on = self.handed_on.or(self.read.map(|read| read.end))?;
-        Some(TimeSpan::new(handed_on, self.taken?))
+    /// How long it was in the queue, if it is known which handler took it.
+    pub(crate) fn queue_span(&self) -> Option<TimeSpan> {
+        let enqueued_at = self.enqueued_at.or(self.read.map(|read| read.end))?;
+        Some(TimeSpan::new(enqueued_at, self.dequeued_at?))
     }
 
-    /// What is left of a stretch becomes the stage's.
+    /// Assigns the remaining time of a stretch to a stage.
     fn take(&mut self, stage: Stage, start: Nanos, end: Nanos) {
         let span = TimeSpan::new(start, end);
-        let given = self.free.pieces(span).map(|TimeSpan { start, end }| StageSpan { stage, start, end });
-        self.spans.extend(given);
+        let pieces = self.free.pieces(span).map(|TimeSpan { start, end }| StageSpan { stage, start, end });
+        self.spans.extend(pieces);
         self.stages.add(stage, self.free.take(span));
     }
 
-    /// What stages have in the order of time, and what follows on itself as one.
+    /// Sorts the stages' stretches by time and merges adjacent ones.
     fn put_in_order(&mut self) {
         self.spans.sort_by_key(|span| span.start);
-        self.spans.dedup_by(|next, kept| {
-            let goes_on = next.stage == kept.stage && next.start == kept.end;
+        self.spans.dedup_by(|next, previous| {
+            let goes_on = next.stage == previous.stage && next.start == previous.end;
             if goes_on {
-                kept.end = next.end;
+                previous.end = next.end;
             }
             goes_on
         });
@@ -182,32 +185,32 @@ pub(crate) fn served(window: &Window, request: &Request) -> Option<TimeSpan> {
     Some(TimeSpan::new(from, until))
 }
 
-/// A new connection's receive window that nobody reads takes so much (`tcp_rmem`'s default of 128 KiB, of which half is
-/// for data: `tcp_win_from_space`, include/net/tcp.h).
+/// Bytes that fit into a new connection's receive window while nothing is read (`tcp_rmem`'s default of 128 KiB, half
+/// of it for data: `tcp_win_from_space`, include/net/tcp.h).
 const TAKEN_UNREAD_BYTES: u32 = 64 * 1024;
 
-/// Whether all of a request can come though nobody reads it.
+/// Whether all of a request can arrive while nothing is read.
 pub(crate) fn fits_window(request: &Request) -> bool {
     request.request_bytes <= TAKEN_UNREAD_BYTES
 }
 
-/// How long a request lay in the socket before its first byte was read, of one that is known by the broker's calls and is too
-/// large to come whole meanwhile: its client could not send the rest, and nobody saw that.
-pub(crate) fn unread(window: &Window, request: &Request) -> Option<TimeSpan> {
+/// How long a request lay in the socket before its first byte was read. For a request that is known by the broker's
+/// calls and too large to arrive completely meanwhile: its client could not send the rest, and no source saw that.
+pub(crate) fn unread_span(window: &Window, request: &Request) -> Option<TimeSpan> {
     let by_calls = request.seen_by == Some(RequestSource::SocketCalls);
     let first = request.sequence.filter(|_| by_calls && !fits_window(request))?;
     let read = window.sockets.read_of(connection_of(request), first, request.arrival)?;
     (read.start > request.arrival).then_some(TimeSpan::new(request.arrival, read.start))
 }
 
-/// Whether the agent in the broker's JVM saw a request: its times are those of the broker's own calls, and of its bytes on the wire
-/// only these calls tell the numbers.
+/// Whether the agent in the broker's JVM saw a request: its times are those of the broker's own calls, and only these
+/// calls show the sequence numbers of its bytes on the wire.
 pub(crate) fn is_by_agent(request: &Request) -> bool {
     request.seen_by == Some(RequestSource::TlsAgent)
 }
 
-/// The read by which the broker had all of a request, which it makes once it can serve it: where many wait on their
-/// connection, that is long after it came.
+/// The read that completed a request; the broker makes it once it can serve the request, which may be long after its
+/// arrival if many wait on the connection.
 fn read_of(window: &Window, request: &Request, served_from: Nanos) -> Option<SocketCall> {
     if is_by_agent(request) {
         let called = TimeSpan::new(request.arrival, request.arrival_end);

@@ -9,14 +9,14 @@ use model::{Cause, Loss, LossKind, Nanos, Request, Stages, TlsTotals, Verdict};
 use crate::causes;
 use crate::joins::JoinStats;
 
-/// At most this many roots are told apart; the rest are counted together, as the root [`MORE_ROOTS`].
+/// Roots that are counted separately; the rest are counted together, as the root [`MORE_ROOTS`].
 const MAX_ROOTS: usize = 10_000;
-/// At most this many outages are told apart; the rest are in the total only.
+/// Outages that are counted separately; the rest are in the total only.
 const MAX_OUTAGES: usize = 16;
-/// The root of all roots beyond the bound.
+/// The root that stands for all roots beyond the bound.
 pub const MORE_ROOTS: &str = "more";
 
-/// What came of everything that was fed.
+/// Totals over everything that was fed.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// Requests seen, of every API.
@@ -33,9 +33,9 @@ pub struct Summary {
     pub joins: JoinStats,
     /// What was lost, by kind.
     pub losses: Vec<(LossKind, u64)>,
-    /// For how many seconds which source saw nothing, and why: what [`LossKind::SourceDown`] adds up.
+    /// Seconds in which a source saw nothing, with the source and the reason: the parts of [`LossKind::SourceDown`].
     pub outages: Vec<(Arc<str>, u64)>,
-    /// Connections that were TLS, and not read.
+    /// TLS connections that were not read.
     pub tls: TlsTotals,
 }
 
@@ -46,11 +46,11 @@ pub struct CauseTotal {
     pub cause: Cause,
     /// How many requests.
     pub requests: u64,
-    /// Their latencies added up.
+    /// The sum of their latencies.
     pub time: Nanos,
-    /// The slowest of them.
+    /// The latency of the slowest.
     pub slowest: Nanos,
-    /// Kafka's name of their API; none where they are of several.
+    /// Kafka's name of their API; `None` for several APIs.
     pub api: Option<&'static str>,
 }
 
@@ -61,13 +61,13 @@ pub struct RootTotal {
     pub root: Arc<str>,
     /// Its cause.
     pub cause: Cause,
-    /// What it was, in words: the deepest evidence of its slowest request.
+    /// Its description: the deepest evidence of its slowest request.
     pub text: String,
     /// How many requests.
     pub requests: u64,
-    /// Their latencies added up.
+    /// The sum of their latencies.
     pub time: Nanos,
-    /// The slowest of them.
+    /// The latency of the slowest.
     pub slowest: Nanos,
 }
 
@@ -136,7 +136,7 @@ impl Totals {
     }
 
     pub(crate) fn summary(&self) -> Summary {
-        // Stable: those that took the same time stay in their own order.
+        // Stable: entries with the same time keep their order.
         let mut by_cause: Vec<CauseTotal> = self.by_cause.values().cloned().collect();
         by_cause.sort_by_key(|total| Reverse(total.time));
         let mut by_root: Vec<RootTotal> = self.by_root.values().cloned().collect();
@@ -155,7 +155,7 @@ impl Totals {
     }
 }
 
-/// The event at the root, in words: what the chain of evidence names for the cause. Nothing where nothing explains it.
+/// Describes the root event: the last evidence of a kind that names the cause. Empty if nothing explains the request.
 pub fn root_text(verdict: &Verdict) -> String {
     let kinds = causes::spec(verdict.cause).root_evidence;
     kinds

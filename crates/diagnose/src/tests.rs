@@ -134,7 +134,7 @@ fn op(op: FileOp) -> Event {
     Event::FileOp(Box::new(op))
 }
 
-fn asked(request: Request) -> Event {
+fn request_event(request: Request) -> Event {
     Event::Request(Box::new(request))
 }
 
@@ -155,13 +155,13 @@ fn four_requests() -> Vec<Event> {
     let mut events = vec![
         off_cpu(4462, Nanos(ms(1_001).0 - 900_000), ms(1_126), JOURNAL_STACK),
         op(append(4462, 6, Nanos(ms(1_000).0 + 50_000), ms(1_126), 1)),
-        asked(request(1, 6, 1_000, 1_127, 1)),
+        request_event(request(1, 6, 1_000, 1_127, 1)),
     ];
     for (i, tid) in [4484, 4499, 4467].into_iter().enumerate() {
         let i = i as i64;
         let start = Nanos(ms(1_126).0 + 200_000 * (i + 1));
         events.push(op(append(tid, 6, start, start + Nanos(90_000), 10 + i as u32)));
-        events.push(asked(request(10 + i as i32, 6, 1_007 + i, 1_127, 10 + i as u32)));
+        events.push(request_event(request(10 + i as i32, 6, 1_007 + i, 1_127, 10 + i as u32)));
     }
     events.push(commit(2285, 1_000, 1_140));
     events
@@ -213,7 +213,7 @@ fn a_quiet_broker_gets_no_verdict() {
     let events = (0..500).flat_map(|i| {
         let at = i * 10;
         let append = append(7, 0, ms(at + 1), ms(at + 2), i as u32);
-        [op(append), asked(request(i as i32, 0, at, at + 4, i as u32))]
+        [op(append), request_event(request(i as i32, 0, at, at + 4, i as u32))]
     });
     let (verdicts, summary) = run(events);
     assert_eq!(verdicts, []);
@@ -222,20 +222,21 @@ fn a_quiet_broker_gets_no_verdict() {
 
 #[test]
 fn a_slow_request_with_a_fast_append_and_nobody_ahead_is_unobserved() {
-    let (verdicts, _) = run([op(append(7, 0, ms(150), ms(151), 1)), asked(request(1, 0, 0, 160, 1))]);
+    let (verdicts, _) = run([op(append(7, 0, ms(150), ms(151), 1)), request_event(request(1, 0, 0, 160, 1))]);
     assert_eq!(verdicts[0].cause, Cause::Unobserved);
     assert_eq!(verdicts[0].stages.of(Stage::Unobserved), ms(159));
 }
 
-/// What becomes of such a request.
+/// The verdict on such a request.
 pub(crate) fn unexplained() -> Verdict {
-    run([op(append(7, 0, ms(150), ms(151), 1)), asked(request(1, 0, 0, 160, 1))]).0.remove(0)
+    run([op(append(7, 0, ms(150), ms(151), 1)), request_event(request(1, 0, 0, 160, 1))]).0.remove(0)
 }
 
 #[test]
 fn a_commit_at_the_same_time_is_no_cause_without_the_wait() {
     // The append was slow on the CPU, or in something unknown: the commit is a coincidence.
-    let events = [commit(2285, 0, 300), op(append(7, 0, ms(1), ms(150), 1)), asked(request(1, 0, 0, 151, 1))];
+    let events =
+        [commit(2285, 0, 300), op(append(7, 0, ms(1), ms(150), 1)), request_event(request(1, 0, 0, 151, 1))];
     let (verdicts, _) = run(events);
     assert_eq!(verdicts[0].cause, Cause::Unobserved);
 }
@@ -245,7 +246,7 @@ fn a_journal_wait_whose_commit_was_not_seen_is_weak() {
     let events = [
         off_cpu(7, ms(2), ms(150), JOURNAL_STACK),
         op(append(7, 0, ms(1), ms(150), 1)),
-        asked(request(1, 0, 0, 151, 1)),
+        request_event(request(1, 0, 0, 151, 1)),
     ];
     let (verdicts, _) = run(events);
     assert_eq!((verdicts[0].cause, verdicts[0].confidence), (Cause::JournalCommit, Confidence::Weak));
@@ -256,7 +257,7 @@ fn the_commit_is_chosen_by_transaction_not_by_the_longest_overlap() {
     let events = [
         off_cpu(7, ms(2), ms(150), JOURNAL_STACK),
         op(append(7, 0, ms(1), ms(150), 1)),
-        asked(request(1, 0, 0, 151, 1)),
+        request_event(request(1, 0, 0, 151, 1)),
         commit(2285, 100, 149),
         commit(2284, 0, 300),
     ];
@@ -272,7 +273,7 @@ fn a_commit_of_another_device_is_never_blamed() {
     let events = [
         off_cpu(7, ms(2), ms(150), JOURNAL_STACK),
         op(append(7, 0, ms(1), ms(150), 1)),
-        asked(request(1, 0, 0, 151, 1)),
+        request_event(request(1, 0, 0, 151, 1)),
         Event::JournalCommit(elsewhere),
     ];
     let (verdicts, _) = run(events);
@@ -281,13 +282,14 @@ fn a_commit_of_another_device_is_never_blamed() {
 
 #[test]
 fn a_thread_busy_elsewhere_was_not_waiting_for_the_lock() {
-    // Thread 8 wrote to another partition until 1,125 ms: the request was queued, not locked out, until then.
+    // Thread 8 wrote to another partition until 1,125 ms: until then the request was queued, not waiting for the
+    // lock.
     let mut events = four_requests();
     events.truncate(3);
     events.push(op(append(8, 1, ms(1_000), ms(1_125), 50)));
     let start = Nanos(ms(1_126).0 + 200_000);
     events.push(op(append(8, 6, start, start + Nanos(90_000), 10)));
-    events.push(asked(request(10, 6, 1_001, 1_128, 10)));
+    events.push(request_event(request(10, 6, 1_001, 1_128, 10)));
     events.push(commit(2285, 1_000, 1_140));
     let (verdicts, _) = run(events);
     let waiting = verdicts.iter().find(|verdict| verdict.request.correlation_id == 10).unwrap();
@@ -300,7 +302,7 @@ fn an_append_that_ended_long_before_is_no_holder() {
     let events = [
         op(append(4462, 6, ms(1_000), ms(1_050), 1)),
         op(append(7, 6, ms(1_120), ms(1_121), 2)),
-        asked(request(2, 6, 1_001, 1_122, 2)),
+        request_event(request(2, 6, 1_001, 1_122, 2)),
     ];
     let (verdicts, _) = run(events);
     assert_eq!(verdicts[0].stages.of(Stage::Lock), Nanos::ZERO);
@@ -316,7 +318,7 @@ fn one_quick_append_after_the_other_is_no_queue_for_the_log() {
         };
         let mut events: Vec<Event> = (1..6).map(|n| append_at(20 + n as u32, n)).collect();
         events.push(append_at(7, 6));
-        events.push(asked(request(2, 6, 1_000, 1_005, 7)));
+        events.push(request_event(request(2, 6, 1_000, 1_005, 7)));
         let mut engine = Engine::new(Config::replay(ms(2)));
         for event in events {
             engine.push(event);
@@ -334,7 +336,7 @@ fn a_holder_slow_for_no_known_reason_is_the_cause_itself() {
     let events = [
         op(append(4462, 6, ms(1_000), ms(1_126), 1)),
         op(append(7, 6, ms(1_126), ms(1_127), 2)),
-        asked(request(2, 6, 1_001, 1_128, 2)),
+        request_event(request(2, 6, 1_001, 1_128, 2)),
     ];
     let (verdicts, _) = run(events);
     assert_eq!((verdicts[0].cause, verdicts[0].confidence), (Cause::LogLock, Confidence::Strong));
@@ -350,16 +352,16 @@ fn the_same_bytes_twice_are_told_apart_by_the_base_offset() {
         off_cpu(8, ms(10), ms(130), JOURNAL_STACK),
         op(append(7, 0, ms(5), ms(6), 7)),
         op(second),
-        asked(retried.clone()),
+        request_event(retried.clone()),
         commit(2285, 0, 140),
     ];
     let (verdicts, summary) = run(events.clone());
     assert_eq!(verdicts[0].stages.of(Stage::Append), ms(120));
     assert_eq!(summary.joins.by_crc, 1);
-    // Without a base offset to tell them apart, neither is claimed.
+    // Without a base offset to distinguish them, neither is joined.
     retried.partitions[0].base_offset = None;
     let mut events = events;
-    events[3] = asked(retried);
+    events[3] = request_event(retried);
     assert_eq!(run(events).1.joins.unjoined, 1);
 }
 
@@ -367,13 +369,13 @@ fn the_same_bytes_twice_are_told_apart_by_the_base_offset() {
 fn a_batch_the_broker_rewrote_is_found_by_its_base_offset() {
     let mut rewritten = append(8, 0, ms(1), ms(2), 1_000);
     rewritten.batch = rewritten.batch.map(|head| BatchHead { crc: 5, ..head });
-    let (_, summary) = run([op(rewritten), asked(request(1, 0, 0, 3, 1_000))]);
+    let (_, summary) = run([op(rewritten), request_event(request(1, 0, 0, 3, 1_000))]);
     assert_eq!((summary.joins.by_crc, summary.joins.by_base_offset), (0, 1));
 }
 
 #[test]
 fn the_same_batch_on_another_partition_is_not_ours() {
-    let (_, summary) = run([op(append(8, 1, ms(1), ms(2), 7)), asked(request(1, 0, 0, 3, 7))]);
+    let (_, summary) = run([op(append(8, 1, ms(1), ms(2), 7)), request_event(request(1, 0, 0, 3, 7))]);
     assert_eq!(summary.joins.unjoined, 1);
 }
 
@@ -384,7 +386,7 @@ fn a_request_behind_another_of_its_connection_has_its_cause() {
     behind.client = request(1, 6, 0, 0, 0).client;
     behind.head_of_line = Some(ms(117));
     events.push(op(append(9, 3, ms(1_128), ms(1_129), 77)));
-    events.push(asked(behind));
+    events.push(request_event(behind));
     let (verdicts, _) = run(events);
     let behind = verdicts.iter().find(|verdict| verdict.request.correlation_id == 2).unwrap();
     assert_eq!(behind.chain, [Cause::HeadOfLine, Cause::JournalCommit]);
@@ -394,18 +396,18 @@ fn a_request_behind_another_of_its_connection_has_its_cause() {
 
 #[test]
 fn what_slowed_one_for_a_part_of_its_time_explains_no_more_of_the_next() {
-    // The one ahead was in a stalled append for 70 of its 120 ms, and nobody knows where for the rest.
+    // The one ahead was in a stalled append for 70 of its 120 ms; the rest is unknown.
     let mut events = vec![
         off_cpu(7, ms(1_001), ms(1_070), JOURNAL_STACK),
         op(append(7, 6, ms(1_000), ms(1_070), 1)),
         commit(2285, 990, 1_071),
-        asked(request(1, 6, 1_000, 1_120, 1)),
+        request_event(request(1, 6, 1_000, 1_120, 1)),
     ];
     let of = |end| {
         let mut behind = request(2, 3, 1_010, end, 77);
         behind.client = request(1, 6, 0, 0, 0).client;
         behind.head_of_line = Some(ms(110));
-        asked(behind)
+        request_event(behind)
     };
     let named = |events: &[Event]| {
         let (verdicts, _) = run(events.iter().cloned());
@@ -418,7 +420,7 @@ fn what_slowed_one_for_a_part_of_its_time_explains_no_more_of_the_next() {
     assert_eq!(named(&events), [(1, Cause::JournalCommit), (2, Cause::Unobserved)], "60 of 150 ms");
 }
 
-/// Requests of one connection that came together and were served one after the other, so long each.
+/// Requests of one connection that arrived together and were served one after the other, for these times.
 fn queue_of_a_connection(lengths_ms: &[i64]) -> Vec<Event> {
     let client = request(1, 3, 0, 0, 0).client;
     let mut served = 0;
@@ -427,7 +429,7 @@ fn queue_of_a_connection(lengths_ms: &[i64]) -> Vec<Event> {
         served += length;
         let mut one = request(number, 3, 1_000, 1_000 + served, number as u32);
         (one.client, one.head_of_line) = (client, Some(ms(ahead)));
-        asked(one)
+        request_event(one)
     });
     served_in_turn.collect()
 }
@@ -463,7 +465,7 @@ fn who_waited_long_may_take_longer_to_follow_one_who_had_the_log_briefly() {
             // The next one in the queue follows at once.
             op(append(10, 6, start, Nanos(start.0 + 5_000), 4)),
             op(append(9, 6, Nanos(start.0 + 10_000), Nanos(start.0 + 20_000), 3)),
-            asked(request(3, 6, 1_000, 1_240, 3)),
+            request_event(request(3, 6, 1_000, 1_240, 3)),
         ];
         run(events).0.remove(0).cause
     };
@@ -486,7 +488,7 @@ fn dirty_throttling_needs_the_pause_of_the_same_thread() {
     let base = [
         off_cpu(7, ms(5), ms(145), stack),
         op(append(7, 0, ms(1), ms(150), 1)),
-        asked(request(1, 0, 0, 151, 1)),
+        request_event(request(1, 0, 0, 151, 1)),
     ];
     let with = |extra: Event| run(base.iter().cloned().chain([extra])).0.remove(0);
     let mine = with(pause(7));
@@ -528,8 +530,8 @@ fn a_commits_block_request_is_shown_only_if_it_was_under_way_in_the_wait() {
             .collect::<Vec<_>>()
     };
     assert_eq!(with(&[io(1_127, 1_139)]), []);
-    let shown = with(&[io(1_126, 1_700), io(1_000, 1_125), io(990, 1_010)]);
-    assert_eq!((shown.len(), shown[0].start), (1, ms(1_000)));
+    let evidence = with(&[io(1_126, 1_700), io(1_000, 1_125), io(990, 1_010)]);
+    assert_eq!((evidence.len(), evidence[0].start), (1, ms(1_000)));
 }
 
 #[test]
@@ -538,7 +540,7 @@ fn a_slow_device_needs_a_block_request_that_covers_the_wait() {
     let base = [
         off_cpu(7, ms(2), ms(150), stack),
         op(append(7, 0, ms(1), ms(150), 1)),
-        asked(request(1, 0, 0, 151, 1)),
+        request_event(request(1, 0, 0, 151, 1)),
     ];
     let with = |extra: Event| run(base.iter().cloned().chain([extra])).0.remove(0);
     assert_eq!(with(io(2, 149)).cause, Cause::SlowDevice);
@@ -553,7 +555,7 @@ fn only_the_slow_partition_of_a_request_is_blamed() {
         op(append(7, 0, ms(1), ms(2), 1)),
         off_cpu(7, ms(3), ms(139), JOURNAL_STACK),
         op(append(7, 1, ms(2), ms(139), 2)),
-        asked(both),
+        request_event(both),
         commit(2285, 0, 150),
     ];
     let (verdicts, _) = run(events);
@@ -581,7 +583,7 @@ fn a_loss_near_a_request_is_said_and_lowers_the_confidence() {
     assert_eq!(summary.losses, [(LossKind::ProbeEventsDropped, 3)]);
 }
 
-/// As of connections that are older than the watch, which would otherwise leave no verdict exact.
+/// As on connections older than the watch, which would otherwise leave no verdict exact.
 #[test]
 fn requests_that_were_not_counted_lower_no_confidence() {
     let loss = Loss {
@@ -617,7 +619,7 @@ fn a_long_poll_gets_no_verdict_but_is_counted() {
     let mut fetch = request(1, 0, 0, 500, 1);
     (fetch.api, fetch.api_key) = ("FETCH", 1);
     fetch.partitions[0].bytes = 0;
-    let (verdicts, summary) = run([asked(fetch)]);
+    let (verdicts, summary) = run([request_event(fetch)]);
     assert_eq!(verdicts, []);
     assert_eq!(summary.not_judged, [("FETCH", 1)]);
 }
@@ -626,7 +628,7 @@ fn a_long_poll_gets_no_verdict_but_is_counted() {
 fn a_request_that_trickled_in_is_the_clients() {
     let mut slow = request(1, 0, 0, 140, 1);
     slow.arrival_end = ms(130);
-    let (verdicts, _) = run([op(append(7, 0, ms(131), ms(132), 1)), asked(slow)]);
+    let (verdicts, _) = run([op(append(7, 0, ms(131), ms(132), 1)), request_event(slow)]);
     assert_eq!(verdicts[0].cause, Cause::SlowClient);
 }
 
@@ -636,7 +638,7 @@ fn old_events_are_forgotten_and_memory_stays_bounded() {
     for i in 0..100_000_i64 {
         engine.push(op(append(7, 0, Nanos(i * 1_000_000), Nanos(i * 1_000_000 + 1_000), i as u32)));
     }
-    assert!(engine.kept() <= 2_000, "{}", engine.kept());
+    assert!(engine.retained_events() <= 2_000, "{}", engine.retained_events());
 }
 
 #[test]
@@ -648,7 +650,7 @@ fn large_requests_count_as_the_events_that_take_as_much_memory() {
         let mut fetch = request(number, 0, i64::from(number) * 10, i64::from(number) * 10 + 1, 1);
         let of = |partition| Partition { topic: Some(Arc::clone(&topic)), partition, ..Partition::default() };
         fetch.partitions = (0..84).map(of).collect();
-        engine.push(asked(fetch));
+        engine.push(request_event(fetch));
     }
     let bytes = engine.request_bytes();
     assert!(bytes > max_bytes / 4 && bytes <= 2 * max_bytes, "{bytes} bytes, at most about {max_bytes}");
@@ -659,7 +661,7 @@ fn large_requests_wait_in_no_larger_number_to_be_put_in_order() {
     let mut engine = Engine::new(Config::live(ms(100)));
     let text = Arc::<str>::from("e".repeat(1_000 * Config::EVENT_BYTES));
     for number in 0..300 {
-        engine.push(asked(Request { error: Some(Arc::clone(&text)), ..request(number, 0, 0, 1, 1) }));
+        engine.push(request_event(Request { error: Some(Arc::clone(&text)), ..request(number, 0, 0, 1, 1) }));
     }
     assert!((150..200).contains(&engine.unordered()), "{} wait", engine.unordered());
 }
@@ -672,9 +674,9 @@ fn stalled_after_the_write(wait_end: Nanos) -> Vec<Event> {
     vec![
         op(append(7, 6, ms(1_001), ms(1_002), 1)),
         off_cpu(7, Nanos(ms(1_002).0 + 50_000), wait_end, FAULT_STACK),
-        asked(request(1, 6, 1_000, 1_151, 1)),
+        request_event(request(1, 6, 1_000, 1_151, 1)),
         op(append(8, 6, Nanos(ms(1_150).0 + 300_000), ms(1_151), 2)),
-        asked(request(2, 6, 1_010, 1_152, 2)),
+        request_event(request(2, 6, 1_010, 1_152, 2)),
         commit(2290, 1_000, 1_155),
     ]
 }
@@ -706,7 +708,7 @@ fn a_wait_long_after_the_write_was_for_something_else() {
     let (verdicts, _) = run([
         op(append(7, 6, ms(1_001), ms(1_002), 1)),
         off_cpu(7, ms(1_020), ms(1_150), FAULT_STACK),
-        asked(request(1, 6, 1_000, 1_151, 1)),
+        request_event(request(1, 6, 1_000, 1_151, 1)),
     ]);
     assert_eq!(verdicts[0].cause, Cause::Unobserved);
 }

@@ -1,5 +1,5 @@
-//! Spans of time, and a span of which each instant is given away once, so that what is explained never adds up to more
-//! than there was.
+//! Spans of time, and a budget of time of which each instant is given out once, so that explanations never add up to
+//! more time than there was.
 
 use std::sync::Arc;
 
@@ -25,17 +25,17 @@ impl TimeSpan {
         self.start >= self.end
     }
 
-    /// The part of it that lies in another span; empty where none does.
+    /// The part of it that lies in another span; empty if there is none.
     pub(crate) fn within(self, other: Self) -> Self {
         Self::new(self.start.max(other.start), self.end.min(other.end))
     }
 
-    /// The same, until another moment at the latest.
+    /// Ends it at another moment at the latest.
     pub(crate) fn until(self, end: Nanos) -> Self {
         Self { end: self.end.min(end), ..self }
     }
 
-    /// Whether so much is more than half of it.
+    /// Whether a part is more than half of it.
     pub(crate) fn is_most(self, part: Nanos) -> bool {
         is_most(part, self.length())
     }
@@ -50,7 +50,7 @@ pub(crate) fn is_most(part: Nanos, whole: Nanos) -> bool {
 pub(crate) trait Span {
     fn span(&self) -> TimeSpan;
 
-    /// What tells apart what began and ended together.
+    /// Orders events that began and ended together.
     fn tie(&self) -> u64 {
         0
     }
@@ -77,7 +77,7 @@ impl<T: Span> Span for Arc<T> {
     }
 }
 
-/// What is left of a span, in order.
+/// The remaining parts of a span, in order.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeBudget(Vec<TimeSpan>);
 
@@ -87,7 +87,7 @@ impl TimeBudget {
         Self(if span.is_empty() { Vec::new() } else { vec![span] })
     }
 
-    /// Takes what is left of a span; how much that was.
+    /// Takes the remaining parts of a span; returns how much that was.
     #[expect(clippy::expect_used, reason = "the pieces are in order and none is empty")]
     pub(crate) fn take(&mut self, span: TimeSpan) -> Nanos {
         if span.is_empty() {
@@ -105,17 +105,17 @@ impl TimeBudget {
         taken
     }
 
-    /// The same; none where nothing was left.
+    /// Like `take`; `None` if nothing was left.
     pub(crate) fn take_any(&mut self, span: TimeSpan) -> Option<Nanos> {
         Some(self.take(span)).filter(|taken| *taken > Nanos::ZERO)
     }
 
-    /// Takes what is left of each of several spans; how much that was.
+    /// Takes the remaining parts of several spans; returns how much that was.
     pub(crate) fn take_all(&mut self, spans: impl IntoIterator<Item = TimeSpan>) -> Nanos {
         spans.into_iter().map(|span| self.take(span)).sum()
     }
 
-    /// Takes what is left of parts of events: how much that was, and the event of which it was the most.
+    /// Takes the remaining parts of events; returns the event with the largest part, and the sum.
     pub(crate) fn take_parts<'e, T>(
         &mut self,
         parts: impl Iterator<Item = (&'e T, TimeSpan)>,
@@ -132,17 +132,17 @@ impl TimeBudget {
         longest.map(|(event, _)| (event, time))
     }
 
-    /// What is left of a span.
+    /// The remaining parts within a span.
     pub(crate) fn within(&self, span: TimeSpan) -> Self {
         Self(self.pieces(span).collect())
     }
 
-    /// The pieces that are left of a span, in order.
+    /// The remaining pieces within a span, in order.
     pub(crate) fn pieces(&self, span: TimeSpan) -> impl Iterator<Item = TimeSpan> + '_ {
         self.0.iter().map(move |piece| piece.within(span)).filter(|piece| !piece.is_empty())
     }
 
-    /// From the start of the first piece that is left to the end of the last.
+    /// From the start of the first remaining piece to the end of the last.
     pub(crate) fn whole(&self) -> Option<TimeSpan> {
         Some(TimeSpan::new(self.0.first()?.start, self.last()?.end))
     }
@@ -152,7 +152,7 @@ impl TimeBudget {
         self.0.iter().map(|piece| piece.length()).sum()
     }
 
-    /// The last piece that is left.
+    /// The last remaining piece.
     pub(crate) fn last(&self) -> Option<TimeSpan> {
         self.0.last().copied()
     }

@@ -1,10 +1,10 @@
 //! What a thread waited for in an operation on a file, and right after an append while it still held the log.
 //!
 //! Kafka stores into the segment's mapped indexes after the write, before it releases the log (`LogSegment.append`,
-//! `OffsetIndex.append`): an uninterruptible wait right after the write is taken for that store.
+//! `OffsetIndex.append`): an uninterruptible wait right after the write is attributed to that store.
 //!
-//! Time in which the thread could run and had no CPU is that; freeing memory is that from end to end; the
-//! rest of a wait is what its stack says. A pause that the kernel announced is one whether or not the thread left the CPU.
+//! Time in which the thread could run and had no CPU counts as that; a reclaim counts from end to end; the rest of a
+//! wait is what its stack shows. A pause that the kernel announced counts whether or not the thread left the CPU.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::kernel_stack::Wait;
 use crate::time::{Span, TimeBudget, TimeSpan, is_most};
 use crate::window::{CLOCK_SLACK, Window};
 
-/// The index is stored into within microseconds; a busy CPU is granted this much, but no more than the wait then takes: what is
-/// shorter than the way to it may be for anything.
+/// The index is stored into within microseconds. A busy CPU gets this much time, but no more than the wait then
+/// takes: a wait shorter than the gap before it may be for anything.
 const RIGHT_AFTER: Nanos = Nanos::from_millis(3);
 
 /// An append while it holds the log.
@@ -31,13 +31,13 @@ pub(crate) struct LockHold<'w> {
 }
 
 impl<'w> LockHold<'w> {
-    /// The hold of an append that was over at `until`, when its response was seen or another thread wrote to
-    /// the same log: a wait that lasted longer was for something else.
+    /// The hold of an append that was over at `until`, when its response was seen or another thread wrote to the same
+    /// log: a longer wait was for something else.
     pub(crate) fn of(window: &'w Window, op: &'w FileOp, until: Nanos) -> Self {
         let mut hold = Self::without_after(window, op);
         let (tid, end) = (op.tid, op.end);
         let waits = || window.off_cpu.of(&tid).ended_after(end).filter(move |wait| wait.start >= end);
-        // Most have none: then there is no need to know what the thread did next.
+        // Most have none: then the thread's next operation need not be known.
         if waits().next().is_none_or(|wait| !hold.goes_on_with(wait)) {
             return hold;
         }
@@ -55,7 +55,7 @@ impl<'w> LockHold<'w> {
         hold
     }
 
-    /// Whether a wait came right after what is known of it.
+    /// Whether a wait came right after the known part of the hold.
     fn goes_on_with(&self, wait: &OffCpu) -> bool {
         wait.start - self.end() <= RIGHT_AFTER.min(wait.end - wait.start)
     }
@@ -66,12 +66,12 @@ impl<'w> LockHold<'w> {
         Self { op, inside, after: Vec::new() }
     }
 
-    /// When the log was free again, as far as it was seen.
+    /// When the log was released, as far as it was seen.
     pub(crate) fn end(&self) -> Nanos {
         self.after.last().map_or(self.op.end, |wait| wait.end)
     }
 
-    /// Until when waits are of that part.
+    /// The end of that part.
     fn end_of(&self, part: Part) -> Nanos {
         match part {
             Part::Write => self.op.end,
@@ -91,23 +91,23 @@ impl Span for LockHold<'_> {
 pub(crate) enum Part {
     /// Inside the write.
     Write,
-    /// After it, still holding the log: a store into a mapped index, for all that is known.
+    /// After it, still holding the log: presumably a store into a mapped index.
     After,
 }
 
-/// What a thread waited for in one part of an append: the waits of one kind together.
+/// Waits of one kind in one part of an append.
 #[derive(Debug)]
 pub(crate) struct OperationWaits<'w> {
     pub(crate) op: &'w FileOp,
     pub(crate) part: Part,
     pub(crate) kind: Wait,
-    /// How long, all in all.
+    /// Their total time.
     pub(crate) time: Nanos,
     /// The longest of them.
     longest: WaitEvent<'w>,
 }
 
-/// A wait, and how it was seen: neither off the CPU nor freeing memory where the kernel announced it as a pause.
+/// A wait and how it was seen: neither off the CPU nor a reclaim if the kernel announced it as a pause.
 #[derive(Clone, Copy, Debug)]
 struct WaitEvent<'w> {
     span: TimeSpan,
@@ -161,20 +161,20 @@ pub(crate) fn waits_of<'w>(window: &'w Window, hold: &LockHold<'w>) -> Vec<Opera
     sums.waits
 }
 
-/// When the first thread began to wait that waited for the same as others at one time: what holds up several at once is one
-/// event.
+/// When the first of the simultaneous waits for the same thing began: a wait that blocks several threads at once is
+/// one event.
 pub(crate) fn since(window: &Window, wait: Wait, span: TimeSpan) -> Nanos {
     let meanwhile = window.off_cpu.all().flat_map(|intervals| intervals.overlapping(span));
     let same = meanwhile.filter(|interval| kernel_stack::classify(interval) == wait);
     same.map(|interval| interval.start).fold(span.start, Nanos::min)
 }
 
-/// Shorter reads of the device are what devices take.
+/// Shorter reads are normal for a device.
 const REMARKABLE: Nanos = Nanos::from_millis(1);
 
 /// A read of a file that waited for the device.
 pub(crate) struct DeviceRead<'w> {
-    /// The longest wait for it; none where no waits were watched.
+    /// The longest wait for it; `None` if no waits were watched.
     pub(crate) longest: Option<OperationWaits<'w>>,
 }
 
@@ -191,7 +191,7 @@ pub(crate) fn device_read<'w>(window: &'w Window, op: &'w FileOp) -> Option<Devi
     (!was_watched || is_most(time, op.latency())).then(|| DeviceRead { longest: waited.into_iter().next() })
 }
 
-/// A page's lock is held by who reads the page only where it lacked.
+/// Waits for a page's or an inode's lock are for the device only if pages were missing.
 fn is_of_device(wait: Wait, lacked: bool) -> bool {
     match wait {
         Wait::Device | Wait::DeviceQueue => true,
@@ -200,7 +200,7 @@ fn is_of_device(wait: Wait, lacked: bool) -> bool {
     }
 }
 
-/// When a thread waited for nothing but a CPU.
+/// When a thread waited only for a CPU.
 pub(crate) fn runnable(interval: &OffCpu) -> TimeSpan {
     let since = match interval.woken {
         _ if interval.preempted => interval.start,
@@ -215,8 +215,8 @@ pub(crate) fn asleep(interval: &OffCpu) -> TimeSpan {
     interval.span().until(runnable(interval).start)
 }
 
-/// Who woke the thread, where a thread did and not an interrupt.
-pub(crate) fn at_work(interval: &OffCpu) -> Option<&Waker> {
+/// The thread that woke this one; `None` for an interrupt.
+pub(crate) fn waking_thread(interval: &OffCpu) -> Option<&Waker> {
     interval.waker.as_ref().filter(|waker| kernel_stack::is_at_work(waker))
 }
 
@@ -253,34 +253,34 @@ impl Span for OperationWaits<'_> {
 }
 
 impl<'w> OperationWaits<'w> {
-    /// When the longest wait was over, though the thread may not have had a CPU yet.
+    /// When the longest wait was over, even if the thread had no CPU yet.
     pub(crate) fn woken(&self) -> Nanos {
         self.longest.off_cpu.and_then(|interval| interval.woken).unwrap_or(self.longest.span.end)
     }
 
-    /// The reclaim that the longest wait was, where it was seen as one.
+    /// The reclaim that the longest wait was, if it was seen as one.
     pub(crate) fn reclaim(&self) -> Option<&'w Reclaim> {
         self.longest.reclaim
     }
 
-    /// Whether the longest wait is known by the kernel's announcement alone.
+    /// Whether the longest wait is known only by the kernel's announcement.
     pub(crate) fn was_announced_only(&self) -> bool {
         self.longest.off_cpu.is_none() && self.longest.reclaim.is_none()
     }
 
-    /// The kernel's function that says so best; empty where none does.
+    /// The kernel function that shows the wait best; empty if there is none.
     pub(crate) fn function(&self) -> &'w str {
-        self.longest.off_cpu.map_or("", |interval| kernel_stack::telling_frame(&interval.stack))
+        self.longest.off_cpu.map_or("", |interval| kernel_stack::naming_frame(&interval.stack))
     }
 
-    /// The longest wait as the scheduler saw it; none where it did not.
+    /// The longest wait as the scheduler saw it, if it did.
     pub(crate) fn off_cpu(&self) -> Option<&'w OffCpu> {
         self.longest.off_cpu
     }
 
-    /// Who ended the longest wait, where a thread did and not an interrupt.
+    /// The thread that ended the longest wait; `None` for an interrupt.
     pub(crate) fn released_by(&self) -> Option<&'w Waker> {
-        at_work(self.longest.off_cpu?)
+        waking_thread(self.longest.off_cpu?)
     }
 
     /// The transaction that the wait's own handle joined: known for handles of the write only.
@@ -288,8 +288,8 @@ impl<'w> OperationWaits<'w> {
         self.op.journal_transaction.filter(|_| self.part == Part::Write)
     }
 
-    /// What a join by this wait's thread is worth: after the write, that the wait belongs to the append is
-    /// concluded from the order of what the thread did.
+    /// The best confidence of a join by this wait's thread: after the write, that the wait belongs to the append is
+    /// inferred from the order of the thread's operations.
     pub(crate) fn best_confidence(&self) -> Confidence {
         match self.part {
             Part::Write => Confidence::Exact,
@@ -297,24 +297,24 @@ impl<'w> OperationWaits<'w> {
         }
     }
 
-    /// The same of a join that is never exact.
+    /// The best confidence of a join that is never exact.
     pub(crate) fn strong(&self) -> Confidence {
         self.best_confidence().min(Confidence::Strong)
     }
 
-    /// What was seen of it, in words.
+    /// The evidence of these waits.
     pub(crate) fn evidence(&self) -> Evidence {
         let (time, what) = (self.time, self.what());
         let text = match self.part {
             Part::Write => format!("of which {time} {what}"),
             Part::After => format!("and right after it {time} {what}, still holding the log"),
         };
-        self.told(text)
+        self.off_cpu_evidence(text)
     }
 
-    /// The same of one that others outweigh.
-    pub(crate) fn beside(&self) -> Evidence {
-        self.told(format!("besides, {} {} ({})", self.time, self.what(), self.kind.as_str()))
+    /// The evidence of waits that others outweigh.
+    pub(crate) fn minor_evidence(&self) -> Evidence {
+        self.off_cpu_evidence(format!("besides, {} {} ({})", self.time, self.what(), self.kind.as_str()))
     }
 
     fn what(&self) -> String {
@@ -327,7 +327,7 @@ impl<'w> OperationWaits<'w> {
         }
     }
 
-    fn told(&self, text: String) -> Evidence {
+    fn off_cpu_evidence(&self, text: String) -> Evidence {
         evidence(EvidenceKind::OffCpu, self, text).of_thread(self.op.tid, self.longest.thread)
     }
 }

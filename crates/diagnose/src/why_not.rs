@@ -1,5 +1,6 @@
-//! What could not be decided about a request, and what would have told: for those that stay unobserved, and for verdicts
-//! that only the time supports. Knows which sources see which stage; does not judge again.
+//! What could not be decided about a request, and which source would have shown it: for requests that stay
+//! unobserved, and for verdicts that only the time supports. Knows which sources see which stage; does not judge
+//! again.
 
 use std::collections::BTreeMap;
 
@@ -9,55 +10,55 @@ use model::{Cause, Confidence, Doubt, EvidenceKind, Request, Stage, TlsTotals, T
 use crate::causes;
 use crate::stages::response::UnseenFollowers;
 
-/// Parts of less than this share of the latency are passed over: a tenth.
+/// Stages of less than this share of the latency are skipped: a tenth.
 const SHARE_OF_LATENCY: i64 = 10;
 
 /// What was watched, and why the rest was not.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
-    /// Purposes of the plan (`socket-ops`) that could not be served, with the reason and what would help.
+    /// Purposes of the plan (`socket-ops`) that could not be served, with the reason and a remedy.
     missing: BTreeMap<String, String>,
     only_packets: bool,
-    /// What passed as TLS so far.
+    /// TLS traffic so far.
     tls: TlsTotals,
 }
 
 impl Coverage {
-    /// By a plan: what it says is missing, and why.
+    /// From a plan: its missing purposes, and why they are missing.
     pub fn new<'a>(missing: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let missing = missing.into_iter().map(|(what, why)| (what.to_owned(), why.to_owned())).collect();
         Self { missing, ..Self::default() }
     }
 
-    /// A capture, which holds nothing but packets.
+    /// A capture, which contains only packets.
     pub fn only_packets() -> Self {
         Self { only_packets: true, ..Self::default() }
     }
 
-    /// Takes what passed as TLS.
+    /// Adds TLS traffic.
     pub fn add_tls(&mut self, traffic: &TlsTraffic) {
         self.tls.take(traffic);
     }
 
-    /// The first of these purposes that could not be served: its name and what to do.
-    fn lacks(&self, purposes: &[&'static str]) -> Option<(&'static str, &str)> {
+    /// The first of these purposes that could not be served, and what to do.
+    fn find_missing(&self, purposes: &[&'static str]) -> Option<(&'static str, &str)> {
         purposes.iter().find_map(|purpose| Some((*purpose, self.missing.get(*purpose)?.as_str())))
     }
 
-    /// The same in words.
-    fn lacking(&self, purposes: &[&'static str]) -> Option<String> {
-        self.lacks(purposes).map(|(purpose, why)| format!("{purpose}, which was not watched: {why}"))
+    /// Describes the first of these purposes that could not be served.
+    fn describe_missing(&self, purposes: &[&'static str]) -> Option<String> {
+        self.find_missing(purposes).map(|(purpose, why)| format!("{purpose}, which was not watched: {why}"))
     }
 }
 
-/// What was left open about a request; nothing where its cause is known well.
+/// What remains open about a request; empty if its cause is well known.
 pub fn doubts(verdict: &Verdict, watched: &Coverage) -> Vec<Doubt> {
     let mut doubts = if is_open(verdict) { open_doubts(verdict, watched) } else { Vec::new() };
-    doubts.extend(unread(verdict, watched));
+    doubts.extend(tls_doubt(verdict, watched));
     doubts
 }
 
-/// That nobody saw whether a request, or `who` it waited behind, waited for followers, where that may be a tenth of its time.
+/// The doubt whether `who` waited for followers that no source saw, if that may be a tenth of the request's time.
 pub(crate) fn of_followers(request: &Request, waited: &UnseenFollowers, who: &str) -> Option<Doubt> {
     let partition = waited.partition.as_ref().map_or("a partition".to_owned(), ToString::to_string);
     let replicas = match waited.replicas {
@@ -75,8 +76,8 @@ pub(crate) fn of_followers(request: &Request, waited: &UnseenFollowers, who: &st
     })
 }
 
-/// What TLS hides: with other requests before one's eyes, what is joined by order or by time might be joined otherwise.
-fn unread(verdict: &Verdict, watched: &Coverage) -> Option<Doubt> {
+/// What TLS hides: if its requests were visible, joins by order or by time might be different.
+fn tls_doubt(verdict: &Verdict, watched: &Coverage) -> Option<Doubt> {
     if watched.tls.is_empty() || verdict.confidence == Confidence::Exact {
         return None;
     }
@@ -113,7 +114,7 @@ fn open_doubts(verdict: &Verdict, watched: &Coverage) -> Vec<Doubt> {
     doubts
 }
 
-/// Purposes of a plan that would have shown more of a request; none where its cause is known well.
+/// Purposes of a plan that would have shown more of a request; empty if its cause is well known.
 pub fn purposes(verdict: &Verdict) -> impl Iterator<Item = &'static str> + '_ {
     let of = |stage| match stage {
         Stage::Unobserved => UNSEEN,
@@ -122,7 +123,7 @@ pub fn purposes(verdict: &Verdict) -> impl Iterator<Item = &'static str> + '_ {
     long_stages(verdict).filter(|_| is_open(verdict)).flat_map(of).copied()
 }
 
-/// Whether nothing, or only the time, says why it was slow.
+/// Whether nothing but the time, or nothing at all, shows why it was slow.
 fn is_open(verdict: &Verdict) -> bool {
     verdict.cause == Cause::Unobserved || verdict.confidence <= Confidence::Weak
 }
@@ -136,7 +137,7 @@ fn doubt(verdict: &Verdict, stage: Stage, what: impl Into<String>, tells: impl I
     Doubt { stage, time: verdict.stages.of(stage), what: what.into(), tells: tells.into() }
 }
 
-/// Sources that see a stage, what is open without them, and what would show more.
+/// The sources that see a stage, what is open without them, and what would show more.
 struct Means {
     stage: Stage,
     what: &'static str,
@@ -215,23 +216,23 @@ const STACKS: &str =
 
 fn of_stage(verdict: &Verdict, stage: Stage, watched: &Coverage) -> Option<Doubt> {
     if stage == Stage::Unobserved {
-        let (what, tells) = unseen(verdict, watched);
+        let (what, tells) = describe_unobserved(verdict, watched);
         return Some(doubt(verdict, stage, what, tells));
     }
     let means = MEANS.iter().find(|means| means.stage == stage)?;
     let packets_do = means.purposes == ["requests"];
     let more = if watched.only_packets && !packets_do { RECORD } else { means.more };
-    let tells = watched.lacking(means.purposes).unwrap_or_else(|| more.to_owned());
+    let tells = watched.describe_missing(means.purposes).unwrap_or_else(|| more.to_owned());
     Some(doubt(verdict, stage, means.what, tells))
 }
 
 const RECORD: &str = "brokerscope record -o DIR on the broker's host, as root: packets alone do not show it";
 
-/// What time is that no stage has: from the broker's read to its answer, as far as neither was seen.
-fn unseen(verdict: &Verdict, watched: &Coverage) -> (&'static str, String) {
+/// Describes the time that belongs to no stage: from the broker's read to its answer, as far as neither was seen.
+fn describe_unobserved(verdict: &Verdict, watched: &Coverage) -> (&'static str, String) {
     let write_seen = verdict.evidence.iter().any(|seen| seen.kind == EvidenceKind::FileOp);
     let unwritten = verdict.request.api_key == PRODUCE && !write_seen;
-    let [writes, sockets] = [&["file-writes"], &["socket-ops"]].map(|purpose| watched.lacks(purpose));
+    let [writes, sockets] = [&["file-writes"], &["socket-ops"]].map(|purpose| watched.find_missing(purpose));
     if watched.only_packets {
         ("what the broker did with it", RECORD.to_owned())
     } else if let Some((purpose, why)) = writes.filter(|_| unwritten) {
@@ -248,7 +249,9 @@ fn unseen(verdict: &Verdict, watched: &Coverage) -> (&'static str, String) {
     } else {
         (
             "to which stage that time belongs: no call that was seen read the request or wrote its response",
-            watched.lacking(&["lock-waits", "off-cpu", "cpu-gaps"]).unwrap_or_else(|| STACKS.to_owned()),
+            watched
+                .describe_missing(&["lock-waits", "off-cpu", "cpu-gaps"])
+                .unwrap_or_else(|| STACKS.to_owned()),
         )
     }
 }
@@ -260,7 +263,7 @@ mod tests {
     use super::{Coverage, doubts};
     use crate::tests::unexplained;
 
-    fn said(verdict: &Verdict, watched: &Coverage) -> Vec<(Stage, String, String)> {
+    fn describe(verdict: &Verdict, watched: &Coverage) -> Vec<(Stage, String, String)> {
         doubts(verdict, watched).into_iter().map(|doubt| (doubt.stage, doubt.what, doubt.tells)).collect()
     }
 
@@ -268,7 +271,7 @@ mod tests {
     fn what_was_not_watched_is_what_would_have_told() {
         let verdict = unexplained();
         assert_eq!(verdict.cause, Cause::Unobserved);
-        let tells = |watched: &Coverage| said(&verdict, watched).remove(0).2;
+        let tells = |watched: &Coverage| describe(&verdict, watched).remove(0).2;
         assert!(tells(&Coverage::only_packets()).contains("brokerscope record"));
         let sockets = Coverage::new([("socket-ops", "no BTF; a kernel with CONFIG_DEBUG_INFO_BTF=y")]);
         assert!(tells(&sockets).starts_with("socket-ops, which were not watched: no BTF"));
@@ -283,9 +286,9 @@ mod tests {
         let mut verdict = unexplained();
         verdict.stages.add(Stage::Queue, verdict.stages.total());
         verdict.stages.add(Stage::Respond, Nanos(1));
-        let asked: Vec<Stage> =
+        let open: Vec<Stage> =
             doubts(&verdict, &Coverage::default()).iter().map(|doubt| doubt.stage).collect();
-        assert_eq!(asked, [Stage::Queue, Stage::Unobserved]);
+        assert_eq!(open, [Stage::Queue, Stage::Unobserved]);
     }
 
     #[test]
@@ -293,13 +296,13 @@ mod tests {
         let mut verdict = unexplained();
         verdict.cause = Cause::JournalCommit;
         verdict.confidence = Confidence::Strong;
-        assert_eq!(said(&verdict, &Coverage::default()), []);
+        assert_eq!(describe(&verdict, &Coverage::default()), []);
         verdict.confidence = Confidence::Weak;
-        let weak = said(&verdict, &Coverage::default());
+        let weak = describe(&verdict, &Coverage::default());
         assert_eq!(weak.len(), 1);
         assert!(weak[0].1.contains("journal-commit") && weak[0].2.contains("journal-handles"), "{weak:?}");
         verdict.losses = vec!["3 probe-events-dropped (ring full)".into()];
-        assert_eq!(said(&verdict, &Coverage::default()).len(), 2);
+        assert_eq!(describe(&verdict, &Coverage::default()).len(), 2);
     }
 
     #[test]
@@ -310,13 +313,13 @@ mod tests {
         watched.add_tls(&TlsTraffic { start, end, listener, connections: 3, bytes: 4_096 });
         let mut verdict = unexplained();
         let is_about_tls = |(_, what, _): &(Stage, String, String)| what.contains("3 on 10.0.0.1:9093");
-        assert!(said(&verdict, &watched).iter().any(is_about_tls));
-        assert!(!said(&verdict, &Coverage::default()).iter().any(is_about_tls));
+        assert!(describe(&verdict, &watched).iter().any(is_about_tls));
+        assert!(!describe(&verdict, &Coverage::default()).iter().any(is_about_tls));
         verdict.cause = Cause::JournalCommit;
         verdict.confidence = Confidence::Strong;
-        assert_eq!(said(&verdict, &watched).iter().filter(|doubt| is_about_tls(doubt)).count(), 1);
+        assert_eq!(describe(&verdict, &watched).iter().filter(|doubt| is_about_tls(doubt)).count(), 1);
         verdict.confidence = Confidence::Exact;
-        assert_eq!(said(&verdict, &watched), []);
+        assert_eq!(describe(&verdict, &watched), []);
     }
 
     #[test]
@@ -324,8 +327,8 @@ mod tests {
         for stage in Stage::ALL {
             let mut verdict = unexplained();
             verdict.stages.add(stage, verdict.stages.total());
-            let asked = doubts(&verdict, &Coverage::only_packets());
-            assert!(asked.iter().any(|doubt| doubt.stage == stage), "{stage:?}");
+            let open = doubts(&verdict, &Coverage::only_packets());
+            assert!(open.iter().any(|doubt| doubt.stage == stage), "{stage:?}");
         }
     }
 }

@@ -1,5 +1,4 @@
-//! The recent past: events kept by the keys under which verdicts look for them, bounded in time and number.
-//! Does not interpret events.
+//! The recent past: events by the keys that verdicts use, bounded in time and number. Does not interpret events.
 
 pub(crate) mod appends;
 pub(crate) mod cpu_gaps;
@@ -38,11 +37,11 @@ use crate::window::sockets::{CpuSamples, Sockets};
 use crate::window::timeline::{Timeline, Timelines, forget_first, insert_sorted};
 use crate::window::trouble::{Trouble, Troubles};
 
-/// Block requests faster than this never explain a slow request and are not kept, unless a limit may have kept them out of the
-/// device's queue before.
+/// Quicker block requests never explain a slow request and are dropped, unless a limit may have kept them out of the
+/// device's queue.
 const UNREMARKABLE_BLOCK_IO: Nanos = Nanos::from_millis(1);
 
-/// Packets and probes read two clocks, paired once a second: slewing may part them by this much.
+/// Packets and probes read two clocks, which are paired once a second: slewing may separate them by this much.
 pub(crate) const CLOCK_SLACK: Nanos = Nanos::from_millis(1);
 
 /// Both ends of a connection: client, broker.
@@ -93,13 +92,13 @@ impl Span for TcpEvent {
     }
 }
 
-/// The connection that a request came on.
+/// The connection on which a request came.
 pub(crate) fn connection_of(request: &Request) -> Connection {
     (request.client, request.broker)
 }
 
-/// How many events take as much memory as a request.
-pub(crate) fn places_of(request: &Request) -> usize {
+/// How many ordinary events take as much memory as a request.
+pub(crate) fn weight_of(request: &Request) -> usize {
     (request.memory_bytes() / Config::EVENT_BYTES).max(1)
 }
 
@@ -108,7 +107,7 @@ pub(crate) fn places_of(request: &Request) -> usize {
 pub(crate) struct Window {
     pub(crate) file_ops: Timelines<Tid, Arc<FileOp>>,
     pub(crate) off_cpu: Timelines<Tid, OffCpu>,
-    /// Waits for what user space decides (futexes), apart from what threads do in the kernel.
+    /// Waits for events from user space (futexes), separate from what threads do in the kernel.
     pub(crate) futex_waits: Timelines<Tid, OffCpu>,
     pub(crate) throttles: Timelines<Tid, DirtyThrottle>,
     pub(crate) lock_waits: Timelines<Tid, LockWait>,
@@ -119,7 +118,7 @@ pub(crate) struct Window {
     pub(crate) commits: Timelines<DeviceNumber, JournalCommit>,
     pub(crate) ios: Timelines<DeviceNumber, BlockIo>,
     connections: Timelines<Connection, Arc<Request>>,
-    /// The ends of large requests, and the places that each takes beyond the first.
+    /// The ends of large requests, with their weight beyond the first event.
     large_requests: VecDeque<(Nanos, usize)>,
     pub(crate) sockets: Sockets,
     /// Calls of remote-log readers on their own connections, and their reads of files.
@@ -134,20 +133,20 @@ pub(crate) struct Window {
     pub(crate) troubles: Troubles,
     pub(crate) appends: Appends<Arc<FileOp>>,
     pool_threads: PoolThreads,
-    /// Of these.
+    /// Samples of these threads.
     samples: HashMap<Tid, CpuSamples, RandomState>,
-    /// Full names of threads that anything is kept of, where the JVM told them.
+    /// Full names of known threads, if the JVM reported them.
     names: HashMap<Tid, Arc<str>, RandomState>,
-    /// How many events are kept, and some that were forgotten since they were counted.
-    kept: usize,
-    /// Nothing that ended before this is kept.
+    /// The number of stored events, including some that were dropped since the last count.
+    event_count: usize,
+    /// Nothing that ended before this is stored.
     horizon: Nanos,
 }
 
 impl Window {
     pub(crate) fn file_op(&mut self, op: FileOp) {
         let op = Arc::new(op);
-        self.kept += 1;
+        self.event_count += 1;
         self.file_ops.insert(&op.tid, Arc::clone(&op));
         if let Some(call) = TierCall::of_file(&op) {
             self.tier_calls.insert(&op.tid, call);
@@ -163,7 +162,7 @@ impl Window {
 
     pub(crate) fn off_cpu(&mut self, interval: OffCpu) {
         self.troubles.off_cpu(&interval);
-        self.kept += 1;
+        self.event_count += 1;
         let is_futex = !interval.preempted && kernel_stack::is_of_user_space(&interval.stack);
         let waits = if is_futex { &mut self.futex_waits } else { &mut self.off_cpu };
         waits.of_mut(&interval.tid).insert(interval);
@@ -178,17 +177,17 @@ impl Window {
 
     pub(crate) fn throttle(&mut self, pause: DirtyThrottle) {
         self.troubles.add(Trouble::DirtyThrottling, pause.span());
-        self.kept += 1;
+        self.event_count += 1;
         self.throttles.of_mut(&pause.tid).insert(pause);
     }
 
-    /// Whether it was not known yet: another source may have seen it.
+    /// Returns whether the wait is new: another source may have reported it.
     pub(crate) fn lock_wait(&mut self, wait: LockWait) -> bool {
         let holder = wait.holder.as_ref().and_then(|holder| Some((holder.tid?, &holder.thread)));
         for (tid, name) in holder.into_iter().chain([(wait.tid, &wait.thread)]) {
             self.names.insert(tid, Arc::clone(name));
         }
-        self.kept += 1;
+        self.event_count += 1;
         let waits = self.lock_waits.of_mut(&wait.tid);
         let known = waits.take(|known| is_same_wait(known, &wait));
         let is_new = known.is_none();
@@ -210,7 +209,7 @@ impl Window {
 
     pub(crate) fn handler_call(&mut self, call: HandlerCall) {
         self.names.insert(call.tid, Arc::clone(&call.thread));
-        self.kept += 1;
+        self.event_count += 1;
         self.handler_calls.of_mut(&call.tid).insert(call);
     }
 
@@ -219,17 +218,17 @@ impl Window {
             || io.inode.and(io.queued).is_some() && self.troubles.is_limited(&io.device);
         if io.latency() >= UNREMARKABLE_BLOCK_IO || may_have_been_held_back() {
             self.troubles.block_io(&io);
-            self.kept += 1;
+            self.event_count += 1;
             self.ios.of_mut(&io.device.number()).insert(io);
         }
     }
 
     pub(crate) fn request(&mut self, request: &Arc<Request>) {
-        let places = places_of(request);
-        if places > 1 {
-            insert_sorted(&mut self.large_requests, (request.last_seen(), places - 1), |(end, _)| *end);
+        let weight = weight_of(request);
+        if weight > 1 {
+            insert_sorted(&mut self.large_requests, (request.last_seen(), weight - 1), |(end, _)| *end);
         }
-        self.kept += places;
+        self.event_count += weight;
         self.connections.insert(&connection_of(request), Arc::clone(request));
         self.followers.request(request);
         self.produced.request(request);
@@ -237,7 +236,7 @@ impl Window {
     }
 
     pub(crate) fn socket_op(&mut self, op: &SocketOp) {
-        self.kept += 1;
+        self.event_count += 1;
         self.sockets.push(op);
         if let Some(call) = TierCall::of_socket(op) {
             self.tier_calls.insert(&op.tid, call);
@@ -252,29 +251,30 @@ impl Window {
         }
     }
 
-    /// A thread's full name: the JVM's where it is longer than what the kernel kept of it.
-    pub(crate) fn name(&self, tid: Tid, kept: &Arc<str>) -> Arc<str> {
-        let full = self.names.get(&tid).filter(|full| full.starts_with(&**kept));
-        Arc::clone(full.unwrap_or(kept))
+    /// A thread's full name: the JVM's if it is longer than the name in the kernel.
+    pub(crate) fn name(&self, tid: Tid, short: &Arc<str>) -> Arc<str> {
+        let full = self.names.get(&tid).filter(|full| full.starts_with(&**short));
+        Arc::clone(full.unwrap_or(short))
     }
 
-    /// The threads of a pool that appended of late, in the order of their ids.
+    /// The threads of a pool that appended recently, in the order of their ids.
     pub(crate) fn threads_of(&self, pool: ThreadPool) -> Vec<Tid> {
         self.pool_threads.of(pool)
     }
 
-    /// Whether samples show a thread of a pool at work all along a stretch of which so much is not known otherwise.
+    /// Whether samples show a thread of a pool at work during a whole stretch; `unknown` is the time of it that has
+    /// no other explanation.
     pub(crate) fn is_seen_at_work(&self, tid: Tid, span: TimeSpan, unknown: Nanos) -> bool {
         self.samples.get(&tid).is_some_and(|samples| samples.show_work(span, unknown))
     }
 
-    /// The stretches near this one that samples of a pool's thread on a CPU stand for.
+    /// The stretches around samples of a pool's thread on a CPU, near a stretch.
     pub(crate) fn on_cpu(&self, tid: Tid, span: TimeSpan) -> impl Iterator<Item = TimeSpan> {
         self.samples.get(&tid).into_iter().flat_map(move |samples| samples.on_cpu(span))
     }
 
-    /// Requests of the same connection that arrived before this one and were still unanswered at a moment, the one answered
-    /// last first.
+    /// Requests of the same connection that arrived before this one and were still unanswered at a moment; the last
+    /// to be answered comes first.
     pub(crate) fn ahead_of(&self, request: &Request, at: Nanos) -> impl Iterator<Item = &Arc<Request>> {
         let (arrival, number) = (request.arrival, request.correlation_id);
         let past = self.connections.of(&connection_of(request)).ended_by(request.last_seen());
@@ -282,7 +282,7 @@ impl Window {
             .filter(move |earlier| earlier.arrival <= arrival && earlier.correlation_id != number)
     }
 
-    /// The last earlier request of the same connection that was answered by a moment; they may have come at once.
+    /// The last earlier request of the same connection that was answered by a moment; both may have arrived together.
     pub(crate) fn before_on_connection(&self, request: &Request, by: Nanos) -> Option<&Arc<Request>> {
         let (arrival, number) = (request.arrival, request.correlation_id);
         let mut past = self.connections.of(&connection_of(request)).ended_by(by);
@@ -291,8 +291,8 @@ impl Window {
         })
     }
 
-    /// Whether a partition has followers that somebody who writes to it may wait for.
-    pub(crate) fn followed(&self, partition: &TopicPartition) -> FollowerState {
+    /// Whether a partition has followers that its writers may wait for.
+    pub(crate) fn follower_state(&self, partition: &TopicPartition) -> FollowerState {
         match self.replicas.of(partition) {
             _ if self.followers.any(partition) => FollowerState::Seen,
             Some(1) => FollowerState::Alone,
@@ -307,25 +307,25 @@ impl Window {
         earlier.map(|earlier| earlier.overlap(span)).max().unwrap_or_default()
     }
 
-    /// Whether everything since `time` is still here.
+    /// Whether everything since `time` is still stored.
     pub(crate) fn reaches_back_to(&self, time: Nanos) -> bool {
         self.horizon <= time
     }
 
-    /// From when on things are kept at that moment: for the configured retention, and not as long where there is too
-    /// much of it.
-    pub(crate) fn kept_from(&self, now: Nanos, config: &Config) -> Nanos {
+    /// The start of the time that is retained at a moment: the configured retention, less if there are too many
+    /// events.
+    pub(crate) fn retention_start(&self, now: Nanos, config: &Config) -> Nanos {
         let horizon = self.horizon.max(now - config.retention);
-        if self.kept + self.troubles.len() + self.cpu_gaps.len() <= config.max_events {
+        if self.event_count + self.troubles.len() + self.cpu_gaps.len() <= config.max_events {
             return horizon;
         }
-        // Half the kept time goes at once, so that this is rare however fast events come.
+        // Half of the retained time goes at once, so that this is rare however fast events arrive.
         horizon.max(now - Nanos((now - horizon).0 / 2))
     }
 
-    /// Forgets what is not kept any more at that moment.
+    /// Drops what is no longer retained at a moment.
     pub(crate) fn forget(&mut self, now: Nanos, config: &Config) {
-        let horizon = self.kept_from(now, config);
+        let horizon = self.retention_start(now, config);
         self.horizon = horizon;
         self.file_ops.forget(horizon);
         self.off_cpu.forget(horizon);
@@ -353,10 +353,10 @@ impl Window {
         let mut names = std::mem::take(&mut self.names);
         names.retain(|tid, _| self.knows(*tid));
         self.names = names;
-        self.kept = self.count();
+        self.event_count = self.count();
     }
 
-    /// Whether anything is kept of a thread.
+    /// Whether anything is stored about a thread.
     pub(crate) fn knows(&self, tid: Tid) -> bool {
         self.file_ops.has(&tid)
             || self.off_cpu.has(&tid)
@@ -368,7 +368,8 @@ impl Window {
             || self.names.contains_key(&tid)
     }
 
-    /// The events that are kept, each counted once, large requests as [`places_of`] says. Of what is seldom, only what belongs to a thread.
+    /// The number of stored events, each counted once, large requests as [`weight_of`] says. Of rare kinds, only the
+    /// events of threads are counted.
     pub(crate) fn count(&self) -> usize {
         let off_cpu = self.off_cpu.len() + self.futex_waits.len();
         let of_jvm = self.lock_waits.len() + self.handler_calls.len();
@@ -378,7 +379,7 @@ impl Window {
         of_threads + of_requests + self.sockets.len() + self.ios.len()
     }
 
-    /// What the requests take that are kept.
+    /// Memory of the stored requests.
     #[cfg(test)]
     pub(crate) fn request_bytes(&self) -> usize {
         let requests = self.connections.all().flat_map(|requests| requests.ended_after(Nanos::MIN));

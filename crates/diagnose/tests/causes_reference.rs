@@ -1,4 +1,4 @@
-//! Holds `docs/reference/causes.md` to the causes' declarations. `BLESS=1 cargo test -p diagnose` writes it.
+//! Compares `docs/reference/causes.md` with the causes' declarations. `BLESS=1 cargo test -p diagnose` writes it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -58,7 +58,7 @@ fn the_reference_says_what_is_declared() {
     );
 }
 
-/// README's table of causes with a row for each area, as declared.
+/// README's table of causes, with a row for each area as declared.
 fn with_rows(readme: &str) -> String {
     let row = |line: &str| {
         let area = Area::ALL.into_iter().find(|area| line.starts_with(&format!("| {area} |")))?;

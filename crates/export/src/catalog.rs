@@ -1,7 +1,7 @@
-//! Every metric there is: its name, type, labels, unit and meaning. The one list of them; `docs/reference/metrics.md` is made of it, and a test
-//! holds that what is exported is what is listed. Counts nothing.
+//! The one list of all metrics: name, type, labels, unit and meaning. `docs/reference/metrics.md` is generated from it,
+//! and a test checks that exactly the listed metrics are exported. Counts nothing.
 //!
-//! Names follow Prometheus' conventions: base units (seconds, bytes), `_total` for what only grows.
+//! Names follow Prometheus' conventions: base units (seconds, bytes), `_total` for counters.
 
 use std::fmt::Write as _;
 
@@ -9,24 +9,24 @@ use model::{Cause, CpuGapKind, FileKind, JvmPauseKind, LossKind, Stage, StopKind
 
 use crate::label::OTHER;
 
-/// The APIs whose stages and topics are reported: of others, next to nothing is seen inside the broker.
+/// The APIs whose stages and topics are reported: of others, hardly anything is observed inside the broker.
 pub(crate) const APIS: [&str; 2] =
     [model::api_key::name(model::api_key::PRODUCE), model::api_key::name(model::api_key::FETCH)];
 
 model::named! {
-    /// How a metric behaves, as all formats call it.
+    /// Type of a metric, as all formats call it.
     pub enum Kind {
-        /// Only grows, but for a new process of brokerscope.
+        /// Only grows, except when brokerscope restarts.
         Counter = "counter",
-        /// As it stands.
+        /// A current value.
         Gauge = "gauge",
         /// Counts by buckets, with their sum: classic and native.
         Histogram = "histogram",
     }
 }
 
-/// What cannot be said of a watch that is always on: it sees only requests and file operations around slow
-/// ones, no packets and no signals.
+/// Metrics that an always-on watch lacks: it observes only the requests and file operations around slow ones, and neither
+/// packets nor signals.
 pub(crate) const UNSEEN_ALWAYS_ON: &[Metric] = &[
     Metric::Failed,
     Metric::Throttled,
@@ -52,20 +52,21 @@ pub(crate) const UNSEEN_ALWAYS_ON: &[Metric] = &[
 /// A metric.
 #[derive(Debug)]
 pub struct Family {
-    /// Its name; of a counter, with `_total`.
+    /// Its name; a counter's ends with `_total`.
     pub name: &'static str,
-    /// How it behaves.
+    /// Its type.
     pub kind: Kind,
-    /// Its labels, in the order in which values are given.
+    /// Its labels, in the order of their values.
     pub labels: &'static [&'static str],
     pub(crate) initial: InitialSeries,
-    /// What it counts in: `seconds`, `bytes`, `ratio` (1 is all), or nothing.
+    /// Its unit: `seconds`, `bytes`, `ratio` (1 is all), or none.
     pub unit: &'static str,
-    /// What it says.
+    /// Its meaning.
     pub help: &'static str,
 }
 
-/// Labels' values of the series that a metric has before anything was seen: an alert on what has never been is no alert on nothing.
+/// Label values of the series that a metric has from the start, so that an alert on an event that never happened has
+/// data.
 type InitialSeries = fn() -> Vec<Vec<&'static str>>;
 
 /// No series.
@@ -73,18 +74,18 @@ fn none() -> Vec<Vec<&'static str>> {
     Vec::new()
 }
 
-/// The only one, of a metric without labels.
+/// The only series of a metric without labels.
 fn one() -> Vec<Vec<&'static str>> {
     vec![Vec::new()]
 }
 
-/// One for each value of the only label.
+/// One series for each value of the only label.
 fn each(values: impl IntoIterator<Item = &'static str>) -> Vec<Vec<&'static str>> {
     values.into_iter().map(|value| vec![value]).collect()
 }
 
 impl Family {
-    /// The upper bounds of its classic buckets. Native ones need none.
+    /// Upper bounds of its classic buckets. Native ones need none.
     pub(crate) fn bounds(&self) -> &'static [f64] {
         match self.unit {
             "seconds" => SECONDS,
@@ -101,13 +102,13 @@ const RECORDS: &[f64] = &[1.0, 4.0, 16.0, 64.0, 256.0, 1_024.0, 4_096.0];
 
 macro_rules! metrics {
     ($($id:ident: $kind:ident $name:literal [$($label:literal),*] ($initial:expr) $unit:literal $help:literal;)*) => {
-        /// A metric, by which its declaration and its series are found.
+        /// A metric: the key of its declaration and its series.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Metric {
             $($id,)*
         }
 
-        /// Every metric, in the order in which they are written.
+        /// Every metric, in the order of the output.
         pub static FAMILIES: &[Family] = &[$(Family {
             name: $name,
             kind: Kind::$kind,
@@ -203,7 +204,7 @@ metrics! {
     ProcessStart: Gauge "process_start_time_seconds" [] (none) "seconds" "Unix time at which brokerscope started.";
 }
 
-/// All of them as a Markdown table, and which a watch that is always on does not have.
+/// Formats all metrics as a Markdown table, followed by those that an always-on watch lacks.
 pub fn table() -> String {
     let mut table = String::from("| metric | type | labels | unit | meaning |\n|---|---|---|---|---|\n");
     for family in FAMILIES {

@@ -1,5 +1,5 @@
-//! The engine and what is counted beside it, fed with events. Holds both, bounded; knows no clock but the times of
-//! events and those that callers pass.
+//! Feeds events to the engine and the metrics. Holds both, bounded; its only clock is the times of events and those that
+//! callers pass.
 
 use std::time::Instant;
 
@@ -14,44 +14,44 @@ use crate::metrics::{BrokerInfo, Classifiers, Metrics};
 use crate::otlp::Otlp;
 use crate::registry::Registry;
 
-/// Purposes of a plan that are exported: there are some thirty.
+/// Maximum number of exported purposes of a plan; there are some thirty.
 const MAX_PURPOSES: usize = 128;
 
-/// How what serves a purpose of the plan is.
+/// Health of the source of a purpose.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceHealth {
-    /// As the plan calls it.
+    /// The purpose's name in the plan.
     pub purpose: String,
-    /// Why nothing is seen for it; none while something may be.
+    /// Why nothing is observed for it; `None` while something may be.
     pub down: Option<String>,
     /// The time of the newest event of its source.
     pub last_event: Option<Nanos>,
 }
 
-/// A reading of the own process. What could not be read is absent.
+/// Usage of this process. Values that could not be read are absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessUsage {
     /// User and system time, seconds.
     pub cpu_seconds: Option<f64>,
-    /// Memory resident.
+    /// Resident memory.
     pub resident_bytes: Option<u64>,
-    /// Address space.
+    /// Size of the address space.
     pub virtual_bytes: Option<u64>,
     /// Open file descriptors.
     pub open_fds: Option<u64>,
-    /// When the process was started, seconds since 1970.
+    /// Start time of the process, seconds since 1970.
     pub start_time_seconds: Option<f64>,
-    /// Time spent in its BPF programs, seconds; only where that is measured.
+    /// Time spent in its BPF programs, seconds; only if measured.
     pub bpf_seconds: Option<f64>,
-    /// How often they ran.
+    /// Number of their runs.
     pub bpf_runs: Option<u64>,
     /// CPU time of its BPF programs in the last minute, as a share of the broker's.
     pub cost_of_programs: Option<f64>,
-    /// Its own, likewise.
+    /// CPU time of the process itself, likewise.
     pub cost_of_process: Option<f64>,
-    /// The share above which sources are given up.
+    /// The share above which sources are shed.
     pub max_cost: Option<f64>,
-    /// How its sources are, but for those that were given up.
+    /// Health of its sources, except those that were shed.
     pub sources: Vec<SourceHealth>,
 }
 
@@ -86,22 +86,22 @@ impl ProcessUsage {
     }
 }
 
-/// Takes events and writes what they add up to.
+/// Turns events into metrics.
 #[derive(Debug)]
 pub struct Exporter {
     engine: Engine,
     metrics: Metrics,
-    /// Where slow requests are sent as traces, too.
+    /// Sender of slow requests as traces, if any.
     pub otlp: Option<Otlp>,
-    /// The latest that it is known to be.
+    /// The latest known time.
     now: Nanos,
-    /// How long the last one took to write.
+    /// Duration of the last rendering.
     scrape_seconds: f64,
 }
 
 impl Exporter {
-    /// Judges as configured. Stages are added up of all produce and fetch requests; of a watch that is always on, which sees
-    /// few others, of slow ones.
+    /// Creates an exporter with an engine of this configuration. Sums up the stages of all produce and fetch requests;
+    /// for an always-on watch, which observes few others, those of slow ones.
     pub fn new(config: Config, mut about: BrokerInfo, names: Classifiers) -> Self {
         let slower_than = config.slower_than;
         let stages_of = if about.is_always_on { Vec::new() } else { APIS.to_vec() };
@@ -109,7 +109,7 @@ impl Exporter {
         about.plan.iter_mut().for_each(|(purpose, _)| *purpose = label::clean(purpose).to_string());
         // A purpose has one series: 1 if any source serves it.
         about.plan.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
-        about.plan.dedup_by(|next, kept| next.0 == kept.0);
+        about.plan.dedup_by(|next, last| next.0 == last.0);
         Self {
             engine: Engine::new(Config { stages_of, ..config }),
             metrics: Metrics::new(slower_than, about, names),
@@ -119,31 +119,31 @@ impl Exporter {
         }
     }
 
-    /// Takes an event, nearly in the order of [`Event::time`].
+    /// Adds an event, nearly in the order of [`Event::time`].
     pub fn push(&mut self, event: Event) {
         self.now = self.now.max(event.time());
         self.metrics.event(&event);
         self.engine.push(event);
-        self.take_decided();
+        self.collect_results();
     }
 
-    /// Says how late it is, where nothing may come for a while.
+    /// Advances the clock when no events may come for a while.
     pub fn tick(&mut self, now: Nanos) {
         self.now = self.now.max(now);
         self.engine.tick(now);
-        self.take_decided();
+        self.collect_results();
     }
 
-    /// There are no more events: decides what is left.
+    /// Decides what is left, after the last event.
     pub fn finish(&mut self) {
         self.engine.finish();
-        self.take_decided();
+        self.collect_results();
         if let Some(otlp) = &mut self.otlp {
             otlp.flush();
         }
     }
 
-    /// Says that a purpose is served no longer.
+    /// Marks a purpose as no longer served.
     pub fn end_source(&mut self, purpose: &str) {
         self.metrics.registry.set(Metric::SourceUp, &[purpose], 0.0);
     }
@@ -153,7 +153,7 @@ impl Exporter {
         self.metrics.is_watched
     }
 
-    fn take_decided(&mut self) {
+    fn collect_results(&mut self) {
         for staged in self.engine.take_request_stages() {
             self.metrics.stages(&staged.request, &staged.stages);
         }
@@ -168,9 +168,9 @@ impl Exporter {
         }
     }
 
-    /// Everything, in that format.
+    /// Renders all metrics in a format.
     pub fn write(&mut self, format: Format, own: &ProcessUsage) -> Vec<u8> {
-        let begun = Instant::now();
+        let start = Instant::now();
         let registry = &mut self.metrics.registry;
         if let Some(otlp) = &self.otlp {
             otlp.counts().set(registry);
@@ -181,7 +181,7 @@ impl Exporter {
         let mut out = format.encoder();
         self.metrics.encode(&mut *out, self.engine.joins(), self.now);
         let written = out.finish();
-        self.scrape_seconds = begun.elapsed().as_secs_f64();
+        self.scrape_seconds = start.elapsed().as_secs_f64();
         written
     }
 }

@@ -1,5 +1,5 @@
-//! Which format to answer in: what the asker likes best of those there are. Knows the header's grammar (RFC 9110, 12.5.1) as far
-//! as those formats need it.
+//! Output formats, and the choice of the one that a client prefers. Knows the grammar of `Accept` (RFC 9110, 12.5.1) as
+//! far as these formats need it.
 
 mod protobuf;
 mod text;
@@ -9,19 +9,19 @@ use crate::histogram::{Exemplar, Histogram};
 use protobuf::Protobuf;
 use text::{Dialect, Text};
 
-/// Writes metrics, family after family. Labels' values are given in the order of the family's labels; each series of a family
-/// is given once.
+/// Writes metrics, family after family. Label values are in the order of the family's labels; each series of a family is
+/// written once.
 pub(crate) trait Encoder {
-    /// A family begins; what follows is of it.
+    /// Starts a family; what follows belongs to it.
     fn family(&mut self, family: &'static Family);
 
-    /// A counter or a gauge, with an example where there is one.
+    /// Writes a counter or a gauge, with its exemplar if there is one.
     fn number(&mut self, labels: &[&str], value: f64, example: Option<&Exemplar>);
 
-    /// A histogram.
+    /// Writes a histogram.
     fn histogram(&mut self, labels: &[&str], histogram: &Histogram);
 
-    /// All that was written.
+    /// Returns the whole output.
     fn finish(self: Box<Self>) -> Vec<u8>;
 }
 
@@ -30,9 +30,9 @@ pub(crate) trait Encoder {
 pub enum Format {
     /// Prometheus' text: the default.
     Text,
-    /// `OpenMetrics` 1.0: with examples.
+    /// `OpenMetrics` 1.0: with exemplars.
     OpenMetrics,
-    /// Prometheus' protobuf, delimited: with native histograms and examples.
+    /// Prometheus' protobuf, delimited: with native histograms and exemplars.
     Protobuf,
 }
 
@@ -40,14 +40,14 @@ impl Format {
     /// Every format.
     pub(crate) const ALL: [Self; 3] = [Self::Text, Self::OpenMetrics, Self::Protobuf];
 
-    /// What an `Accept` header asks for; the first of those liked as well as each other.
-    pub fn accepted(header: &str) -> Self {
+    /// Chooses the format that an `Accept` header prefers; the first of several with the same quality.
+    pub fn from_accept(header: &str) -> Self {
         let mut best = (Self::Text, 0.0);
         for range in header.split(',') {
             let mut parts = range.split(';').map(str::trim);
             let media_type = parts.next().unwrap_or_default();
             let parameters: Vec<&str> = parts.collect();
-            let Some(format) = Self::named(media_type, &parameters) else { continue };
+            let Some(format) = Self::from_media_type(media_type, &parameters) else { continue };
             let quality = quality(&parameters);
             if quality > best.1 {
                 best = (format, quality);
@@ -56,11 +56,11 @@ impl Format {
         best.0
     }
 
-    fn named(media_type: &str, parameters: &[&str]) -> Option<Self> {
-        let says = |parameter: &str| parameters.iter().any(|given| given.eq_ignore_ascii_case(parameter));
+    fn from_media_type(media_type: &str, parameters: &[&str]) -> Option<Self> {
+        let has = |parameter: &str| parameters.iter().any(|other| other.eq_ignore_ascii_case(parameter));
         match media_type.to_ascii_lowercase().as_str() {
             "application/vnd.google.protobuf" => {
-                let ours = says("proto=io.prometheus.client.MetricFamily") && says("encoding=delimited");
+                let ours = has("proto=io.prometheus.client.MetricFamily") && has("encoding=delimited");
                 ours.then_some(Self::Protobuf)
             }
             "application/openmetrics-text" => Some(Self::OpenMetrics),
@@ -69,7 +69,7 @@ impl Format {
         }
     }
 
-    /// What to say that it is.
+    /// Its `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
@@ -89,10 +89,10 @@ impl Format {
     }
 }
 
-/// How well it is liked; all that says nothing, most.
+/// The quality value of a media range; 1 if absent.
 fn quality(parameters: &[&str]) -> f64 {
-    let given = parameters.iter().find_map(|parameter| parameter.strip_prefix("q="));
-    given.map_or(1.0, |given| given.parse().unwrap_or(0.0))
+    let quality = parameters.iter().find_map(|parameter| parameter.strip_prefix("q="));
+    quality.map_or(1.0, |quality| quality.parse().unwrap_or(0.0))
 }
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ mod tests {
             ("application/openmetrics-text;q=x, text/plain;q=0.1", Format::Text),
             (";;;,,,q=;=,\u{0}", Format::Text),
         ] {
-            assert_eq!(Format::accepted(header), format, "{header}");
+            assert_eq!(Format::from_accept(header), format, "{header}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What one series of a metric is made of: counts by classic and native buckets at once, the longest of the last minute, and
-//! examples. Counts only ever grow.
+//! The values of a series: counts by classic and native buckets at once, the maximum of the last minute, and exemplars.
+//! Counts only ever grow.
 //!
-//! Native buckets are exponential, eight to each factor of two (schema 3), so that a quantile is off by less than 5 %.
+//! Native buckets are exponential, eight per factor of two (schema 3), so that a quantile is off by less than 5 %.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use crate::label;
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
     bounds: &'static [f64],
-    /// Observations in each bucket, not added up; the last is without bound.
+    /// Observations in each bucket, not cumulative; the last has no upper bound.
     counts: Vec<u64>,
-    /// The same by native buckets.
+    /// Observations by native buckets.
     pub(crate) native: Native,
-    /// All that were observed, added up.
+    /// Sum of all observations.
     pub(crate) sum: f64,
-    /// How many.
+    /// Number of observations.
     pub(crate) count: u64,
-    /// Of each bucket, where any was given.
+    /// An exemplar for each bucket, if any was added.
     exemplars: Vec<Option<Exemplar>>,
 }
 
 impl Histogram {
-    /// With these classic bounds, in rising order.
+    /// Creates a histogram with these classic bounds, in rising order.
     pub(crate) fn within(bounds: &'static [f64]) -> Self {
         Self {
             bounds,
@@ -39,14 +39,14 @@ impl Histogram {
         }
     }
 
-    /// Counts a value; which bucket it fell into. What is below zero, because two clocks disagreed, counts as zero.
+    /// Counts a value and returns its bucket. A value below zero, because two clocks disagree, counts as zero.
     pub(crate) fn observe(&mut self, value: f64) -> usize {
         let value = if value > 0.0 { value } else { 0.0 };
         self.sum += value;
         self.count_values(value, 1)
     }
 
-    /// Counts values, each so many times; their sum is known more exactly.
+    /// Counts values, each with its number; `sum` is more exact than what they add up to.
     pub(crate) fn observe_counts(&mut self, values: impl Iterator<Item = (f64, u64)>, sum: f64) {
         self.sum += sum;
         for (value, count) in values {
@@ -64,7 +64,7 @@ impl Histogram {
         bucket
     }
 
-    /// Counts a length of time that has an example, which is made where the bucket's own is old.
+    /// Counts a duration, and makes an exemplar of it if the bucket's own is old.
     pub(crate) fn observe_with(&mut self, length: Nanos, at: Nanos, example: impl FnOnce(f64) -> Exemplar) {
         let value = seconds(length);
         let bucket = self.observe(value);
@@ -77,7 +77,7 @@ impl Histogram {
         }
     }
 
-    /// Each bucket's upper bound, how many were not above it, and an example.
+    /// Each bucket's upper bound, the number of values up to it, and its exemplar.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = (f64, u64, Option<&Exemplar>)> {
         let bounds = self.bounds.iter().copied().chain([f64::INFINITY]);
         let up_to = self.counts.iter().scan(0, |sum, count| {
@@ -89,32 +89,32 @@ impl Histogram {
     }
 }
 
-/// In Prometheus' unit.
+/// Converts to Prometheus' unit.
 pub(crate) fn seconds(length: Nanos) -> f64 {
     length.0 as f64 / 1e9
 }
 
-/// Buckets grow by the 2^(2^-SCHEMA)th.
+/// Bucket bounds grow by a factor of 2^(2^-SCHEMA).
 pub(crate) const SCHEMA: i32 = 3;
 /// Values up to this count as zero, which has its own bucket.
 pub(crate) const ZERO_THRESHOLD: f64 = 1e-9;
-/// Buckets a factor of two has.
+/// Buckets per factor of two.
 const PER_DOUBLING: f64 = (1 << SCHEMA) as f64;
 
-/// The counts. There are at most some five hundred: nothing that is observed is above 2^34 or below the zero bucket.
+/// Native buckets. There are at most some five hundred, because no observation is above 2^34 or below the zero bucket.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Native {
-    /// How many were no time at all.
+    /// Observations in the zero bucket.
     pub(crate) zero: u64,
     counts: BTreeMap<i32, u64>,
 }
 
-/// A run of buckets one after the other, and by how much each differs from the one before.
+/// Runs of consecutive buckets, and the difference of each count from the one before.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spans {
-    /// How many empty buckets come before each run (the first: its index), and how many it has.
+    /// The number of empty buckets before each run (for the first: its index), and its length.
     pub(crate) spans: Vec<(i32, u32)>,
-    /// Of all buckets in all runs: the count less that of the one before.
+    /// The count of each bucket in all runs, less the count of the one before.
     pub(crate) deltas: Vec<i64>,
 }
 
@@ -127,54 +127,54 @@ impl Native {
         }
     }
 
-    /// As the format wants them.
+    /// Encodes the buckets as the protobuf format does.
     pub(crate) fn spans(&self) -> Spans {
-        let mut told = Spans::default();
+        let mut runs = Spans::default();
         let (mut next, mut before) = (0, 0);
         for (&index, &count) in &self.counts {
-            match told.spans.last_mut() {
+            match runs.spans.last_mut() {
                 Some((_, length)) if index == next => *length += 1,
-                _ => told.spans.push((index - next, 1)),
+                _ => runs.spans.push((index - next, 1)),
             }
-            told.deltas.push(count as i64 - before);
+            runs.deltas.push(count as i64 - before);
             (next, before) = (index + 1, count as i64);
         }
-        told
+        runs
     }
 }
 
-/// The bucket whose upper bound is the least that is not below the value.
+/// The bucket with the least upper bound that is not below the value.
 fn index(value: f64) -> i32 {
     (value.log2() * PER_DOUBLING).ceil() as i32
 }
 
-/// A minute, in parts: the maximum is of the last 50 to 60 seconds.
+/// Parts of a minute: the maximum covers the last 50 to 60 seconds.
 const PARTS: i64 = 6;
 const PART: Nanos = Nanos::from_millis(10_000);
 
-/// The greatest of each part.
+/// The maximum of each part.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Peak {
-    /// Which stretch of ten seconds it is of, and its greatest.
+    /// Number of the interval of ten seconds, and its maximum.
     parts: [(i64, Nanos); PARTS as usize],
 }
 
 impl Peak {
-    /// Something so long ended then.
+    /// Adds a duration that ended then.
     pub(crate) fn add(&mut self, length: Nanos, at: Nanos) {
         let part = part(at);
         let Some(slot) = self.parts.get_mut(part.rem_euclid(PARTS) as usize) else { return };
         if slot.0 < part {
             *slot = (part, Nanos::ZERO);
         }
-        // What comes later than a minute has no slot any more.
+        // A value that comes more than a minute late has no slot any more.
         if slot.0 == part {
             slot.1 = slot.1.max(length);
         }
     }
 
-    /// The greatest of the minute before.
-    pub(crate) fn within_a_minute(&self, now: Nanos) -> Nanos {
+    /// The maximum of the minute before `now`.
+    pub(crate) fn max_of_last_minute(&self, now: Nanos) -> Nanos {
         let now = part(now);
         let recent = self.parts.iter().filter(|(part, _)| now - part < PARTS);
         recent.map(|(_, length)| *length).max().unwrap_or_default()
@@ -185,26 +185,26 @@ fn part(at: Nanos) -> i64 {
     at.0.div_euclid(PART.0)
 }
 
-/// The most that both texts together may have, with their names, is 128 characters (`OpenMetrics` 1.0).
+/// Limits of an exemplar's texts: with their names, all labels together may have 128 characters (`OpenMetrics` 1.0).
 const CLIENT_CHARS: usize = 32;
 const ROOT_CHARS: usize = 48;
-/// Another example of the same is taken after so long.
+/// Age from which an exemplar is replaced.
 pub(crate) const STALE: Nanos = Nanos::from_millis(1_000);
 
-/// An example.
+/// An exemplar: a request that stands for the values of a bucket.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Exemplar {
     client_id: Option<Arc<str>>,
     correlation_id: i32,
     root: Option<Arc<str>>,
-    /// What was observed of it.
+    /// The observed value.
     pub(crate) value: f64,
-    /// When it was.
+    /// The time of the observation.
     pub(crate) at: Nanos,
 }
 
 impl Exemplar {
-    /// A request.
+    /// An exemplar from a request.
     pub(crate) fn of(request: &Request, value: f64) -> Self {
         Self {
             client_id: request.client_id.clone(),
@@ -215,7 +215,7 @@ impl Exemplar {
         }
     }
 
-    /// A slow request, with what was at its root.
+    /// An exemplar from a slow request, with its root.
     pub(crate) fn of_slow(verdict: &Verdict, value: f64) -> Self {
         Self { root: Some(Arc::clone(&verdict.root)), ..Self::of(&verdict.request, value) }
     }
@@ -283,18 +283,18 @@ mod tests {
     #[test]
     fn the_greatest_is_told_for_a_minute_and_no_longer() {
         let mut peak = Peak::default();
-        assert_eq!(peak.within_a_minute(s(1_000)), Nanos::ZERO);
+        assert_eq!(peak.max_of_last_minute(s(1_000)), Nanos::ZERO);
         peak.add(s(2), s(1_000));
         peak.add(s(1), s(1_009));
         peak.add(s(1), s(1_030));
-        assert_eq!(peak.within_a_minute(s(1_031)), s(2));
-        assert_eq!(peak.within_a_minute(s(1_059)), s(2));
-        assert_eq!(peak.within_a_minute(s(1_061)), s(1));
-        assert_eq!(peak.within_a_minute(s(1_100)), Nanos::ZERO);
-        // A slot that is used again forgets what was in it.
+        assert_eq!(peak.max_of_last_minute(s(1_031)), s(2));
+        assert_eq!(peak.max_of_last_minute(s(1_059)), s(2));
+        assert_eq!(peak.max_of_last_minute(s(1_061)), s(1));
+        assert_eq!(peak.max_of_last_minute(s(1_100)), Nanos::ZERO);
+        // Reusing a slot discards its old value.
         peak.add(Nanos(7), s(1_121));
-        assert_eq!(peak.within_a_minute(s(1_122)), Nanos(7));
+        assert_eq!(peak.max_of_last_minute(s(1_122)), Nanos(7));
         peak.add(s(9), s(1_000));
-        assert_eq!(peak.within_a_minute(s(1_122)), Nanos(7), "too late to be of the last minute");
+        assert_eq!(peak.max_of_last_minute(s(1_122)), Nanos(7), "too late to be of the last minute");
     }
 }

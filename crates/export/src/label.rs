@@ -1,20 +1,20 @@
-//! Labels whose values come from outside: topics, devices, threads' roles as a recording tells them. Makes them short and
-//! harmless, and keeps their number bounded. Does not quote: each format does that itself.
+//! Labels with values from outside: topics, devices, threads' roles from a recording. Makes them short and harmless,
+//! and bounds their number. Does not quote: each format does that itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A value is cut after so many characters: Kafka's topics have up to 249, and no more of one is needed to know it.
+/// Maximum length of a value: Kafka's topics have up to 249 characters, but 128 are enough to identify one.
 const MAX_CHARS: usize = 128;
-/// The label of everything that has no own value.
+/// The label shared by everything without its own value.
 pub(crate) const OTHER: &str = "__other__";
 
-/// A text that may stand in a label: nothing in it steers a terminal or breaks a line, and it is not long.
+/// Makes a text safe as a label: short, without terminal escapes or line breaks.
 pub(crate) fn clean(text: &str) -> Arc<str> {
     clean_to(text, MAX_CHARS)
 }
 
-/// The same with at most so many characters.
+/// Like [`clean`], with a maximum number of characters.
 pub(crate) fn clean_to(text: &str, most: usize) -> Arc<str> {
     let mut safe: String =
         text.chars().take(most).map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect();
@@ -25,14 +25,14 @@ pub(crate) fn clean_to(text: &str, most: usize) -> Arc<str> {
     safe.into()
 }
 
-/// Control characters and those that change the order in which others are shown.
+/// Whether a character is a control character, or changes the order in which others are shown.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// A value for each of a bounded number of labels. Further ones share [`OTHER`].
+/// A value for each of a bounded number of labels. Further labels share [`OTHER`].
 #[derive(Debug)]
 pub(crate) struct ByLabel<V> {
     by: BTreeMap<Arc<str>, V>,
@@ -40,14 +40,14 @@ pub(crate) struct ByLabel<V> {
 }
 
 impl<V: Default> ByLabel<V> {
-    /// At most so many, and [`OTHER`].
+    /// Creates a map of at most `max` labels, besides [`OTHER`].
     pub(crate) fn of_at_most(max: usize) -> Self {
         Self { by: BTreeMap::new(), max }
     }
 
-    /// The label and the value of what is called so.
+    /// The label and the value for a name.
     pub(crate) fn entry(&mut self, name: &str) -> (Arc<str>, &mut V) {
-        // What is a label already need not be made one.
+        // A name that is already a label needs no cleaning.
         let known = self.by.get_key_value(name).map(|(label, _)| Arc::clone(label));
         let label = known.unwrap_or_else(|| self.label(name));
         (Arc::clone(&label), self.by.entry(label).or_default())
@@ -58,7 +58,7 @@ impl<V: Default> ByLabel<V> {
         if self.by.len() < self.max || self.by.contains_key(&label) { label } else { OTHER.into() }
     }
 
-    /// Forgets every value, and no label.
+    /// Resets every value, and keeps the labels.
     pub(crate) fn reset(&mut self) {
         self.by.values_mut().for_each(|value| *value = V::default());
     }

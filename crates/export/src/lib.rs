@@ -1,20 +1,22 @@
-//! Exports what is seen of a broker as metrics, for Prometheus and readers of `OpenMetrics`.
+//! Exports what is observed about a broker as metrics, for Prometheus and readers of `OpenMetrics`.
 //!
-//! It takes events, has [`diagnose`] reach verdicts and stages, adds everything up in bounded memory, and answers
-//! over HTTP. It does not know where events come from, and reads no files: callers pass what its own process takes
+//! It feeds events to [`diagnose`] for verdicts and stages, sums everything up in bounded memory, and answers over
+//! HTTP. It does not know where events come from, and reads no files: callers pass the usage of its process
 //! ([`ProcessUsage`]).
 //!
-//! - [`Exporter`] takes events and writes what they add up to.
-//! - [`catalog`] is the one list of metrics, with labels, units, meaning, and the series that are there from the beginning.
-//! - `metrics` says what each event adds to them; `topics` and `threads` keep what that takes; `registry` holds the values.
-//! - [`Format`] chooses among Prometheus' and `OpenMetrics`' text, and the protobuf format that has native histograms.
+//! - [`Exporter`] turns events into metrics.
+//! - [`catalog`] is the one list of metrics, with labels, units, meaning, and the series that exist from the start.
+//! - `metrics` updates metrics for each event; `topics` and `threads` hold the state for that; `registry` holds the
+//!   values.
+//! - [`Format`] selects Prometheus' text, `OpenMetrics`, or the protobuf format with native histograms.
 //! - [`otlp`] sends slow requests as traces.
-//! - [`Server`] answers HTTP requests, hostile or not; [`MetricsService`] is what it answers.
+//! - [`Server`] handles HTTP requests, hostile or not; [`MetricsService`] provides the answers.
 //!
-//! Hand-written, though libraries exist: histograms and their encoding, because `prometheus-client` has no native histograms,
-//! neither text of 0.0.4 nor a bound on its series; the protobuf messages, because `prost` would take as many lines of
-//! declarations as `format` takes to write them, and a derive macro to build; the post to a collector, because
-//! `httparse`, which the server needs anyway, reads its answer, and `ureq` would add an HTTP stack for 90 lines.
+//! Hand-written, although libraries exist: histograms and their encoding, because `prometheus-client` has no native
+//! histograms, no 0.0.4 text format and no bound on its series; the protobuf messages, because `prost` would need as
+//! many lines of declarations as `format` needs to write them, and a derive macro at build time; the post to a
+//! collector, because `httparse`, which the server needs anyway, parses its answer, and `ureq` would add an HTTP stack
+//! to save 90 lines.
 
 #![cfg_attr(test, allow(clippy::float_cmp, reason = "counts are whole numbers, and sums of few are exact"))]
 

@@ -1,4 +1,4 @@
-//! What each event and verdict adds to the metrics of a broker. Reaches no verdicts, and reads nothing of the host.
+//! Updates the metrics of a broker for each event and verdict. Reaches no verdicts, and reads nothing from the host.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -21,21 +21,21 @@ use crate::registry::Registry;
 use crate::threads::Threads;
 use crate::topics::Topics;
 
-/// More devices than bear on one broker, under each name that the sources give them; and more interfaces.
+/// Maximum number of devices: more than concern one broker, under each name that the sources use; and of interfaces.
 const MAX_DEVICES: usize = 128;
 const MAX_INTERFACES: usize = 64;
-/// TLS listeners that are told apart.
+/// Maximum number of TLS listeners with their own series.
 const MAX_LISTENERS: usize = 64;
-/// So many roots are remembered to count each once: victims of one event come close together.
+/// Number of recent roots to remember, so that each counts once: victims of one event come close together.
 const MAX_RECENT_ROOTS: usize = 4_096;
-/// No device or interface moves more in a second: what says so is damaged.
+/// Maximum plausible rate of a device or interface per second: a higher one is damaged data.
 const MAX_RATE: f64 = 1e15;
-/// The same of requests that a broker answers.
+/// Maximum plausible number of requests, likewise.
 const MAX_REQUESTS: u64 = 1 << 30;
-/// Block requests that hold no page of a file.
+/// Kind of block requests that hold no page of a file.
 const NO_FILE: &str = "unknown";
 
-/// Rates of the host and the counters that they add up to.
+/// Rates of the host, and the counters that they are summed up in.
 const RATES: [(HostScope, &str, Metric); 6] = [
     (HostScope::Device, "reads_per_second", Metric::DeviceReads),
     (HostScope::Device, "writes_per_second", Metric::DeviceWrites),
@@ -56,12 +56,12 @@ const PHASES: [(&str, PhaseLength); 5] = [
     ("logging", |phases| phases.logging),
 ];
 
-/// What is known of a broker and of how it is watched, beside events.
+/// Facts about a broker and its watch, besides events.
 #[derive(Clone, Debug, Default)]
 pub struct BrokerInfo {
-    /// How many topics have their own series.
+    /// Number of topics with their own series.
     pub top_topics: usize,
-    /// Where log dirs are, as far as it is known.
+    /// Log dirs with known devices.
     pub log_dirs: Vec<LogDir>,
     /// The broker's id.
     pub node_id: Option<i32>,
@@ -69,9 +69,9 @@ pub struct BrokerInfo {
     pub host: String,
     /// Its kernel's version.
     pub kernel: String,
-    /// What exports it.
+    /// Version of brokerscope.
     pub version: String,
-    /// What was to be seen, and whether it is.
+    /// Purposes of the plan, and whether each is served.
     pub plan: Vec<(String, bool)>,
     /// Whether all requests are counted by [`RequestLatencies`], and only those around slow ones are events.
     pub is_always_on: bool,
@@ -90,16 +90,16 @@ impl BrokerInfo {
 pub struct LogDir {
     /// Major and minor number.
     pub device: (u32, u32),
-    /// As the broker is configured.
+    /// The path in the broker's configuration.
     pub path: String,
 }
 
-/// What names say, known elsewhere.
+/// Functions that classify names.
 #[derive(Clone, Copy, Debug)]
 pub struct Classifiers {
-    /// What a thread of that name is for.
+    /// The role of a thread with this name.
     pub role_of: fn(&str) -> &'static str,
-    /// What kind of file one of that path is.
+    /// The kind of a file with this path.
     pub kind_of: fn(&str) -> FileKind,
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct Metrics {
     roots: Recent<Arc<str>>,
     /// Whether a broker's process is watched.
     pub(crate) is_watched: bool,
-    /// Processes that were watched.
+    /// Number of processes watched so far.
     processes: u64,
     newest: Nanos,
 }
@@ -135,8 +135,8 @@ impl Metrics {
         }
         let mode = if about.is_always_on { "always-on" } else { "full" };
         registry.set(Metric::WatchInfo, &[mode], 1.0);
-        for (purpose, seen) in &about.plan {
-            registry.set(Metric::SourceUp, &[purpose], f64::from(u8::from(*seen)));
+        for (purpose, is_served) in &about.plan {
+            registry.set(Metric::SourceUp, &[purpose], f64::from(u8::from(*is_served)));
         }
         let node_id = about.node_id.map(|id| id.to_string()).unwrap_or_default();
         registry.set(Metric::BrokerInfo, &[&node_id, &clean(&about.host), &clean(&about.kernel)], 1.0);
@@ -162,23 +162,23 @@ impl Metrics {
         let registry = &mut self.registry;
         registry.count(Metric::Events, &[], 1);
         match event {
-            // Some of many: requests would count twice, and of the others nobody would know what share they are.
+            // Only some of many: requests would count twice, and the share of the others would be unknown.
             Event::Request(_) | Event::FileOp(_) | Event::OffCpu(_) if self.about.is_always_on => {
-                self.broker_seen();
+                self.mark_broker_up();
             }
-            // As these, which are seen during escalations only.
+            // These are observed only during escalations.
             Event::ProcessStop(_) | Event::TcpEvent(_) | Event::TlsTraffic(_) if self.about.is_always_on => {}
             Event::Request(request) => {
-                self.broker_seen();
+                self.mark_broker_up();
                 self.request(request);
             }
             Event::FileOp(op) => {
-                self.broker_seen();
+                self.mark_broker_up();
                 self.file_op(op);
             }
-            Event::RequestLatencies(counted) if self.about.is_always_on => {
-                self.broker_seen();
-                self.latencies(counted);
+            Event::RequestLatencies(counts) if self.about.is_always_on => {
+                self.mark_broker_up();
+                self.latencies(counts);
             }
             Event::BlockIo(io) => self.block_io(io),
             Event::JournalCommit(commit) => self.journal_commit(commit),
@@ -243,7 +243,7 @@ impl Metrics {
             registry.observe_with(Metric::Duration, &[api_or_other(request.api)], time, example);
         }
         if request.api_key == PRODUCE {
-            // With magic 2 what one partition is sent is one record batch, before, one message set.
+            // With magic 2, a partition gets one record batch; before, one message set.
             for batch in request.partitions.iter().filter(|batch| batch.bytes > 0) {
                 registry.observe(Metric::BatchBytes, &[], f64::from(batch.bytes));
                 if let Some(records) = batch.records {
@@ -254,27 +254,27 @@ impl Metrics {
         self.topics.request(registry, request);
     }
 
-    /// Requests that the kernel counted.
-    fn latencies(&mut self, counted: &RequestLatencies) {
-        let (registry, api) = (&mut self.registry, &[counted.api]);
-        registry.count(Metric::Requests, api, counted.requests);
-        registry.count(Metric::RequestBytes, api, counted.request_bytes);
-        registry.count(Metric::ResponseBytes, api, counted.response_bytes);
-        match counted.api_key {
-            // How long they waited for data is not known.
+    /// Adds requests that the kernel counted.
+    fn latencies(&mut self, counts: &RequestLatencies) {
+        let (registry, api) = (&mut self.registry, &[counts.api]);
+        registry.count(Metric::Requests, api, counts.requests);
+        registry.count(Metric::RequestBytes, api, counts.request_bytes);
+        registry.count(Metric::ResponseBytes, api, counts.response_bytes);
+        match counts.api_key {
+            // It is not known how long they waited for data.
             FETCH | SHARE_FETCH => {}
-            JOIN_GROUP | SYNC_GROUP => registry.count(Metric::LongPolls, api, counted.answered()),
+            JOIN_GROUP | SYNC_GROUP => registry.count(Metric::LongPolls, api, counts.answered()),
             _ => {
-                let latencies = counted.latencies.iter();
+                let latencies = counts.latencies.iter();
                 let latencies = latencies
                     .map(|one| (seconds(one.latency.at_least_zero()), one.requests.min(MAX_REQUESTS)));
-                let sum = seconds(counted.total_latency.at_least_zero());
-                registry.observe_counts(Metric::Duration, &[api_or_other(counted.api)], latencies, sum);
+                let sum = seconds(counts.total_latency.at_least_zero());
+                registry.observe_counts(Metric::Duration, &[api_or_other(counts.api)], latencies, sum);
             }
         }
     }
 
-    /// How long those took that go to log dirs, by device; what was read and written, by kind of file.
+    /// Adds a file operation: latencies on log dirs by device, bytes read and written by kind of file.
     fn file_op(&mut self, op: &FileOp) {
         let Self { registry, devices, about, .. } = self;
         let (kind, bytes) = (op.kind.as_str(), op.bytes.unwrap_or(0));
@@ -337,7 +337,8 @@ impl Metrics {
         }
     }
 
-    /// Samples are rates over their own stretch of time. Added up to counters they can be asked over any stretch.
+    /// Adds a host sample. Rates over a sample's interval are summed up in counters, which can be queried over any
+    /// interval.
     fn host_sample(&mut self, sample: &HostSample) {
         let rate = if sample.value.is_finite() { sample.value.clamp(0.0, MAX_RATE) } else { 0.0 };
         let increase = rate * seconds((sample.end - sample.start).at_least_zero());
@@ -368,15 +369,15 @@ impl Metrics {
             BrokerState::Watched => self.set_watched(true),
             BrokerState::Gone => {
                 self.set_watched(false);
-                self.threads.gone(&mut self.registry);
+                self.threads.clear(&mut self.registry);
             }
             // The process is the same.
             BrokerState::Escalated | BrokerState::AlwaysOn => {}
         }
     }
 
-    /// Something of the broker was seen, which says that it is there, unless a change of it was reported.
-    fn broker_seen(&mut self) {
+    /// Marks the broker as up after an event from it, unless a change of it was already reported.
+    fn mark_broker_up(&mut self) {
         if self.processes == 0 {
             self.set_watched(true);
         }
@@ -389,7 +390,7 @@ impl Metrics {
         self.registry.set(Metric::BrokerRestarts, &[], self.processes.saturating_sub(1) as f64);
     }
 
-    /// Takes the stages of a request.
+    /// Adds the stages of a request.
     pub(crate) fn stages(&mut self, request: &Request, stages: &Stages) {
         let Some(api) = APIS.into_iter().find(|api| *api == request.api) else { return };
         if request.intended_wait().is_some() {
@@ -402,14 +403,14 @@ impl Metrics {
         }
     }
 
-    /// Takes a verdict that was reached then.
+    /// Adds a verdict that was reached at `now`.
     pub(crate) fn verdict(&mut self, verdict: &Verdict, now: Nanos) {
         let (registry, cause) = (&mut self.registry, verdict.cause.as_str());
         let (labels, ended) = ([verdict.request.api, cause], verdict.request.last_seen());
         let latency = seconds(verdict.latency());
         registry.set(Metric::VerdictLag, &[], seconds((now - ended).at_least_zero()));
         registry.count(Metric::Slow, &labels, 1);
-        registry.show(Metric::Slow, &labels, ended, || Exemplar::of_slow(verdict, latency));
+        registry.set_exemplar(Metric::Slow, &labels, ended, || Exemplar::of_slow(verdict, latency));
         registry.add(Metric::SlowTime, &labels, latency);
         if verdict.cause != Cause::Unobserved && self.roots.is_new(&verdict.root) {
             registry.count(Metric::Roots, &[cause], 1);
@@ -437,12 +438,12 @@ impl Metrics {
     }
 }
 
-/// The label by which its latency counts.
+/// The `api` label for a request's latency.
 fn api_or_other(api: &'static str) -> &'static str {
     if APIS.contains(&api) { api } else { "OTHER" }
 }
 
-/// Its name, or its number where the name is not known.
+/// A device's name, or its number if the name is not known.
 fn device_name(device: &Device) -> Cow<'_, str> {
     if device.name.is_empty() { device.to_string().into() } else { Cow::Borrowed(&device.name) }
 }

@@ -1,10 +1,10 @@
-//! Slow requests as OpenTelemetry traces: a trace for each of the slowest, with a span for each of its stages. What held it up
-//! (the write, the thread that had the lock, the commit) is in a trace of the root event, which the requests' spans link to:
-//! one commit that hurt 37 requests is sent once.
+//! Slow requests as OpenTelemetry traces: a trace for each of the slowest, with a span for each stage. The evidence (the
+//! write, the thread that had the lock, the commit) is in a trace of the root event, to which the requests' spans link: a
+//! commit that slowed 37 requests is sent once.
 //!
-//! Spans are handed on without waiting, in batches, to a thread that sends them by HTTP (OTLP/HTTP with JSON, `POST /v1/traces`)
-//! and tries again where the collector is away or asks for that. What is kept meanwhile is bounded; what is sampled out, dropped
-//! or refused is counted. It does not reach verdicts, and speaks neither TLS nor gRPC: a collector beside it does.
+//! Spans are passed without waiting, in batches, to a thread that sends them by HTTP (OTLP/HTTP with JSON,
+//! `POST /v1/traces`) and retries if the collector is away or asks for that. The queue is bounded; traces that are
+//! sampled out, dropped or refused are counted. Reaches no verdicts, and speaks neither TLS nor gRPC: a local collector does.
 
 mod endpoint;
 pub(crate) mod post;
@@ -27,19 +27,19 @@ use crate::site::lock;
 pub use endpoint::Endpoint;
 pub use sender::RetryPolicy;
 
-/// So much of encoded batches waits for the collector, at most.
+/// Maximum bytes of encoded batches that wait for the collector.
 const QUEUE_BYTES: usize = 8 << 20;
 const SECOND: Nanos = Nanos::from_millis(1_000);
 
-/// Why traces cannot be sent, at all.
+/// Reason why no traces can be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address is not one that this sends to.
+    /// The address is not supported.
     #[error("{url:?} is not a collector's address: {why}; use --otlp http://HOST:4318")]
     Address {
-        /// As it was given.
+        /// The given address.
         url: String,
-        /// What is wrong with it.
+        /// The fault in it.
         why: &'static str,
     },
     /// No thread could be started.
@@ -47,50 +47,50 @@ pub enum Error {
     Thread(#[source] std::io::Error),
 }
 
-/// Whose spans these are: OpenTelemetry's resource.
+/// The source of the spans: OpenTelemetry's resource.
 #[derive(Clone, Debug, Default)]
 pub struct Resource {
     /// The host's name.
     pub host: String,
-    /// The broker's id in its cluster, where it is known.
+    /// The broker's id in its cluster, if known.
     pub broker_id: Option<String>,
     /// The version of brokerscope.
     pub version: String,
 }
 
-/// How much is sent, and how.
+/// Sampling and retries.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Slow requests a second that become traces, at most: the slowest of each second.
+    /// Maximum traces per second: the slowest requests of each second.
     pub traces_per_second: usize,
-    /// How long to wait for a collector, and for how long to try again.
-    pub patience: RetryPolicy,
+    /// Timeouts and retries.
+    pub retry: RetryPolicy,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { traces_per_second: 10, patience: RetryPolicy::default() }
+        Self { traces_per_second: 10, retry: RetryPolicy::default() }
     }
 }
 
-/// What became of the slow requests that were offered, so far.
+/// Outcomes of the offered slow requests so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Traces that a collector took.
+    /// Traces that a collector accepted.
     pub sent: u64,
-    /// Not among the slowest of their second.
+    /// Traces that were not among the slowest of their second.
     pub sampled_out: u64,
-    /// Found no room in the queue, or the collector did not come back in time.
+    /// Traces dropped because the queue was full or the collector did not come back in time.
     pub dropped: u64,
-    /// The collector said that it does not want them, and that trying again would not help.
+    /// Traces that the collector refused for good.
     pub refused: u64,
     /// Spans that a collector rejected from a batch that it accepted.
     pub rejected_spans: u64,
-    /// Attempts to send that failed and were made again.
+    /// Failed attempts that were repeated.
     pub retries: u64,
 }
 
-/// The same, shared between the thread that offers and the one that sends.
+/// Counts shared between the thread that offers and the one that sends.
 pub(crate) type Counters = Mutex<Counts>;
 
 impl Counts {
@@ -109,7 +109,7 @@ impl Counts {
     }
 }
 
-/// Takes verdicts and has them sent.
+/// Samples verdicts and has them sent.
 #[derive(Debug)]
 pub struct Otlp {
     source: Resource,
@@ -118,20 +118,20 @@ pub struct Otlp {
     queue: Arc<Queue>,
     counters: Arc<Counters>,
     sender: Option<JoinHandle<()>>,
-    /// When the second began that the slowest are of, on the clock of the events.
+    /// Start of the second that is being sampled, on the clock of the events.
     second: Nanos,
 }
 
 impl Otlp {
-    /// Starts the thread that sends. It does this first: giving away rights that sending does not take.
+    /// Starts the sending thread, which calls `first` first, to drop rights that sending does not need.
     ///
     /// # Errors
-    /// [`Error::Thread`] where it cannot be started.
+    /// [`Error::Thread`] if it cannot be started.
     pub fn start(endpoint: Endpoint, source: Resource, options: Options, first: fn()) -> Result<Self, Error> {
         let counters = Arc::new(Counters::default());
         let queue = Arc::new(Queue::new(QUEUE_BYTES));
-        let (patience, shared) = (options.patience, (Arc::clone(&queue), Arc::clone(&counters)));
-        let sender = Sender { endpoint, patience, queue: shared.0, counters: shared.1 };
+        let (retry, shared) = (options.retry, (Arc::clone(&queue), Arc::clone(&counters)));
+        let sender = Sender { endpoint, retry, queue: shared.0, counters: shared.1 };
         let sender = sender.start(first).map_err(Error::Thread)?;
         Ok(Self {
             source,
@@ -144,14 +144,14 @@ impl Otlp {
         })
     }
 
-    /// Takes a verdict: it is sent if it is among the slowest of this second. Never waits.
+    /// Offers a verdict, which is sent if it is among the slowest of this second. Never waits.
     pub fn offer(&mut self, verdict: &Verdict) {
         if !self.slowest.offer(verdict) {
             lock(&self.counters).sampled_out += 1;
         }
     }
 
-    /// Hands on what a second brought, where one is over by the clock of the events. Never waits.
+    /// Queues the traces of a second that is over by the clock of the events. Never waits.
     pub fn tick(&mut self, now: Nanos) {
         if now - self.second >= SECOND {
             self.second = now;
@@ -159,7 +159,7 @@ impl Otlp {
         }
     }
 
-    /// Hands on what there is. Never waits.
+    /// Queues the sampled traces. Never waits.
     pub fn flush(&mut self) {
         let verdicts = self.slowest.take();
         if verdicts.is_empty() {
@@ -170,17 +170,17 @@ impl Otlp {
         lock(&self.counters).dropped += self.queue.push(batch);
     }
 
-    /// What became of what was offered.
+    /// Outcomes so far.
     pub fn counts(&self) -> Counts {
         *lock(&self.counters)
     }
 
-    /// Hands on the last, waits until all is sent, at most so long, and ends the thread.
+    /// Queues the last traces, waits at most `at_most` until all are sent, and ends the thread.
     pub fn close(mut self, at_most: Duration) -> Counts {
         self.flush();
         let left = self.queue.close(Instant::now() + at_most);
         if let Some(sender) = self.sender.take() {
-            // Ends soon after the queue's end; one that panicked has sent nothing more.
+            // Ends soon after the queue's end. If it panicked, it has sent nothing more.
             let _ = sender.join();
         }
         lock(&self.counters).dropped += left;
@@ -190,32 +190,32 @@ impl Otlp {
 
 impl Drop for Otlp {
     fn drop(&mut self) {
-        // Who does not call `close` does not wait either: the thread ends by itself.
+        // Without a call of `close` nothing waits: the thread ends by itself.
         self.queue.close(Instant::now());
     }
 }
 
-/// Verdicts, of which the least slow gives way.
+/// The slowest verdicts, up to a maximum number.
 #[derive(Debug)]
 struct Slowest {
     most: usize,
-    kept: Vec<Verdict>,
+    verdicts: Vec<Verdict>,
 }
 
 impl Slowest {
-    /// Room for so many.
+    /// Creates a sample of at most `most` verdicts.
     fn of_at_most(most: usize) -> Self {
-        Self { most, kept: Vec::new() }
+        Self { most, verdicts: Vec::new() }
     }
 
-    /// Keeps it or the one that it is slower than. Returns whether all that came are still kept.
+    /// Adds a verdict, in place of the least slow one if the sample is full. Returns whether none was dropped.
     fn offer(&mut self, verdict: &Verdict) -> bool {
-        if self.kept.len() < self.most {
-            self.kept.push(verdict.clone());
+        if self.verdicts.len() < self.most {
+            self.verdicts.push(verdict.clone());
             return true;
         }
-        // Few are kept, and most that are offered are not slower than any.
-        let least = self.kept.iter_mut().min_by_key(|kept| kept.latency());
+        // The sample is small, and most verdicts offered are not slower than any in it.
+        let least = self.verdicts.iter_mut().min_by_key(|verdict| verdict.latency());
         if let Some(least) = least.filter(|least| least.latency() < verdict.latency()) {
             *least = verdict.clone();
         }
@@ -224,7 +224,7 @@ impl Slowest {
 
     /// Takes all, in the order of their arrival.
     fn take(&mut self) -> Vec<Verdict> {
-        let mut taken = std::mem::take(&mut self.kept);
+        let mut taken = std::mem::take(&mut self.verdicts);
         taken.sort_by_key(|verdict| verdict.request.arrival);
         taken
     }

@@ -1,15 +1,15 @@
-//! What was seen lately, to count or send each thing once. Bounded: the oldest are forgotten.
+//! A set of recent items, to count or send each one once. Bounded: the oldest are forgotten.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::Hash;
 
 use ahash::RandomState;
 
-/// The last so many different things.
+/// The last `max` different items.
 #[derive(Debug)]
 pub(crate) struct Recent<T> {
     known: HashSet<T, RandomState>,
-    /// The same, the oldest first.
+    /// The same items, the oldest first.
     order: VecDeque<T>,
     max: usize,
 }
@@ -19,7 +19,7 @@ impl<T: Clone + Eq + Hash> Recent<T> {
         Self { known: HashSet::default(), order: VecDeque::new(), max }
     }
 
-    /// Whether it was not seen lately; it is now.
+    /// Adds an item and returns whether it is new.
     pub(crate) fn is_new(&mut self, one: &T) -> bool {
         if !self.known.insert(one.clone()) {
             return false;

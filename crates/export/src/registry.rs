@@ -1,5 +1,5 @@
-//! The values of all metrics, found by metric and labels. Bounded by what its callers use as labels: a value from outside is
-//! made one by [`crate::label`]. Knows no events.
+//! The values of all metrics, by metric and labels. Bounded by the labels that callers use: values from outside go
+//! through [`crate::label`]. Knows no events.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::histogram::{Exemplar, Histogram, Peak, STALE, seconds};
 /// Every metric's series.
 #[derive(Debug)]
 pub(crate) struct Registry {
-    /// By metric, each sorted by labels: they are searched without making a key.
+    /// By metric, each list sorted by labels, so that a search needs no key.
     families: Vec<Vec<Series>>,
 }
 
@@ -40,7 +40,7 @@ impl Value {
 }
 
 impl Registry {
-    /// With the series that are there from the beginning.
+    /// Creates a registry with the series that exist from the start.
     pub(crate) fn new() -> Self {
         let series = |family: &Family, labels: Vec<&'static str>| Series {
             labels: labels.into_iter().map(Arc::from).collect(),
@@ -72,7 +72,7 @@ impl Registry {
         &mut all[place]
     }
 
-    /// Has a series from now on.
+    /// Creates a series.
     pub(crate) fn start(&mut self, metric: Metric, labels: &[&str]) {
         self.series(metric, labels);
     }
@@ -89,8 +89,8 @@ impl Registry {
         self.add(metric, labels, more as f64);
     }
 
-    /// Gives a counter another example, if the one it has is old.
-    pub(crate) fn show(
+    /// Sets a counter's exemplar, if the current one is old.
+    pub(crate) fn set_exemplar(
         &mut self,
         metric: Metric,
         labels: &[&str],
@@ -103,12 +103,12 @@ impl Registry {
         }
     }
 
-    /// Sets a gauge, or a counter that something else counts.
+    /// Sets a gauge, or a counter that is counted elsewhere.
     pub(crate) fn set(&mut self, metric: Metric, labels: &[&str], value: f64) {
         self.series(metric, labels).value = Value::Number(value);
     }
 
-    /// Keeps the longest of the last minute.
+    /// Updates the maximum of the last minute.
     pub(crate) fn raise(&mut self, metric: Metric, labels: &[&str], length: Nanos, at: Nanos) {
         let value = &mut self.series(metric, labels).value;
         if !matches!(value, Value::Peak(_)) {
@@ -119,7 +119,7 @@ impl Registry {
         }
     }
 
-    /// A histogram; every metric of that kind has one.
+    /// Updates a histogram; every metric of that kind has one.
     fn histogram(&mut self, metric: Metric, labels: &[&str], observe: impl FnOnce(&mut Histogram)) {
         if let Value::Histogram(histogram) = &mut self.series(metric, labels).value {
             observe(histogram);
@@ -131,7 +131,7 @@ impl Registry {
         self.histogram(metric, labels, |histogram| _ = histogram.observe(value));
     }
 
-    /// Counts values in a histogram, each so many times, whose sum is known.
+    /// Counts values in a histogram, each with its number; their sum is known.
     pub(crate) fn observe_counts(
         &mut self,
         metric: Metric,
@@ -142,12 +142,12 @@ impl Registry {
         self.histogram(metric, labels, |histogram| histogram.observe_counts(values, sum));
     }
 
-    /// Counts a length of time in a histogram.
+    /// Counts a duration in a histogram.
     pub(crate) fn observe_time(&mut self, metric: Metric, labels: &[&str], length: Nanos) {
         self.observe(metric, labels, seconds(length));
     }
 
-    /// The same with an example, which is made if the bucket's is old.
+    /// Like `observe_time`, with an exemplar, which is made if the bucket's own is old.
     pub(crate) fn observe_with(
         &mut self,
         metric: Metric,
@@ -158,21 +158,21 @@ impl Registry {
         self.histogram(metric, labels, |histogram| histogram.observe_with(length, at, example));
     }
 
-    /// Ends all series of a metric whose first label has this value.
+    /// Removes all series of a metric whose first label has this value.
     pub(crate) fn remove(&mut self, metric: Metric, first: &str) {
         if let Some(all) = self.families.get_mut(metric as usize) {
             all.retain(|one| one.labels.first().is_none_or(|label| **label != *first));
         }
     }
 
-    /// Ends all series of a metric.
+    /// Removes all series of a metric.
     pub(crate) fn clear(&mut self, metric: Metric) {
         if let Some(all) = self.families.get_mut(metric as usize) {
             all.clear();
         }
     }
 
-    /// Writes everything.
+    /// Writes all series.
     pub(crate) fn encode(&self, out: &mut dyn Encoder, now: Nanos) {
         for (family, all) in FAMILIES.iter().zip(&self.families) {
             out.family(family);
@@ -181,7 +181,7 @@ impl Registry {
                 let example = one.exemplar.as_ref();
                 match &one.value {
                     Value::Number(sum) => out.number(&labels, whole(family, *sum), example),
-                    Value::Peak(peak) => out.number(&labels, seconds(peak.within_a_minute(now)), example),
+                    Value::Peak(peak) => out.number(&labels, seconds(peak.max_of_last_minute(now)), example),
                     Value::Histogram(histogram) => out.histogram(&labels, histogram),
                 }
             }
@@ -189,7 +189,7 @@ impl Registry {
     }
 }
 
-/// Counters count whole things, but for seconds; rates that were added up may not come to that.
+/// Rounds counters, except of seconds: they count whole things, but sums of rates may not be whole.
 fn whole(family: &Family, sum: f64) -> f64 {
     if family.kind == Kind::Counter && family.unit != "seconds" { sum.round() } else { sum }
 }

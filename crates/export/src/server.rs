@@ -1,7 +1,7 @@
-//! Answers HTTP/1.1 as much as a scraper speaks: one request a connection, all of them in one thread that waits for no client.
-//! Who comes has a place: where there is none left, the connection that has been idle longest is closed. So no number of silent
-//! or slow clients keeps a scraper out, and a health check, whose answer is short, needs a place for no time at all. Reads no
-//! body, and knows nothing of paths. Fuzzed by: http.
+//! Serves HTTP/1.1 as far as a scraper needs it: one request per connection, all connections in one thread that waits
+//! for no client. Each connection takes a slot; if none is left, the connection that has been idle longest is closed.
+//! So no number of silent or slow clients keeps a scraper out, and a health check, with its short answer, needs a slot
+//! only for an instant. Reads no body, and knows nothing about paths. Fuzzed by: http.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,21 +14,21 @@ use rustix::net::sockopt::set_socket_send_buffer_size;
 
 use crate::site::MetricsService;
 
-/// Connections at a time, and those of one address among them.
+/// Maximum number of connections, and of those from one address.
 const MAX_CONNECTIONS: usize = 64;
 const MAX_ADDRESS_CONNECTIONS: usize = 16;
-/// How long a request's head may take to come, and its answer to go.
+/// Timeouts for receiving a request's head, and for sending its answer.
 const HEAD_TIMEOUT: Duration = Duration::from_millis(300);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections that wait to be accepted, as far as the kernel allows (`net.core.somaxconn`): without a place in this queue a
-/// client tries again after a second.
+/// Connections that wait to be accepted, as far as the kernel allows (`net.core.somaxconn`): a client without a place in
+/// this queue retries after a second.
 const BACKLOG: i32 = 4_096;
-/// What the kernel holds of an answer that a client does not read; it takes twice as much (`socket(7)`, `SO_SNDBUF`).
+/// Bytes of an unread answer that the kernel buffers; it allocates twice as much (`socket(7)`, `SO_SNDBUF`).
 const SEND_BUFFER_BYTES: usize = 256 << 10;
-/// Before what the kernel refused is tried again.
+/// Pause before retrying what the kernel refused.
 const RETRY_PAUSE: Duration = Duration::from_millis(5);
 
-/// What keeps it from being served.
+/// Reason why nothing can be served.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address cannot be listened on.
@@ -36,27 +36,27 @@ pub enum Error {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }
 
-/// A socket that is listened on.
+/// A listening socket.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
 }
 
 impl Server {
-    /// Listens on an address; port 0 is any that is free. Nobody is served before [`Server::serve`].
+    /// Listens on an address; port 0 is any free port. Nothing is served before [`Server::serve`].
     pub fn bind(address: SocketAddr) -> Result<Self, Error> {
         let failed = |source| Error::Listen { address, source };
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         rustix::net::listen(&listener, BACKLOG).map_err(|error| failed(error.into()))?;
-        // Connections inherit it.
+        // Accepted connections inherit it.
         set_socket_send_buffer_size(&listener, SEND_BUFFER_BYTES).map_err(|error| failed(error.into()))?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(Self { listener, address })
@@ -73,14 +73,15 @@ impl Server {
     }
 }
 
-/// The clients that are connected.
+/// The connected clients.
 #[derive(Default)]
 struct Connections(Vec<Connection>);
 
 impl Connections {
-    /// Waits for any client, or until one has had its time. Says of each whether there is something to do.
+    /// Waits for any client, or until one times out. Returns for each whether it is ready.
     fn wait(&self, listener: &TcpListener) -> Vec<bool> {
-        let mut polled: Vec<_> = self.0.iter().map(|one| PollFd::new(&one.stream, one.awaited())).collect();
+        let mut polled: Vec<_> =
+            self.0.iter().map(|one| PollFd::new(&one.stream, one.poll_flags())).collect();
         polled.push(PollFd::new(listener, PollFlags::IN));
         let next = self.0.iter().map(|one| one.deadline).min();
         let timeout = next.map(|at| at.saturating_duration_since(Instant::now()));
@@ -91,23 +92,23 @@ impl Connections {
         polled.iter().map(|one| !one.revents().is_empty()).collect()
     }
 
-    /// Goes on with those that are ready, and closes those that are done, are gone or have had their time.
+    /// Serves those that are ready, and closes those that are done, disconnected or timed out.
     fn advance(&mut self, ready: &[bool], site: &MetricsService) {
         let (now, mut ready) = (Instant::now(), ready.iter());
         self.0.retain_mut(|one| {
             let is_ready = ready.next().is_some_and(|is_ready| *is_ready);
-            now < one.deadline && (!is_ready || one.goes_on(site))
+            now < one.deadline && (!is_ready || one.proceed(site))
         });
     }
 
-    /// Takes in those that wait to be, and answers at once those that have asked already.
+    /// Accepts waiting clients, and answers at once those that have already sent a request.
     fn accept(&mut self, listener: &TcpListener, site: &MetricsService) {
-        // Not without end: the others have their turn.
+        // Bounded, so that the others get their turn.
         for _ in 0..MAX_CONNECTIONS {
             match listener.accept().and_then(|(stream, from)| Connection::new(stream, from.ip())) {
                 Ok(mut one) => {
                     self.make_room(one.address);
-                    if one.goes_on(site) {
+                    if one.proceed(site) {
                         self.0.push(one);
                     }
                 }
@@ -130,25 +131,25 @@ impl Connections {
         }
     }
 
-    /// Closes the one that has been idle longest. Those that have asked for nothing yet go before those that are answered.
+    /// Closes the connection that has been idle longest. Those without a complete request are closed first.
     fn close_idlest(&mut self, of: impl Fn(&Connection) -> bool) {
-        let of_them = self.0.iter().enumerate().filter(|(_, one)| of(one));
-        let idlest = of_them.min_by_key(|(_, one)| (one.answer.is_some(), one.active));
+        let candidates = self.0.iter().enumerate().filter(|(_, one)| of(one));
+        let idlest = candidates.min_by_key(|(_, one)| (one.answer.is_some(), one.active));
         if let Some((index, _)) = idlest {
             self.0.swap_remove(index);
         }
     }
 }
 
-/// A client that has not been answered in full.
+/// A client without a complete answer.
 struct Connection {
     stream: TcpStream,
     address: IpAddr,
-    /// What has come of the request's head.
+    /// The part of the request's head received so far.
     head: Vec<u8>,
-    /// What goes back, once the head is whole.
+    /// The answer, once the head is complete.
     answer: Option<Outgoing>,
-    /// When it was accepted, or something of the answer last went out.
+    /// When it was accepted, or part of the answer was last sent.
     active: Instant,
     deadline: Instant,
 }
@@ -161,17 +162,17 @@ impl Connection {
         Ok(Self { stream, address, head: Vec::new(), answer: None, active, deadline })
     }
 
-    fn awaited(&self) -> PollFlags {
+    fn poll_flags(&self) -> PollFlags {
         if self.answer.is_some() { PollFlags::OUT } else { PollFlags::IN }
     }
 
-    /// Does what there is to do; whether there will be more. A client that is gone has nobody to answer.
-    fn goes_on(&mut self, site: &MetricsService) -> bool {
+    /// Reads and writes as far as possible; returns whether there is more to do. A closed connection needs no answer.
+    fn proceed(&mut self, site: &MetricsService) -> bool {
         let done = self.read(site).and_then(|()| self.write());
         done.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
-    /// Reads until the head is whole, or is none or too long.
+    /// Reads until the head is complete, invalid or too long.
     fn read(&mut self, site: &MetricsService) -> io::Result<()> {
         let mut piece = [0; 1_024];
         while self.answer.is_none() {
@@ -188,7 +189,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes until all is out.
+    /// Writes until the whole answer is sent.
     fn write(&mut self) -> io::Result<()> {
         let Some(answer) = &mut self.answer else { return Ok(()) };
         while !answer.unsent().is_empty() {
@@ -202,17 +203,17 @@ impl Connection {
     }
 }
 
-/// An answer on its way.
+/// An answer that is being sent.
 struct Outgoing {
     head: Vec<u8>,
     body: Arc<[u8]>,
-    /// Bytes of both that are out.
+    /// Bytes of both that were sent.
     sent: usize,
 }
 
 impl Outgoing {
     fn to(request: Option<&HttpRequest>, site: &MetricsService) -> Self {
-        let unreadable = || Answer::say(BAD_REQUEST, "no request that could be read");
+        let unreadable = || Answer::text(BAD_REQUEST, "no request that could be read");
         let answer = request.map_or_else(unreadable, |request| site.answer(request));
         let is_head = request.is_some_and(|request| request.method == "HEAD");
         let head = answer.head().into_bytes();
@@ -226,7 +227,7 @@ impl Outgoing {
     }
 }
 
-/// A request's head has at most so many bytes, and header lines.
+/// Maximum size of a request's head, and number of header lines.
 const MAX_HEAD: usize = 8 << 10;
 const MAX_HEADERS: usize = 64;
 
@@ -234,13 +235,13 @@ const MAX_HEADERS: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HttpRequest {
     pub(crate) method: String,
-    /// Without a query.
+    /// The path without a query.
     pub(crate) path: String,
-    /// All `Accept` headers as one.
+    /// All `Accept` headers, joined.
     pub(crate) accept: String,
 }
 
-/// A request whose head is complete; none as long as it is not.
+/// Parses a request; `None` as long as its head is incomplete.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Option<HttpRequest>, httparse::Error> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
@@ -271,14 +272,14 @@ pub(crate) const METHOD_NOT_ALLOWED: &str = "405 Method Not Allowed";
 pub(crate) const UNAVAILABLE: &str = "503 Service Unavailable";
 
 impl Answer {
-    /// A sentence.
-    pub(crate) fn say(status: &'static str, sentence: &str) -> Self {
+    /// A plain-text answer with one sentence.
+    pub(crate) fn text(status: &'static str, sentence: &str) -> Self {
         let body = format!("{sentence}\n").into_bytes().into();
         Self { status, content_type: "text/plain; charset=utf-8", body }
     }
 
-    /// Everything before the body. The connection ends with the answer: a scraper comes seldom, and an open
-    /// connection takes the place of another.
+    /// Everything before the body. The connection ends with the answer: scrapes are rare, and an open connection would
+    /// take another's slot.
     fn head(&self) -> String {
         let allow = if self.status == METHOD_NOT_ALLOWED { "Allow: GET, HEAD\r\n" } else { "" };
         format!(
@@ -317,7 +318,7 @@ mod tests {
 
     #[test]
     fn an_answer_says_how_long_it_is_and_ends_the_connection() {
-        let head = Answer::say(UNAVAILABLE, "not yet").head();
+        let head = Answer::text(UNAVAILABLE, "not yet").head();
         assert!(head.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{head}");
         assert!(
             head.contains("\r\nContent-Length: 8\r\n") && head.contains("\r\nConnection: close\r\n"),

@@ -1,8 +1,8 @@
-//! The answers to scrapes: metrics, health, readiness. Shared by the thread that feeds the exporter and the one that serves it;
-//! speaks no HTTP itself.
+//! The answers to scrapes: metrics, health, readiness. Shared by the thread that feeds the exporter and the thread that
+//! serves it; contains no HTTP.
 //!
-//! A scrape never waits for more than a burst of events. Many scrapes cost no more than a few: an output is served again for a
-//! while.
+//! A scrape never waits for more than a burst of events. Many scrapes cost no more than a few, because an output is
+//! cached for a while.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -12,76 +12,77 @@ use crate::exporter::{Exporter, ProcessUsage};
 use crate::format::Format;
 use crate::server::{Answer, HttpRequest, METHOD_NOT_ALLOWED, NOT_FOUND, OK, UNAVAILABLE};
 
-/// How long one output is served again.
+/// Time for which an output is cached.
 const FRESH: Duration = Duration::from_millis(200);
-/// Events are fed many times a second: without any for so long, the feeding thread hangs.
+/// Events are fed many times per second: after this time without any, the feeding thread hangs.
 const SILENT: Duration = Duration::from_secs(30);
-/// Who feeds lets those who ask go first, and looks this often whether they have been served. They look as often.
-const GIVE_WAY: Duration = Duration::from_micros(100);
-/// Who asks waits no longer for who feeds: one that hangs holds up no other answer, least of all that it hangs.
+/// The feeding thread lets waiting scrapes go first, and polls at this interval until they are done. So do the scrapes.
+const YIELD_INTERVAL: Duration = Duration::from_micros(100);
+/// Longest wait of a scrape for the feeding thread: one that hangs must not block other answers, least of all the
+/// report that it hangs.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 const INDEX: &str = "brokerscope: /metrics (Prometheus text, OpenMetrics, protobuf), /healthz, /readyz";
 
-/// Whether something is as it should be; if not, why.
+/// Whether something is healthy; if not, the reason.
 pub type Health = Result<(), String>;
 
-/// What is answered.
+/// Answers requests about an exporter.
 pub struct MetricsService {
     exporter: Mutex<Exporter>,
     own: Box<dyn Fn() -> ProcessUsage + Send + Sync>,
     written: Mutex<Cache>,
-    /// How many wait to be told.
-    asking: AtomicUsize,
+    /// Number of waiting scrapes.
+    waiting_scrapes: AtomicUsize,
     fed: Mutex<Instant>,
     ready: Mutex<Health>,
 }
 
-/// What was written last in each format, and when.
+/// The last output in each format, with its time.
 type Cache = [Option<(Instant, Arc<[u8]>)>; Format::ALL.len()];
 
 impl MetricsService {
-    /// Of this exporter; `own` reads what the process takes.
+    /// Creates a service for this exporter; `own` reads the usage of the process.
     pub fn new(exporter: Exporter, own: Box<dyn Fn() -> ProcessUsage + Send + Sync>) -> Self {
         Self {
             exporter: Mutex::new(exporter),
             own,
             written: Mutex::default(),
-            asking: AtomicUsize::new(0),
+            waiting_scrapes: AtomicUsize::new(0),
             fed: Mutex::new(Instant::now()),
             ready: Mutex::new(Err("starting".to_owned())),
         }
     }
 
-    /// Has the exporter take what there is: not much at a time, because a scrape waits for it.
+    /// Gives `work` the exporter. It must be short, because a scrape waits for it.
     pub fn feed<T>(&self, work: impl FnOnce(&mut Exporter) -> T) -> T {
         // A mutex is not fair: this thread would take it again before a scrape does.
         for _ in 0..100 {
-            if self.asking.load(Ordering::Acquire) == 0 {
+            if self.waiting_scrapes.load(Ordering::Acquire) == 0 {
                 break;
             }
-            std::thread::sleep(GIVE_WAY);
+            std::thread::sleep(YIELD_INTERVAL);
         }
         let done = work(&mut lock(&self.exporter));
         *lock(&self.fed) = Instant::now();
         done
     }
 
-    /// Sets whether the metrics are of use yet.
+    /// Sets the readiness.
     pub fn set_ready(&self, ready: Health) {
         *lock(&self.ready) = ready;
     }
 
     pub(crate) fn answer(&self, request: &HttpRequest) -> Answer {
         if !["GET", "HEAD"].contains(&request.method.as_str()) {
-            return Answer::say(METHOD_NOT_ALLOWED, "only GET and HEAD");
+            return Answer::text(METHOD_NOT_ALLOWED, "only GET and HEAD");
         }
         match request.path.as_str() {
-            "/metrics" => self.metrics(Format::accepted(&request.accept)),
-            "/healthz" => Self::say(&self.health()),
-            "/readyz" => Self::say(&self.readiness()),
-            "/" => Answer::say(OK, INDEX),
-            _ => Answer::say(NOT_FOUND, INDEX),
+            "/metrics" => self.metrics(Format::from_accept(&request.accept)),
+            "/healthz" => Self::health_answer(&self.health()),
+            "/readyz" => Self::health_answer(&self.readiness()),
+            "/" => Answer::text(OK, INDEX),
+            _ => Answer::text(NOT_FOUND, INDEX),
         }
     }
 
@@ -91,10 +92,10 @@ impl MetricsService {
         down.map_or(Ok(()), |(purpose, why)| Err(format!("{purpose} is not seen: {why}")))
     }
 
-    fn say(health: &Health) -> Answer {
+    fn health_answer(health: &Health) -> Answer {
         match health {
-            Ok(()) => Answer::say(OK, "ok"),
-            Err(why) => Answer::say(UNAVAILABLE, why),
+            Ok(()) => Answer::text(OK, "ok"),
+            Err(why) => Answer::text(UNAVAILABLE, why),
         }
     }
 
@@ -104,12 +105,12 @@ impl MetricsService {
     }
 
     fn metrics(&self, format: Format) -> Answer {
-        // What is asked for again at once is the same.
+        // A repeated request within that time gets the same output.
         let mut written = lock(&self.written);
         let known = written.get(format as usize).and_then(Option::as_ref);
         let fresh = known.filter(|(at, _)| at.elapsed() < FRESH).cloned();
         let Some((at, body)) = fresh.or_else(|| self.write(format).map(|body| (Instant::now(), body))) else {
-            return Answer::say(UNAVAILABLE, "events are taken for too long; try again");
+            return Answer::text(UNAVAILABLE, "events are taken for too long; try again");
         };
         if let Some(slot) = written.get_mut(format as usize) {
             *slot = Some((at, Arc::clone(&body)));
@@ -117,13 +118,13 @@ impl MetricsService {
         Answer { status: OK, content_type: format.content_type(), body }
     }
 
-    /// None where the feeding thread holds the exporter for too long.
+    /// Renders the metrics; `None` if the feeding thread holds the exporter for too long.
     fn write(&self, format: Format) -> Option<Arc<[u8]>> {
         let own = (self.own)();
-        self.asking.fetch_add(1, Ordering::AcqRel);
+        self.waiting_scrapes.fetch_add(1, Ordering::AcqRel);
         let exporter = self.exporter_within(MAX_WAIT);
         let written = exporter.map(|mut exporter| exporter.write(format, &own).into());
-        self.asking.fetch_sub(1, Ordering::AcqRel);
+        self.waiting_scrapes.fetch_sub(1, Ordering::AcqRel);
         written
     }
 
@@ -134,7 +135,7 @@ impl MetricsService {
                 Ok(exporter) => return Some(exporter),
                 Err(TryLockError::Poisoned(exporter)) => return Some(exporter.into_inner()),
                 Err(TryLockError::WouldBlock) if Instant::now() >= end => return None,
-                Err(TryLockError::WouldBlock) => std::thread::sleep(GIVE_WAY),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(YIELD_INTERVAL),
             }
         }
     }

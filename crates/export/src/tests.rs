@@ -1,4 +1,4 @@
-//! What made-up events add up to, as a scraper reads it.
+//! Tests of the metrics of invented events, as a scraper reads them.
 
 mod broker;
 mod catalogue;
@@ -20,7 +20,7 @@ pub(crate) fn ms(n: i64) -> Nanos {
     Nanos::from_millis(n)
 }
 
-/// What a scrape says: each series, as it is written, with its value.
+/// The result of a scrape: each series, as written, with its value.
 pub(crate) struct Scrape(BTreeMap<String, f64>);
 
 impl Scrape {
@@ -35,7 +35,7 @@ impl Scrape {
         Self(series)
     }
 
-    /// The value of one series, by its name and labels without the product's name.
+    /// The value of a series, by its name without the prefix `brokerscope_`, and its labels.
     #[track_caller]
     pub(crate) fn of_series(&self, name: &str) -> f64 {
         self.find(name).unwrap_or_else(|| panic!("no {name} in {:#?}", self.0))
@@ -63,7 +63,7 @@ pub(crate) fn about() -> BrokerInfo {
     }
 }
 
-/// One that calls what takes 100 ms slow. Threads are called by their roles.
+/// An exporter with a threshold of 100 ms. Threads are named by their roles.
 pub(crate) fn exporter() -> Exporter {
     exporter_of(about())
 }
@@ -78,12 +78,12 @@ pub(crate) fn scrape(exporter: &mut Exporter) -> Scrape {
     Scrape::of(&String::from_utf8(exporter.write(Format::Text, &ProcessUsage::default())).unwrap())
 }
 
-/// A scrape after these events.
-pub(crate) fn told(events: impl IntoIterator<Item = Event>) -> Scrape {
-    told_by(exporter(), events)
+/// Scrapes after these events.
+pub(crate) fn collect(events: impl IntoIterator<Item = Event>) -> Scrape {
+    collect_from(exporter(), events)
 }
 
-pub(crate) fn told_by(mut exporter: Exporter, events: impl IntoIterator<Item = Event>) -> Scrape {
+pub(crate) fn collect_from(mut exporter: Exporter, events: impl IntoIterator<Item = Event>) -> Scrape {
     for event in events {
         exporter.push(event);
     }

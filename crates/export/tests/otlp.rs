@@ -1,4 +1,4 @@
-//! Verdicts on the sample, sent to a collector that the test is: it hangs up, asks for later, refuses.
+//! Sends verdicts on the sample to a collector in the test, which hangs up, asks for a retry, or refuses.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -24,11 +24,11 @@ const LATER: &str = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 0\r\nConte
 const NEVER: &str = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
 const HANGS_UP: &str = "";
 
-/// Answers requests with these, over and over, and keeps the bodies of those that it took.
+/// A collector that answers requests with these answers in turn, and keeps the bodies that it accepted.
 struct Collector {
     address: SocketAddr,
-    taken: Arc<Mutex<Vec<Json>>>,
-    asked: Arc<Mutex<Vec<String>>>,
+    accepted: Arc<Mutex<Vec<Json>>>,
+    request_lines: Arc<Mutex<Vec<String>>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -37,9 +37,10 @@ impl Collector {
     fn start(answers: &'static [&'static str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let (taken, asked) = (Arc::<Mutex<Vec<Json>>>::default(), Arc::<Mutex<Vec<String>>>::default());
+        let (accepted, request_lines) =
+            (Arc::<Mutex<Vec<Json>>>::default(), Arc::<Mutex<Vec<String>>>::default());
         let stop = Arc::new(AtomicBool::new(false));
-        let (keeps, lines, stopped) = (Arc::clone(&taken), Arc::clone(&asked), Arc::clone(&stop));
+        let (bodies, lines, stopped) = (Arc::clone(&accepted), Arc::clone(&request_lines), Arc::clone(&stop));
         let serve = move || {
             for (connection, answer) in listener.incoming().zip(answers.iter().cycle()) {
                 if stopped.load(Ordering::Relaxed) {
@@ -49,13 +50,13 @@ impl Collector {
                 let (line, body) = read(&connection);
                 lines.lock().unwrap().push(line);
                 if *answer == TAKEN {
-                    keeps.lock().unwrap().push(body);
+                    bodies.lock().unwrap().push(body);
                 }
-                // With its answer, the client may look at what was kept.
+                // Stored before the answer, because the client may check the bodies after it.
                 connection.write_all(answer.as_bytes()).unwrap();
             }
         };
-        Self { address, taken, asked, stop, thread: Some(std::thread::spawn(serve)) }
+        Self { address, accepted, request_lines, stop, thread: Some(std::thread::spawn(serve)) }
     }
 
     fn url(&self) -> String {
@@ -63,9 +64,9 @@ impl Collector {
     }
 
     fn spans(&self) -> Vec<Json> {
-        let taken = self.taken.lock().unwrap();
+        let accepted = self.accepted.lock().unwrap();
         let of = |body: &Json| body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().clone();
-        taken.iter().flat_map(of).collect()
+        accepted.iter().flat_map(of).collect()
     }
 }
 
@@ -113,11 +114,11 @@ fn source() -> Resource {
 
 fn options(traces_per_second: usize) -> Options {
     let quick = Duration::from_millis(1);
-    let patience = RetryPolicy { answer: LONG, first_pause: quick, longest_pause: quick, in_all: LONG };
-    Options { traces_per_second, patience }
+    let retry = RetryPolicy { answer: LONG, first_pause: quick, longest_pause: quick, total: LONG };
+    Options { traces_per_second, retry }
 }
 
-/// Offers verdicts as they come, second by second of the recording's time.
+/// Offers verdicts as they come, second by second on the recording's clock.
 fn offer(otlp: &mut Otlp, verdicts: &[Verdict]) {
     for verdict in verdicts {
         otlp.tick(verdict.request.last_seen());
@@ -146,13 +147,13 @@ fn slow_requests_reach_a_collector_that_is_not_always_there() {
     assert!(offered > 200, "{offered}");
     assert_eq!((counts.sent, counts.sampled_out, counts.dropped, counts.refused), (offered, 0, 0, 0));
     assert!(counts.retries >= 2, "{counts:?}");
-    assert!(collector.asked.lock().unwrap().iter().all(|line| line == "POST /v1/traces HTTP/1.1"));
+    assert!(collector.request_lines.lock().unwrap().iter().all(|line| line == "POST /v1/traces HTTP/1.1"));
     let spans = collector.spans();
     assert_requests(&spans, &verdicts);
     assert_evidence(&spans);
 }
 
-/// Every slow request is one span, and its stages are its children and add up to it.
+/// Checks that every slow request is one span, and that its child spans, the stages, add up to it.
 fn assert_requests(spans: &[Json], verdicts: &[Verdict]) {
     let requests: Vec<&Json> = spans.iter().filter(|span| span["kind"] == 2).collect();
     assert_eq!(requests.len(), verdicts.len());
@@ -162,21 +163,21 @@ fn assert_requests(spans: &[Json], verdicts: &[Verdict]) {
         *stages.entry(of).or_default() += length(span);
     }
     assert_eq!(stages.len(), requests.len());
-    let mut told = BTreeMap::new();
+    let mut sent_causes = BTreeMap::new();
     for request in requests {
         let id = (request["traceId"].as_str().unwrap(), request["spanId"].as_str().unwrap());
         assert_eq!(stages[&id], length(request), "{request}");
         assert!(request["name"].as_str().unwrap().starts_with("PRODUCE topic"), "{request}");
-        *told.entry(attribute(request, "brokerscope.cause").unwrap()).or_insert(0) += 1;
+        *sent_causes.entry(attribute(request, "brokerscope.cause").unwrap()).or_insert(0) += 1;
     }
     let mut causes = BTreeMap::new();
     for verdict in verdicts {
         *causes.entry(verdict.cause.as_str()).or_insert(0) += 1;
     }
-    assert_eq!(told, causes);
+    assert_eq!(sent_causes, causes);
 }
 
-/// What held requests up is sent once, and every link leads there.
+/// Checks that evidence is sent once, and that every link leads to it.
 fn assert_evidence(spans: &[Json]) {
     let id = |span: &Json| {
         (span["traceId"].as_str().unwrap().to_owned(), span["spanId"].as_str().unwrap().to_owned())
@@ -230,12 +231,12 @@ fn what_a_collector_does_not_want_is_not_sent_again() {
     verdicts.iter().take(5).for_each(|verdict| otlp.offer(verdict));
     let counts = otlp.close(LONG);
     assert_eq!((counts.sent, counts.refused, counts.dropped, counts.retries), (0, 5, 0, 0));
-    assert_eq!(collector.asked.lock().unwrap().len(), 1);
+    assert_eq!(collector.request_lines.lock().unwrap().len(), 1);
 }
 
 #[test]
 fn where_no_collector_comes_back_what_waited_is_counted() {
-    // Nobody listens there: the listener is gone.
+    // Nothing listens there: the listener is closed.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let verdicts = verdicts();
     let mut otlp =

@@ -1,4 +1,4 @@
-//! The figures of one broker, made of everything that was counted of it. Does not compare it with others.
+//! Figures of one broker, from everything that was counted of it. Does not compare it with others.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{Figure, FileStats, HostStats, RequestStats, VerdictStats};
 const NS_PER_MS: f64 = 1e6;
 const SECONDS_PER_MINUTE: f64 = 60.0;
 
-/// Which broker of which cluster; both as the folders are called.
+/// A broker and its cluster, as their folders are named.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BrokerName {
     /// The cluster.
@@ -21,46 +21,47 @@ pub struct BrokerName {
     pub broker: String,
 }
 
-/// What was counted of one broker, over all of its recordings.
+/// Counts of one broker, over all of its recordings.
 #[derive(Default)]
 pub struct BrokerStats {
-    /// Of its files.
+    /// Counts of its files.
     pub files: FileStats,
-    /// Of its requests.
+    /// Counts of its requests.
     pub requests: RequestStats,
-    /// Of its host.
+    /// Samples of its host.
     pub host: HostStats,
-    /// Of its slow requests.
+    /// Counts of its slow requests.
     pub verdicts: VerdictStats,
-    /// How long it was watched in all of them: what rates are made by. The host is looked at once a second and not right at the
-    /// beginning and the end, so that what was sampled is less.
+    /// The watched time of all recordings, for rates. The host is sampled once a second and not right at the start and
+    /// the end, so that the sampled time is shorter.
     pub watched: Nanos,
 }
 
-/// One broker.
+/// Figures of one broker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Broker {
-    /// Which.
+    /// Its name.
     pub name: BrokerName,
-    /// How long it was watched.
+    /// Watched time.
     pub seconds: f64,
-    /// What could be made of what was seen.
+    /// The figures that could be computed.
     pub figures: BTreeMap<Figure, FigureValue>,
 }
 
 impl Broker {
-    /// The figures of a broker.
+    /// Computes the figures of a broker.
     pub fn of(name: BrokerName, stats: &BrokerStats) -> Self {
         let seconds = stats.watched.at_least_zero().0 as f64 / 1e9;
-        let told = Figure::ALL.into_iter().filter_map(|figure| Some((figure, stats.told(figure, seconds)?)));
-        let figures = told.filter(|(_, told)| told.value.is_finite()).collect();
+        let values =
+            Figure::ALL.into_iter().filter_map(|figure| Some((figure, stats.compute(figure, seconds)?)));
+        let figures = values.filter(|(_, value)| value.value.is_finite()).collect();
         Self { name, seconds, figures }
     }
 }
 
 impl BrokerStats {
-    /// A figure, where it can be made; of how long nobody knows, no rate can be.
-    fn told(&self, figure: Figure, seconds: f64) -> Option<FigureValue> {
+    /// Computes a figure, if it can be; without a known watched time there is no rate.
+    fn compute(&self, figure: Figure, seconds: f64) -> Option<FigureValue> {
         let a_second = (seconds > 0.0).then_some(1.0 / seconds);
         let a_minute = a_second.map(|a_second| a_second * SECONDS_PER_MINUTE);
         match figure {
@@ -95,8 +96,8 @@ impl BrokerStats {
         }
     }
 
-    /// What devices served a second, of the seconds that were sampled; its parts are what reads or writes of files moved, in
-    /// proportion.
+    /// Requests per second that devices served, over the sampled seconds. Its parts are what reads or writes of files
+    /// moved, in proportion.
     fn served(&self, which: usize, moved: impl Fn(&FileIo) -> u64) -> Option<FigureValue> {
         let sampled = Some(self.host.seconds()).filter(|seconds| *seconds > 0.0)?;
         let served = self.host.served(|device| self.files.holds(device))?;
@@ -163,7 +164,8 @@ mod tests {
         HostSample { start, end, scope, name, metric: metric.into(), value }
     }
 
-    /// Three seconds of which two were sampled: nine reads are three a second; what the disk served is known of two.
+    /// Three seconds, of which two were sampled: nine reads are three per second; the disk's requests are known for
+    /// two.
     #[test]
     fn a_short_recording_has_the_rates_of_its_own_length() {
         let mut stats = BrokerStats { watched: Nanos(3_000 * MS), ..BrokerStats::default() };
@@ -173,13 +175,14 @@ mod tests {
             stats.host.host_sample(&sample(HostScope::Device, "reads_per_second", second, 5.0));
         }
         let name = || BrokerName { cluster: "c".to_owned(), broker: "1".to_owned() };
-        let value =
-            |broker: &Broker, figure| broker.figures.get(&figure).map(|told: &crate::FigureValue| told.value);
+        let value = |broker: &Broker, figure| {
+            broker.figures.get(&figure).map(|found: &crate::FigureValue| found.value)
+        };
         let broker = Broker::of(name(), &stats);
         assert_eq!((broker.seconds, value(&broker, Figure::Reads)), (3.0, Some(3.0)));
         assert_eq!(value(&broker, Figure::DiskReadBytes), Some(3.0 * 4_096.0));
         assert_eq!(value(&broker, Figure::DeviceReads), Some(5.0));
-        // Of how long nobody knows, there is no rate; devices tell theirs.
+        // Without a known watched time there is no rate; devices report theirs.
         stats.watched = Nanos::ZERO;
         let broker = Broker::of(name(), &stats);
         assert_eq!((value(&broker, Figure::Reads), value(&broker, Figure::DeviceReads)), (None, Some(5.0)));

@@ -1,4 +1,4 @@
-//! Which brokers differ from the others of their cluster, and what makes the difference. Does not make the figures.
+//! Brokers that differ from the others of their cluster, and what makes the difference. Does not compute the figures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,51 +7,51 @@ use crate::parts::{FigureValue, Item, Part, PartKind};
 use crate::spread::median;
 use crate::{Broker, BrokerName, Figure, Spread};
 
-/// Of fewer nobody is the odd one: with three, one of the others may be.
+/// Fewer brokers have no odd one: with three, any of the others may be it.
 pub const MIN_BROKERS: usize = 4;
-/// Deviations from the median from which on a broker differs (Iglewicz and Hoaglin, 1993).
+/// Deviations from the median above which a broker differs (Iglewicz and Hoaglin, 1993).
 const DEVIATIONS: f64 = 3.5;
 /// Makes a median absolute deviation comparable to a standard deviation of normally distributed numbers.
 const LIKE_STANDARD: f64 = 1.4826;
 /// The smallest deviation that counts, as a share of the median.
 const MIN_SHARE: f64 = 0.1;
-/// A part that makes less of a difference is not told, and no more than so many are.
+/// Parts with a smaller share of a difference are not reported, and at most `MAX_REASONS` are.
 const MIN_REASON: f64 = 0.1;
 const MAX_REASONS: usize = 3;
 
 /// A broker that differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// Which broker.
+    /// The broker.
     pub name: BrokerName,
-    /// In what.
+    /// The figure in which it differs.
     pub figure: Figure,
-    /// Its own figure.
+    /// Its value.
     pub value: f64,
-    /// What the brokers of the cluster have, it included.
+    /// The spread over the brokers of the cluster, this one included.
     pub spread: Spread,
     /// How many brokers of the cluster have this figure.
     pub brokers: usize,
-    /// How many deviations it is from the median.
+    /// Its distance from the median, in deviations.
     pub score: f64,
-    /// What makes the difference, the most first.
+    /// What makes the difference, largest share first.
     pub because: Vec<Reason>,
 }
 
 /// A part of a figure that makes the difference.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reason {
-    /// What it is.
+    /// The kind of part.
     pub kind: PartKind,
     /// Its name.
     pub part: Arc<str>,
     /// Its amount at this broker.
     pub value: f64,
-    /// The median of its amounts at all brokers of the cluster, 0 where one has none of it.
+    /// The median of its amounts at all brokers of the cluster; a broker without it counts as 0.
     pub median: f64,
     /// Its share of the difference.
     pub share: f64,
-    /// What it mostly is at this broker; empty where it is less than at others.
+    /// Its largest items at this broker; empty if there is less of it than at others.
     pub items: Vec<Item>,
 }
 
@@ -60,9 +60,9 @@ pub struct Reason {
 pub struct Fleet {
     /// The brokers, by cluster and name.
     pub brokers: Vec<Broker>,
-    /// How they differ: the oddest broker first, and of each its largest difference first.
+    /// Their differences: the oddest broker first, and its largest difference first.
     pub differences: Vec<Difference>,
-    /// Clusters of which too few brokers were seen to say anything, and how many were.
+    /// Clusters with too few brokers to compare, and how many they have.
     pub too_small: BTreeMap<String, usize>,
 }
 
@@ -77,7 +77,7 @@ impl Fleet {
             if of.len() < MIN_BROKERS {
                 too_small.insert(cluster, of.len());
             } else {
-                differences.extend(Figure::ALL.into_iter().flat_map(|figure| differing(figure, &of)));
+                differences.extend(Figure::ALL.into_iter().flat_map(|figure| find_differences(figure, &of)));
             }
         }
         put_in_order(&mut differences);
@@ -86,30 +86,32 @@ impl Fleet {
 }
 
 impl Difference {
-    /// How many times the median it is, where that is anything.
+    /// The multiple of the median, unless that is zero.
     pub fn times(&self) -> Option<f64> {
         (self.spread.median > 0.0).then(|| self.value / self.spread.median)
     }
 }
 
 /// The brokers of one cluster that differ in a figure.
-fn differing(figure: Figure, brokers: &[&Broker]) -> Vec<Difference> {
-    let told = brokers.iter().filter_map(|broker| Some((&broker.name, broker.figures.get(&figure)?)));
-    let told = told.collect::<Vec<_>>();
-    let values = told.iter().map(|(_, told)| told.value).collect::<Vec<_>>();
-    let Some(spread) = Spread::of(&values).filter(|_| told.len() >= MIN_BROKERS) else {
+fn find_differences(figure: Figure, brokers: &[&Broker]) -> Vec<Difference> {
+    let values_by_broker =
+        brokers.iter().filter_map(|broker| Some((&broker.name, broker.figures.get(&figure)?)));
+    let values_by_broker = values_by_broker.collect::<Vec<_>>();
+    let values = values_by_broker.iter().map(|(_, value)| value.value).collect::<Vec<_>>();
+    let Some(spread) = Spread::of(&values).filter(|_| values_by_broker.len() >= MIN_BROKERS) else {
         return Vec::new();
     };
     let deviation = deviation(figure, spread);
-    let odd = told.iter().filter(|(_, own)| (own.value - spread.median).abs() > DEVIATIONS * deviation);
+    let odd =
+        values_by_broker.iter().filter(|(_, own)| (own.value - spread.median).abs() > DEVIATIONS * deviation);
     let difference = |(name, own): &(&BrokerName, &FigureValue)| Difference {
         name: (*name).clone(),
         figure,
         value: own.value,
         spread,
-        brokers: told.len(),
+        brokers: values_by_broker.len(),
         score: (own.value - spread.median).abs() / deviation,
-        because: reasons(own, own.value - spread.median, &told),
+        because: reasons(own, own.value - spread.median, &values_by_broker),
     };
     odd.map(difference).collect()
 }
@@ -121,11 +123,11 @@ fn deviation(figure: Figure, spread: Spread) -> f64 {
 
 /// The parts that make most of a difference.
 fn reasons(own: &FigureValue, difference: f64, all: &[(&BrokerName, &FigureValue)]) -> Vec<Reason> {
-    let parts = all.iter().flat_map(|(_, told)| told.parts.keys()).collect::<BTreeSet<_>>();
+    let parts = all.iter().flat_map(|(_, value)| value.parts.keys()).collect::<BTreeSet<_>>();
     let none = Part::default();
-    let of = |part: &Arc<str>, told: &FigureValue| told.parts.get(part).map_or(0.0, |part| part.value);
+    let of = |part: &Arc<str>, value: &FigureValue| value.parts.get(part).map_or(0.0, |part| part.value);
     let reason = |part: &Arc<str>| {
-        let median = median(all.iter().map(|(_, told)| of(part, told)).collect())?;
+        let median = median(all.iter().map(|(_, value)| of(part, value)).collect())?;
         let here = own.parts.get(part).unwrap_or(&none);
         let share = (here.value - median) / difference;
         let items = if here.value > median { here.items.clone() } else { Vec::new() };
@@ -144,7 +146,7 @@ fn reasons(own: &FigureValue, difference: f64, all: &[(&BrokerName, &FigureValue
     reasons
 }
 
-/// The broker with the largest difference first.
+/// Sorts differences, the broker with the largest one first.
 fn put_in_order(differences: &mut [Difference]) {
     let mut oddest: BTreeMap<BrokerName, f64> = BTreeMap::new();
     for difference in differences.iter() {
@@ -167,7 +169,7 @@ mod tests {
     use crate::parts::{Amounts, FigureValue, PartKind};
     use crate::{Broker, BrokerName, Figure};
 
-    /// A broker whose reads are of so many segments and so many state files a second.
+    /// A broker with this many reads per second of segments and of state files.
     fn broker(number: usize, segments: u64, states: u64) -> Broker {
         let (log, state) = (Arc::from("log"), Arc::from("tierstate"));
         let mut amounts = Amounts::default();
@@ -177,9 +179,9 @@ mod tests {
         for (file, share) in [("m-53/0.tierstate.mutable", 5), ("m-7/0.tierstate.mutable", 8)] {
             amounts.item(&state, || file.into(), states / share);
         }
-        let told = FigureValue::of((segments + states) as f64, PartKind::FileKind, amounts, 1.0);
+        let reads = FigureValue::of((segments + states) as f64, PartKind::FileKind, amounts, 1.0);
         let name = BrokerName { cluster: "c".to_owned(), broker: number.to_string() };
-        Broker { name, seconds: 60.0, figures: BTreeMap::from([(Figure::DeviceReads, told)]) }
+        Broker { name, seconds: 60.0, figures: BTreeMap::from([(Figure::DeviceReads, reads)]) }
     }
 
     fn fleet(of: &[(u64, u64)]) -> Fleet {
@@ -202,7 +204,7 @@ mod tests {
 
     #[test]
     fn brokers_that_are_all_but_alike_are_not_odd() {
-        // No deviation at all but for one, which is a third more; and next to nothing, however often.
+        // No deviation at all except for one, which is a third more; and next to nothing, however often.
         assert!(fleet(&[(1_000, 0), (1_000, 0), (1_000, 0), (1_000, 0), (1_300, 0)]).differences.is_empty());
         assert!(fleet(&[(1, 0), (1, 0), (1, 0), (1, 0), (60, 0)]).differences.is_empty());
         // As far from each other as any.
@@ -234,9 +236,9 @@ mod tests {
         brokers[4].figures.insert(Figure::DeviceReads, FigureValue::plain(9_000.0));
         brokers[4].figures.insert(Figure::PartitionsLed, FigureValue::plain(40.0));
         let fleet = Fleet::of(brokers);
-        let shown = fleet.differences.iter().map(|one| (&*one.name.broker, one.figure));
+        let order = fleet.differences.iter().map(|one| (&*one.name.broker, one.figure));
         let expected =
             [("5", Figure::DeviceReads), ("5", Figure::PartitionsLed), ("2", Figure::PartitionsLed)];
-        assert_eq!(shown.collect::<Vec<_>>(), expected);
+        assert_eq!(order.collect::<Vec<_>>(), expected);
     }
 }

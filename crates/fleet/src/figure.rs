@@ -1,21 +1,22 @@
-//! What brokers are compared by: names, units, and from which size on a difference can matter. Does not compute them.
+//! Figures that brokers are compared by: names, units, and the size from which on a difference can matter. Does not
+//! compute them.
 
 use model::named;
 
 named! {
     /// A figure of a broker. The names are a contract: scripts read them.
     pub enum Figure {
-        /// Read requests a second that the broker's devices served, as they count themselves.
+        /// Read requests per second that the broker's devices served, by the devices' own counters.
         DeviceReads = "device_reads_per_second",
-        /// Write requests a second that they served.
+        /// Write requests per second that they served.
         DeviceWrites = "device_writes_per_second",
-        /// Reads of files a second, from the page cache or not.
+        /// Reads of files per second, from the page cache or not.
         Reads = "reads_per_second",
-        /// Bytes a second that reads of files had devices bring, what was read ahead included.
+        /// Bytes per second that reads of files fetched from devices, including read-ahead.
         DiskReadBytes = "disk_read_bytes_per_second",
-        /// Bytes a second of records that were fetched.
+        /// Bytes per second of fetched records.
         SentBytes = "sent_bytes_per_second",
-        /// Bytes a second of records that were produced.
+        /// Bytes per second of produced records.
         ProducedBytes = "produced_bytes_per_second",
         /// Mean time of a write to a file.
         WriteTime = "write_ms",
@@ -25,34 +26,34 @@ named! {
         BatchBytes = "batch_bytes",
         /// Partitions that were produced to without an error.
         PartitionsLed = "partitions_led",
-        /// Produce requests a minute that took 100 ms or longer.
+        /// Produce requests per minute that took 100 ms or longer.
         SlowProduce = "slow_produce_per_minute",
-        /// Time a minute that slow requests took, by verdicts that were saved.
+        /// Time per minute that slow requests took, by saved verdicts.
         SlowTime = "slow_ms_per_minute",
     }
 }
 
-/// What a figure is counted in.
+/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Something a second.
+    /// A rate per second.
     PerSecond,
-    /// Something a minute.
+    /// A rate per minute.
     PerMinute,
     /// Bytes.
     Bytes,
-    /// Bytes a second.
+    /// Bytes per second.
     BytesPerSecond,
     /// Milliseconds.
     Millis,
-    /// Milliseconds a minute.
+    /// Milliseconds per minute.
     MillisPerMinute,
-    /// Nothing.
+    /// A plain number.
     Count,
 }
 
 impl Figure {
-    /// What it is counted in.
+    /// Its unit.
     pub fn unit(self) -> Unit {
         match self {
             Self::DeviceReads | Self::DeviceWrites | Self::Reads => Unit::PerSecond,
@@ -65,7 +66,7 @@ impl Figure {
         }
     }
 
-    /// The smallest deviation that counts: three and a half of them are the least that anybody would look into.
+    /// The smallest deviation that counts: three and a half of them are the least that anyone would look into.
     pub fn floor(self) -> f64 {
         match self {
             Self::DeviceReads | Self::DeviceWrites | Self::Reads => 20.0,

@@ -1,15 +1,15 @@
-//! Which broker is different, in what, and what makes the difference: pure functions over what was seen of many brokers.
+//! Which broker is different, in what, and what makes the difference: pure functions over the events of many brokers.
 //!
-//! Of each broker some [`Figure`]s are made in bounded memory ([`FileStats`], [`RequestStats`], [`HostStats`], [`VerdictStats`],
-//! together a [`Broker`]), each with its parts: kinds of file, topics, causes. The brokers of one cluster are measured by
-//! their median and by the median absolute deviation from it (Hampel, "The Influence Curve and Its Role in Robust
-//! Estimation", JASA 69, 1974), which a few odd brokers do not move. A broker differs where it is further from the median than
-//! 3.5 of these, made comparable to a standard deviation (Iglewicz and Hoaglin, "How to Detect and Handle Outliers", 1993), and no
-//! deviation counts as smaller than a tenth of the median or than a floor of the figure's own: a cluster whose brokers are all
-//! but alike has no odd ones. Of fewer than four brokers nothing is said.
+//! Computes [`Figure`]s of each broker in bounded memory ([`FileStats`], [`RequestStats`], [`HostStats`],
+//! [`VerdictStats`], together a [`Broker`]), each with its parts: kinds of file, topics, causes. The brokers of one
+//! cluster are measured by their median and by the median absolute deviation from it (Hampel, "The Influence Curve and
+//! Its Role in Robust Estimation", JASA 69, 1974), which a few odd brokers do not move. A broker differs if it is
+//! further from the median than 3.5 of these, scaled to a standard deviation (Iglewicz and Hoaglin, "How to Detect and
+//! Handle Outliers", 1993). No deviation counts as smaller than a tenth of the median or the figure's floor, so that a
+//! cluster of nearly identical brokers has no odd one. Clusters of fewer than four brokers are not compared.
 //!
-//! `deploy/sql/views.sql` says the same in SQL; a test holds both to the same answers. Knows nothing of where events come from
-//! or how differences are shown.
+//! `deploy/sql/views.sql` computes the same in SQL; a test holds both to the same answers. Does not know where events
+//! come from or how differences are shown.
 
 mod broker;
 mod difference;

@@ -1,4 +1,4 @@
-//! What a broker did with its files: sums by kind of file and by file. Holds a bounded number of files.
+//! Counts of a broker's file operations: sums by kind of file and by file. Holds a bounded number of files.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use model::{FileKind, FileOpKind};
 
 use crate::parts::Amounts;
 
-/// Files told apart; the others count with their kind only.
+/// Files counted one by one; the others count only by kind.
 const MAX_FILES: usize = 50_000;
-/// A broker has a log dir or some dozens.
+/// A broker has one log dir or a few dozen.
 const MAX_DEVICES: usize = 256;
 
 /// Adds up operations on files.
@@ -21,15 +21,15 @@ pub struct FileStats {
     devices: BTreeSet<Arc<str>>,
     pub(crate) longest_write_ns: Option<u64>,
     pub(crate) longest_writes: Amounts,
-    /// Whether a recorder left operations out on purpose: then only what was slow is all there.
+    /// Whether a recorder left out operations on purpose: then only slow ones are complete.
     pub partial: bool,
     /// Whether a recorder did not watch reads.
     pub lacks_reads: bool,
-    /// Whether one did not watch what of them came from a device.
+    /// Whether one did not watch which reads came from a device.
     pub lacks_disk_reads: bool,
 }
 
-/// What was moved of a file or of a kind.
+/// I/O of a file or of a kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FileIo {
     pub(crate) reads: u64,
@@ -83,7 +83,7 @@ impl FileStats {
         let took = write_ns(op);
         if self.longest_write_ns.is_none_or(|longest| longest < took) {
             self.longest_write_ns = Some(took);
-            // Of the longest write there is one part, and it is all of it.
+            // The longest write has a single part, which is all of it.
             let kind = Arc::from(op.kind.as_str());
             self.longest_writes = Amounts::default();
             self.longest_writes.part(&kind, took);
@@ -101,14 +101,14 @@ impl FileStats {
         self.kinds.values().map(of).fold(0, u64::saturating_add)
     }
 
-    /// Something of each kind and of its files.
+    /// A value of each kind and of its files.
     pub(crate) fn amounts(&self, of: impl Fn(&FileIo) -> u64) -> Amounts {
         let mut amounts = Amounts::default();
         for (kind, moved) in &self.kinds {
             amounts.part(&Arc::from(*kind), of(moved));
         }
         let mut files = self.files.iter().collect::<Vec<_>>();
-        // Of equal ones the same come first in every run.
+        // Sorted, so that equal values come in the same order in every run.
         files.sort_unstable_by_key(|(file, _)| *file);
         for (file, (kind, moved)) in files {
             amounts.item(&Arc::from(kind.as_str()), || Arc::clone(file), of(moved));

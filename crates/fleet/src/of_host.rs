@@ -1,5 +1,5 @@
-//! How long a broker was sampled, and how many requests its devices served meanwhile. Does not know which of the devices
-//! hold the broker's files.
+//! How long a broker was sampled, and how many requests its devices served in that time. Does not know which of the
+//! devices hold the broker's files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use model::{HostSample, HostScope, Nanos};
 
 /// A stack of volumes, arrays and disks has a few dozen devices at most.
 const MAX_DEVICES: usize = 256;
-/// Of the host's figures each sample has this one: it tells how long was sampled.
+/// Every sample of the host contains this figure, which shows how long was sampled.
 const ALWAYS: &str = "cpu_count";
 const READS: &str = "reads_per_second";
 const WRITES: &str = "writes_per_second";
@@ -17,14 +17,14 @@ const WRITES: &str = "writes_per_second";
 #[derive(Default)]
 pub struct HostStats {
     sampled_ns: i64,
-    /// When the host was looked at first and last.
+    /// When the host was first and last sampled.
     pub span: Option<(Nanos, Nanos)>,
     /// Reads and writes, by device.
     served: BTreeMap<Arc<str>, [f64; 2]>,
 }
 
 impl HostStats {
-    /// Whether anything is made of such samples.
+    /// Whether such samples are counted.
     pub fn is_counted(scope: HostScope, metric: &str) -> bool {
         matches!((scope, metric), (HostScope::Host, ALWAYS) | (HostScope::Device, READS | WRITES))
     }
@@ -53,12 +53,12 @@ impl HostStats {
         }
     }
 
-    /// How long was sampled.
+    /// The sampled time, in seconds.
     pub(crate) fn seconds(&self) -> f64 {
         self.sampled_ns as f64 / 1e9
     }
 
-    /// Reads and writes that devices served of which `holds` says that they matter; none where nothing was said of any.
+    /// Reads and writes served by the devices that `holds` selects; `None` if there are no samples of any.
     pub(crate) fn served(&self, holds: impl Fn(&str) -> bool) -> Option<[f64; 2]> {
         let of_broker = self.served.iter().filter(|(device, _)| holds(device)).map(|(_, served)| served);
         of_broker

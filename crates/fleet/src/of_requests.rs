@@ -1,4 +1,4 @@
-//! What clients sent to a broker and were sent: sums by topic and by partition. Holds a bounded number of partitions.
+//! Traffic between clients and a broker: sums by topic and by partition. Holds a bounded number of partitions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use model::row_summary::{PartitionColumns, RequestColumns};
 
 use crate::parts::Amounts;
 
-/// Partitions told apart: more than any broker leads. The others are in the sums, and are not counted as led.
+/// Partitions counted one by one: more than any broker leads. The others are in the sums, and are not counted as led.
 const MAX_PARTITIONS: usize = 200_000;
-/// From here on a produce request is slow.
+/// The latency from which on a produce request is slow.
 const SLOW: Nanos = Nanos::from_millis(100);
 
 /// Adds up requests.
@@ -24,13 +24,13 @@ pub struct RequestStats {
     pub(crate) requests: u64,
 }
 
-/// What was carried for a partition, a topic or all.
+/// Traffic of a partition, a topic or all.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TopicIo {
     pub(crate) produced_bytes: u64,
     pub(crate) batches: u64,
     pub(crate) sent_bytes: u64,
-    /// Whether it was produced to without an error: 0 or 1; of a topic, how many partitions.
+    /// Whether it was produced to without an error: 0 or 1; for a topic, how many partitions were.
     pub(crate) led: u64,
 }
 
@@ -61,13 +61,13 @@ impl RequestStats {
         }
     }
 
-    /// The sums over everything; of `led`, partitions.
+    /// The sums over everything; `led` is a number of partitions.
     pub(crate) fn sum(&self) -> TopicIo {
         let led = self.partitions.values().flat_map(HashMap::values).map(|carried| carried.led).sum();
         TopicIo { led, ..self.sum }
     }
 
-    /// Something of each topic and of its partitions.
+    /// A value of each topic and of its partitions.
     pub(crate) fn amounts(&self, of: impl Fn(&TopicIo) -> u64) -> Amounts {
         let mut amounts = Amounts::default();
         for (topic, partitions) in &self.partitions {
@@ -81,7 +81,7 @@ impl RequestStats {
     }
 }
 
-/// Its name, or its id where nobody told the name.
+/// The topic's name, or its id if the name is unknown.
 fn topic(partition: &PartitionColumns) -> Option<Arc<str>> {
     let id = || partition.topic_id.map(|id| id.to_string().into());
     partition.topic.clone().or_else(id)
@@ -98,7 +98,7 @@ impl TopicIo {
         Self { produced_bytes: bytes, batches: 1, led, sent_bytes: 0 }
     }
 
-    /// Adds all but whether it was led.
+    /// Adds everything but `led`.
     fn add(&mut self, other: &Self) {
         self.produced_bytes = self.produced_bytes.saturating_add(other.produced_bytes);
         self.batches += other.batches;

@@ -1,15 +1,15 @@
-//! What a figure is made of: parts that add up to it, and the largest items within each. Does not compare brokers.
+//! Parts that add up to a figure, and the largest items in each. Does not compare brokers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::named;
 
-/// Items kept of each part: who wants all of them asks for that broker alone.
-const ITEMS_KEPT: usize = 5;
+/// Items retained per part; query the broker alone to get all of them.
+const MAX_ITEMS: usize = 5;
 
 named! {
-    /// What parts of a figure are.
+    /// Kinds of parts.
     pub enum PartKind {
         /// Kinds of file; their items are files.
         FileKind = "file-kind",
@@ -17,12 +17,12 @@ named! {
         Topic = "topic",
         /// Causes of slow requests.
         Cause = "cause",
-        /// It has none.
+        /// No parts.
         None = "none",
     }
 }
 
-/// A file or a partition, and what it has of the figure.
+/// A file or a partition, and its amount.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
     /// Its name.
@@ -36,7 +36,7 @@ pub struct Item {
 pub struct FigureValue {
     /// The figure.
     pub value: f64,
-    /// What its parts are.
+    /// The kind of its parts.
     pub kind: PartKind,
     /// Each part's amount, in the figure's unit.
     pub parts: BTreeMap<Arc<str>, Part>,
@@ -47,17 +47,17 @@ pub struct FigureValue {
 pub struct Part {
     /// Its amount.
     pub value: f64,
-    /// Its largest items, the largest first.
+    /// Its largest items, largest first.
     pub items: Vec<Item>,
 }
 
 impl FigureValue {
-    /// A figure that has no parts.
+    /// Makes a figure without parts.
     pub(crate) fn plain(value: f64) -> Self {
         Self { value, kind: PartKind::None, parts: BTreeMap::new() }
     }
 
-    /// A figure with these parts; `scale` makes the figure's unit of amounts.
+    /// Makes a figure with these parts; `scale` converts amounts to the figure's unit.
     pub(crate) fn of(value: f64, kind: PartKind, amounts: Amounts, scale: f64) -> Self {
         Self { value, kind, parts: amounts.into_parts(scale) }
     }
@@ -70,7 +70,7 @@ pub(crate) struct Amounts(BTreeMap<Arc<str>, Amount>);
 #[derive(Clone, Debug, Default)]
 struct Amount {
     sum: u64,
-    /// The largest, the largest first.
+    /// The largest items, largest first.
     items: Vec<(Arc<str>, u64)>,
 }
 
@@ -83,16 +83,16 @@ impl Amounts {
         }
     }
 
-    /// Tells an item of a part, which is counted by itself.
+    /// Adds an item of a part, without counting it into the part's sum.
     pub(crate) fn item(&mut self, part: &Arc<str>, name: impl FnOnce() -> Arc<str>, amount: u64) {
         if amount == 0 {
             return;
         }
         let items = &mut self.0.entry(Arc::clone(part)).or_default().items;
         let at = items.partition_point(|(_, other)| *other >= amount);
-        if at < ITEMS_KEPT {
+        if at < MAX_ITEMS {
             items.insert(at, (name(), amount));
-            items.truncate(ITEMS_KEPT);
+            items.truncate(MAX_ITEMS);
         }
     }
 

@@ -1,16 +1,16 @@
-//! The middle of several numbers and how far from it they are, as far as a few odd ones do not move them.
+//! The middle of several numbers and their distance from it, by measures that a few odd ones do not move.
 
 /// Median and median absolute deviation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The median; of an even number the mean of the middle two.
+    /// The median; for an even count, the mean of the middle two.
     pub median: f64,
     /// The median of the distances from it.
     pub mad: f64,
 }
 
 impl Spread {
-    /// Of numbers that are finite; none of none.
+    /// The spread of finite numbers; `None` if there are none.
     pub fn of(numbers: &[f64]) -> Option<Self> {
         let median = median(numbers.to_vec())?;
         let mad = self::median(numbers.iter().map(|number| (number - median).abs()).collect())?;
@@ -18,7 +18,7 @@ impl Spread {
     }
 }
 
-/// The median, if there are any.
+/// The median; `None` if there are no numbers.
 pub(crate) fn median(mut numbers: Vec<f64>) -> Option<f64> {
     numbers.sort_by(f64::total_cmp);
     let middle = numbers.len() / 2;

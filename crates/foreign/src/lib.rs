@@ -1,7 +1,8 @@
-//! Files and directories that other users write to: a broker's, a JVM's. Only a regular file is opened, so that neither opening nor
-//! reading waits. Does not know what is in them; who reads bounds what is read.
+//! Files and directories that other users write to: a broker's, a JVM's. Opens only regular files, so that neither
+//! opening nor reading blocks. Does not know their contents; the reader bounds what is read.
 //!
-//! Below `/proc/PID/root` paths are resolved as that process resolves them: no link leads out of its root (`openat2(2)`, Linux 5.6).
+//! Below `/proc/PID/root`, paths resolve as that process resolves them: no link leads out of its root (`openat2(2)`,
+//! Linux 5.6).
 
 #![forbid(unsafe_code)]
 
@@ -14,15 +15,15 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 
-/// Opens a file to read it. A link in its place is refused.
+/// Opens a file for reading. Refuses a symbolic link.
 ///
 /// # Errors
-/// Why not; also where it is not a regular file.
+/// The file cannot be opened, or is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     open_regular(&locate(path, OFlags::NOFOLLOW)?)
 }
 
-/// Opens a file that the user or the broker's configuration names, and that may be a link therefore.
+/// Opens a file that the user or the broker's configuration names, and that may therefore be a link.
 ///
 /// # Errors
 /// As [`open`].
@@ -30,23 +31,23 @@ pub fn open_named(path: &Path) -> io::Result<File> {
     open_regular(&locate(path, OFlags::empty())?)
 }
 
-/// What has such a name now, without opening it.
+/// Metadata of the file that has this name now, without opening it.
 ///
 /// # Errors
-/// Where there is nothing of that name.
+/// Nothing has that name.
 pub fn named(path: &Path) -> io::Result<Metadata> {
     fs::metadata(path_of(&locate(path, OFlags::empty())?))
 }
 
-/// A directory, to look for or to make files in.
+/// Opens a directory, to look for or to create files in it.
 ///
 /// # Errors
-/// Why not; also where it is no directory.
+/// The directory cannot be opened, or is not one.
 pub fn open_directory(path: &Path) -> io::Result<OwnedFd> {
     locate(path, OFlags::DIRECTORY)
 }
 
-/// What is in a directory: names and inodes.
+/// Names and inodes of a directory's entries.
 ///
 /// # Errors
 /// As [`open_directory`].
@@ -55,12 +56,12 @@ pub fn list(directory: &Path) -> io::Result<impl Iterator<Item = (OsString, u64)
     Ok(fs::read_dir(path_of(&found))?.flatten().map(|entry| (entry.file_name(), entry.ino())))
 }
 
-/// By which path this process reaches what it has open.
+/// The path by which this process reaches an open file.
 pub fn path_of(open: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()))
 }
 
-/// Opening a device or a pipe may wait or do something: this only finds it.
+/// Finds a file without opening it: opening a device or a pipe may block or have an effect.
 fn locate(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
     let Some((root, below)) = split_root(path) else {
@@ -77,12 +78,12 @@ fn open_regular(found: &OwnedFd) -> io::Result<File> {
         FileType::Directory => return Err(io::ErrorKind::IsADirectory.into()),
         _ => return Err(io::Error::other("it is not a regular file")),
     }
-    // Some regular files of /proc wait all the same.
+    // Some regular files of /proc block all the same.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(File::from(openat(CWD, path_of(found), flags, Mode::empty())?))
 }
 
-/// A process's root and what is below it.
+/// Splits a path into a process's root and what is below it.
 fn split_root(path: &Path) -> Option<(&Path, &Path)> {
     let root = path.ancestors().filter(|path| is_process_root(path)).last()?;
     Some((root, path.strip_prefix(root).ok()?))

@@ -1,7 +1,7 @@
-//! The agent that copies what a broker's TLS connections carry (`agent/`, in Java): loads it into a JVM, with a ring in memory that
-//! both have open. Does not read the ring, and does not know what is in it.
+//! Loads the agent that copies the plaintext of a broker's TLS connections (`agent/`, in Java) into a JVM, with a ring
+//! in memory that both have open. Does not read the ring, and does not know what is in it.
 //!
-//! No file stays: the jar's is removed once it is loaded, and the ring's once both have it.
+//! No file stays: the jar is removed once it is loaded, and the ring's file once both have it open.
 //!
 //! Fuzzed by: attach.
 
@@ -19,17 +19,17 @@ use crate::{Error, Machine};
 
 /// Built from `agent/src` by `agent/build`.
 const JAR: &[u8] = include_bytes!("../../../agent/brokerscope-agent.jar");
-/// It transforms a class, for which it stops all threads.
+/// Loading transforms a class, which stops all threads.
 const BOUNDS: Bounds = Bounds { bytes: 4 << 10, time: Duration::from_secs(20) };
 
 /// `TMPFS_MAGIC` (`linux/magic.h`).
 const TMPFS: u64 = 0x0102_1994;
 
-/// Loads the agent. `prepare` makes a ring of the file that it is to copy into, and which is given back. The calling thread should
-/// be the JVM's user ([`crate::act_as`]); `number` tells rings of several recorders apart.
+/// Loads the agent and returns the file that it copies into; `prepare` makes a ring of that file first. The calling
+/// thread should be the JVM's user ([`crate::act_as`]); `number` distinguishes the rings of several recorders.
 ///
 /// # Errors
-/// The JVM takes no agent, or there is no memory for files that it sees. Whether the agent does what it should is in the ring.
+/// The JVM takes no agent, or sees no file system in memory. The ring says whether the agent works.
 pub fn load(
     client: &Client,
     number: u32,
@@ -50,10 +50,10 @@ pub fn load(
     Ok(file)
 }
 
-/// Whether a JVM takes an agent, as far as can be seen from outside.
+/// Checks whether a JVM takes an agent, as far as can be seen from outside.
 ///
 /// # Errors
-/// Why not.
+/// The reason why it does not.
 pub fn check(machine: &Machine) -> Result<(), Error> {
     machine.check_takes_agents()?;
     let directory = foreign::open_directory(&machine.path("root/dev/shm"));
@@ -67,13 +67,13 @@ fn is_tmpfs(of: impl AsFd) -> io::Result<bool> {
 }
 
 fn write_jar(machine: &Machine) -> io::Result<TemporaryFile> {
-    let (kept, mut file) = TemporaryFile::create(machine, "root/tmp", &jar_name(), OFlags::EXCL)?;
+    let (guard, mut file) = TemporaryFile::create(machine, "root/tmp", &jar_name(), OFlags::EXCL)?;
     file.write_all(JAR)?;
-    Ok(kept)
+    Ok(guard)
 }
 
-/// The same for each start, because the JVM puts a path that it knows already into its class path no second time; another one for
-/// another version, whose classes the JVM would look for in vain in a jar that it knows.
+/// The jar's name. It is the same for each start, because the JVM does not add a known path to its class path again;
+/// another version has another name, because the JVM would not find its classes in a jar that it knows already.
 fn jar_name() -> String {
     let mut hasher = DefaultHasher::new();
     hasher.write(JAR);

@@ -1,12 +1,14 @@
-//! `HotSpot`'s attach protocol: asks a running JVM a question over its socket, and has it open that first where it does
-//! not listen yet. Does not know what the answers mean.
+//! `HotSpot`'s attach protocol: sends a running JVM a command over its socket, and first makes it open the socket if it
+//! does not listen yet. Does not know what the answers mean.
 //!
-//! The socket is `/tmp/.java_pidN` as the JVM sees it, N its id in its own pid namespace; a request is a version, a
-//! command and three arguments, each ended by a zero byte, and the answer is a status, a line feed and text, until the
-//! JVM closes (`attachListener.hpp`, `attachListener_posix.cpp`; version 1, which every release since 6 understands).
+//! The socket is `/tmp/.java_pidN` as the JVM sees it, where N is its id in its own pid namespace. A request is a
+//! version, a command and three arguments, each ended by a zero byte. The answer is a status, a line feed and text,
+//! until the JVM closes the connection (`attachListener.hpp`, `attachListener_posix.cpp`; version 1, which every
+//! release since 6 understands).
 //!
-//! Anybody may make a socket of that name in a temporary directory. It must be the JVM's user's and closed to others, as for the
-//! JDK's own client (`checkPermissions`, VirtualMachineImpl.c), and who listens must be the process.
+//! Any user can create a socket of that name in a temporary directory. It must belong to the JVM's user and be closed
+//! to others, as for the JDK's own client (`checkPermissions`, VirtualMachineImpl.c), and the listener must be the
+//! process.
 //!
 //! Fuzzed by: attach.
 
@@ -24,15 +26,15 @@ use rustix::process::{Pid as ProcessId, PidfdFlags, Signal, pidfd_open, pidfd_se
 use crate::machine::TemporaryFile;
 use crate::{Error, Machine};
 
-/// How long a JVM may take to begin to listen: it may be in a long collection.
+/// How long a JVM may take to start listening: it may be in a long collection.
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What an answer may take.
+/// Limits of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Text kept; the rest is left unread.
+    /// Bytes of text to keep; the rest is left unread.
     pub bytes: usize,
-    /// Time from the question to the last byte.
+    /// Time from the request to the last byte.
     pub time: Duration,
 }
 
@@ -43,7 +45,7 @@ impl Default for Bounds {
     }
 }
 
-/// Whether the JVM listens already.
+/// Whether the JVM already listens.
 pub fn listens(machine: &Machine) -> bool {
     find_socket(machine).is_ok()
 }
@@ -58,26 +60,26 @@ pub struct Client {
 /// A JVM's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// 0 where it did what was asked.
+    /// 0 if the command succeeded.
     pub(crate) status: i32,
     pub(crate) text: String,
 }
 
 impl Client {
-    /// Finds out whether the JVM answers, and has it listen first where it does not. The calling thread should be the
-    /// JVM's user ([`crate::act_as`]).
+    /// Connects to the JVM, and first makes it listen if it does not. The calling thread should be the JVM's user
+    /// ([`crate::act_as`]).
     ///
     /// # Errors
-    /// Why it may not be asked, or does not listen.
+    /// The JVM cannot be attached to, or does not listen.
     pub fn of(machine: &Machine) -> Result<Self, Error> {
         let answer = ask(machine, "getversion", &["options"], Bounds::default())?;
         Ok(Self { machine: machine.clone(), jcmd: command_of(&answer) })
     }
 
-    /// Gives it a diagnostic command (`jcmd`), and returns the text of the answer.
+    /// Sends it a diagnostic command (`jcmd`), and returns the text of the answer.
     ///
     /// # Errors
-    /// What kept it from answering, or from doing it.
+    /// The JVM did not answer, or the command failed.
     pub fn jcmd(&self, command: &str, bounds: Bounds) -> Result<String, Error> {
         let answer = ask(&self.machine, self.jcmd, &[command], bounds)?;
         if answer.status == 0 {
@@ -86,14 +88,16 @@ impl Client {
         Err(Error::refused(self.machine.pid, command, &answer.text))
     }
 
-    /// Has it load an agent for Java, and calls that with an option; both paths are the JVM's. Loads no other code than the jar's.
+    /// Makes it load a Java agent, which gets an option; both paths are as the JVM sees them. Loads no code except the
+    /// jar's.
     ///
     /// # Errors
-    /// What kept it from answering, or from loading it.
+    /// The JVM did not answer, or did not load the agent.
     pub(crate) fn load_agent(&self, jar: &str, option: &str, bounds: Bounds) -> Result<(), Error> {
         let answer =
             ask(&self.machine, "load", &["instrument", "false", &format!("{jar}={option}")], bounds)?;
-        // The second line is the agent library's own code (`load_agent`, attachListener.cpp), from JDK 9 on with words before.
+        // The second line is the agent library's return code (`load_agent`, attachListener.cpp), since JDK 9 after some
+        // words.
         let code = answer.text.lines().next().and_then(|line| line.rsplit(' ').next());
         if answer.status == 0 && code == Some("0") {
             return Ok(());
@@ -107,9 +111,10 @@ impl Client {
     }
 }
 
-/// How `jcmd` is asked for. JDK 25 sends an answer while it makes it, and makes that of a thread dump while all threads
-/// are stopped: they would stay so for as long as its reader is not scheduled (3 s, seen with one that slept 3 s). It
-/// takes the option not to in the command's name, which just fits, and says before that it does.
+/// The name of the command `jcmd`. JDK 25 streams an answer while it creates it, and creates a thread dump while all
+/// threads are stopped: they would stay stopped while the reader is not scheduled (3 s, measured with a reader that
+/// slept 3 s). The option that turns streaming off goes into the command's name, where it just fits; the answer to
+/// `getversion` shows whether the JVM has it.
 fn command_of(version: &Answer) -> &'static str {
     let mut options = version.text.split(|c: char| c.is_whitespace() || c == ',').skip(1);
     if version.status == 0 && options.any(|option| option == "streaming") {
@@ -124,7 +129,7 @@ fn ask(machine: &Machine, command: &str, arguments: &[&str], bounds: Bounds) -> 
     machine.check_attachable()?;
     let stream = match open(machine, bounds.time) {
         Ok(stream) => stream,
-        // None was ever made, or its maker is gone.
+        // The socket was never created, or its creator is gone.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
             wake(machine, ATTACH_TIMEOUT, || open(machine, bounds.time))?
         }
@@ -135,13 +140,13 @@ fn ask(machine: &Machine, command: &str, arguments: &[&str], bounds: Bounds) -> 
     answer.ok_or(Error::Unintelligible(machine.pid))
 }
 
-/// Connects, and waits no longer than that for a JVM that is busy with others.
-fn open(machine: &Machine, patience: Duration) -> io::Result<UnixStream> {
+/// Connects, and waits at most `timeout` for a JVM that is busy with other clients.
+fn open(machine: &Machine, timeout: Duration) -> io::Result<UnixStream> {
     let file = find_socket(machine)?;
     let address = SocketAddrUnix::new(foreign::path_of(&file))?;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // Bounds connect(2) too (`unix_stream_connect`, net/unix/af_unix.c).
-    set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
     connect(&socket, &address)?;
     let peer = socket_peercred(&socket)?;
     let (user, process) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get() as u32);
@@ -175,24 +180,24 @@ fn system(machine: &Machine, what: &'static str) -> impl FnOnce(io::Error) -> Er
     move |source| Error::System { pid, what, source }
 }
 
-// Tells a JVM that does not listen to begin: a file that says so, and SIGQUIT (`AttachListener::is_init_trigger`). The
-// signal kills a process that does not handle it, so it goes to a `HotSpot` that is seen to, and to nothing else.
+// Makes a JVM that does not listen start to: by a trigger file and SIGQUIT (`AttachListener::is_init_trigger`). The
+// signal kills a process that does not handle it, so it is sent only to a `HotSpot` that is seen to handle it.
 
-/// How often to look whether it listens.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval between checks whether it listens.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Has the JVM listen, and gives what `open` gives once that succeeds.
-fn wake<T>(machine: &Machine, patience: Duration, open: impl Fn() -> io::Result<T>) -> Result<T, Error> {
+/// Makes the JVM listen, and returns the result of `open` once that succeeds.
+fn wake<T>(machine: &Machine, timeout: Duration, open: impl Fn() -> io::Result<T>) -> Result<T, Error> {
     let process = Handler::of(machine)?;
     let _file = put_trigger(machine).map_err(system(machine, "write its attach trigger file"))?;
     process.signal().map_err(system(machine, "send it SIGQUIT"))?;
-    let told = Instant::now();
+    let signaled = Instant::now();
     loop {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_INTERVAL);
         match open() {
             Ok(opened) => return Ok(opened),
-            Err(_) if told.elapsed() < patience => {}
-            Err(_) => return Err(Error::AttachTimeout { pid: machine.pid, waited: patience }),
+            Err(_) if signaled.elapsed() < timeout => {}
+            Err(_) => return Err(Error::AttachTimeout { pid: machine.pid, timeout }),
         }
     }
 }
@@ -202,8 +207,7 @@ fn wake<T>(machine: &Machine, patience: Duration, open: impl Fn() -> io::Result<
 struct Handler(OwnedFd);
 
 impl Handler {
-    /// Looks at the process through a handle opened before: a process that gets its id once it has ended is not what the
-    /// handle means.
+    /// Checks the process after opening a handle to it: a later process with the same id is not behind the handle.
     fn of(machine: &Machine) -> Result<Self, Error> {
         let handle = handle(machine.pid).map_err(system(machine, "open a pidfd of its process"))?;
         let now = machine.again()?;
@@ -221,8 +225,8 @@ fn handle(pid: Pid) -> io::Result<OwnedFd> {
     Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }
 
-/// Puts the file that says what SIGQUIT is for; without one it asks for a thread dump on standard output. Where the JVM
-/// looks: in its working directory, then in its `/tmp`.
+/// Creates the file that makes SIGQUIT start the listener; without it the signal requests a thread dump on standard
+/// output. The JVM looks for it in its working directory, then in its `/tmp`.
 fn put_trigger(machine: &Machine) -> io::Result<TemporaryFile> {
     let name = format!(".attach_pid{}", machine.own_pid);
     let put = |place| TemporaryFile::create(machine, place, &name, OFlags::empty()).map(|(file, _)| file);
@@ -231,14 +235,14 @@ fn put_trigger(machine: &Machine) -> io::Result<TemporaryFile> {
 
 // The bytes of the attach protocol's version 1. Does not open sockets.
 
-/// `AttachOperation` (attachListener.hpp): what a JVM makes room for.
+/// `AttachOperation` (attachListener.hpp): the sizes of a JVM's buffers.
 const MAX_COMMAND_BYTES: usize = 16;
 const MAX_ARGUMENT_BYTES: usize = 1024;
 const ARGUMENTS: usize = 3;
 /// A status is an `int` in decimal.
 const MAX_STATUS_BYTES: usize = 12;
 
-/// A request: exactly three arguments, those that are not given empty.
+/// Encodes a request: exactly three arguments, with missing ones empty.
 fn request(command: &str, arguments: &[&str]) -> Result<Vec<u8>, Error> {
     let fits = |text: &str, most: usize| text.len() <= most && !text.contains('\0');
     let all_fit = fits(command, MAX_COMMAND_BYTES)
@@ -247,11 +251,12 @@ fn request(command: &str, arguments: &[&str]) -> Result<Vec<u8>, Error> {
     if !all_fit {
         return Err(Error::Request(command.chars().filter(|c| !c.is_control()).take(40).collect()));
     }
-    let given = arguments.iter().copied().chain([""; ARGUMENTS]).take(ARGUMENTS);
-    Ok(["1", command].into_iter().chain(given).flat_map(|word| word.bytes().chain([0])).collect())
+    let padded = arguments.iter().copied().chain([""; ARGUMENTS]).take(ARGUMENTS);
+    Ok(["1", command].into_iter().chain(padded).flat_map(|word| word.bytes().chain([0])).collect())
 }
 
-/// Sends a request and reads the answer, within its bounds of space and of time since `begun`; none that can be understood.
+/// Sends a request and reads the answer, within its bounds of space and of time since `begun`; `None` if the answer is
+/// invalid.
 pub(crate) fn exchange(
     mut stream: UnixStream,
     request: &[u8],
@@ -278,7 +283,7 @@ pub(crate) fn exchange(
 }
 
 fn left(most: Duration, begun: Instant) -> io::Result<Duration> {
-    // A timeout of nothing would be none at all.
+    // A timeout of zero would mean no timeout.
     most.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()).ok_or_else(late)
 }
 
@@ -309,15 +314,15 @@ mod wire_tests {
 
     const BOUNDS: Bounds = Bounds { bytes: 10, time: Duration::from_secs(5) };
 
-    /// What is made of an answer that comes in pieces.
-    fn answered(pieces: &'static [&'static [u8]], bounds: Bounds) -> io::Result<Option<Answer>> {
+    /// Reads an answer that comes in pieces.
+    fn exchange_pieces(pieces: &'static [&'static [u8]], bounds: Bounds) -> io::Result<Option<Answer>> {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let machine = thread::spawn(move || {
-            let mut asked = [0; 7];
-            theirs.read_exact(&mut asked).unwrap();
-            assert_eq!(&asked, b"request");
+            let mut received = [0; 7];
+            theirs.read_exact(&mut received).unwrap();
+            assert_eq!(&received, b"request");
             for piece in pieces {
-                // A reader that has enough hangs up.
+                // A reader that has enough closes the connection.
                 let _ = theirs.write_all(piece);
             }
         });
@@ -337,14 +342,14 @@ mod wire_tests {
             ("jcmd", &[&long]),
             ("jcmd", &["", "", "", ""]),
         ] {
-            let said = request(command, arguments).unwrap_err().to_string();
-            assert!(said.contains("is not a valid attach command"), "{said}");
+            let message = request(command, arguments).unwrap_err().to_string();
+            assert!(message.contains("is not a valid attach command"), "{message}");
         }
     }
 
     #[test]
     fn an_answer_is_a_status_and_text() {
-        let ok = |pieces| answered(pieces, BOUNDS).unwrap().unwrap();
+        let ok = |pieces| exchange_pieces(pieces, BOUNDS).unwrap().unwrap();
         assert_eq!(ok(&[b"0", b"\n", b"Full ", b"text"]), Answer { status: 0, text: "Full text".to_owned() });
         assert_eq!(ok(&[b"-1\nno"]).status, -1);
         assert_eq!(ok(&[b"100\n"]).text, "");
@@ -357,7 +362,7 @@ mod wire_tests {
         const ANSWERS: &[&[&[u8]]] =
             &[&[], &[b"0"], &[b"\n"], &[b"one\n"], &[b"99999999999999\n"], &[b"0123456789 nor is this"]];
         for pieces in ANSWERS {
-            assert!(answered(pieces, BOUNDS).unwrap().is_none(), "{pieces:?}");
+            assert!(exchange_pieces(pieces, BOUNDS).unwrap().is_none(), "{pieces:?}");
         }
     }
 

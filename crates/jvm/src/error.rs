@@ -1,4 +1,4 @@
-//! What can keep a JVM from being asked, each in one line that says what to do. Has no more than the words.
+//! Errors of attaching to a JVM, each in one line that says what to do.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use model::Pid;
 
-/// Why a JVM was not asked, or did not answer.
+/// The reason why a JVM was not queried, or did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Something of the process cannot be read.
+    /// A file of the process cannot be read.
     #[error("{path}: {source}; run as root, or as the user whose process {pid} is", path = path.display())]
     Unreadable {
         /// The process.
         pid: Pid,
-        /// What of it.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The process runs no JVM that is known.
+    /// The process does not run a known JVM.
     #[error("process {0} is not a HotSpot or OpenJ9 JVM")]
     NoJvm(Pid),
-    /// An `OpenJ9`, which has another protocol.
+    /// An `OpenJ9` JVM, which has another protocol.
     #[error(
         "process {0} runs OpenJ9, whose attach protocol is not supported; read its javacores (`kill -QUIT` writes one)"
     )]
@@ -33,28 +33,31 @@ pub enum Error {
     /// Its options forbid agents.
     #[error("JVM {0} takes no agent: it was started with -XX:-EnableDynamicAgentLoading")]
     AgentsDisabled(Pid),
-    /// It sees no memory that files can lie in.
+    /// It sees no file system in memory.
     #[error("JVM {0} has no tmpfs at /dev/shm: what its TLS connections carry must not reach a disk")]
     NoTmpfs(Pid),
-    /// It does not listen, and the signal that would tell it to would kill it.
+    /// It does not listen, and the signal that makes a JVM listen would kill it.
     #[error("JVM {0} cannot be attached to: it does not handle SIGQUIT, which opens its attach socket")]
     NoSigquitHandler(Pid),
     /// It did not begin to listen after the signal.
-    #[error("JVM {pid} did not open its attach socket within {} s of SIGQUIT; it may be stopped or not allowed to", waited.as_secs())]
+    #[error(
+        "JVM {pid} did not open its attach socket within {} s of SIGQUIT; it may be stopped or not allowed to",
+        timeout.as_secs()
+    )]
     AttachTimeout {
         /// The process.
         pid: Pid,
-        /// How long it was waited for.
-        waited: Duration,
+        /// The timeout.
+        timeout: Duration,
     },
     /// The system refused a step.
     #[error("JVM {pid}: cannot {what}: {source}")]
     System {
         /// The process.
         pid: Pid,
-        /// What was tried.
+        /// The step.
         what: &'static str,
-        /// Why not.
+        /// The operating system's error.
         source: io::Error,
     },
     /// This process may not act as its owner.
@@ -73,26 +76,31 @@ pub enum Error {
     /// An answer that does not follow the protocol.
     #[error("JVM {0} sent an invalid response")]
     Unintelligible(Pid),
-    /// It could not do what it was asked.
-    #[error("JVM {pid} refused {command}: {said}")]
+    /// It refused a command.
+    #[error("JVM {pid} refused {command}: {message}")]
     Refused {
         /// The process.
         pid: Pid,
-        /// What it was asked.
+        /// The command.
         command: String,
-        /// The first line of what it said.
-        said: String,
+        /// The first line of its answer.
+        message: String,
     },
-    /// It records, and no file is seen into which it does.
+    /// It records, but none of its open files is a recording.
     #[error("JVM {0} is recording, but /proc/{0}/fd shows no recording file")]
     NoChunk(Pid),
 }
 
 impl Error {
-    /// A refusal, with one line of the answer.
+    /// Creates a refusal, with one line of the answer.
     pub(crate) fn refused(pid: Pid, command: &str, answer: &str) -> Self {
-        let said = answer.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason given");
-        let said = said.chars().filter(|c| !c.is_control()).take(200).collect();
-        Self::Refused { pid, command: command.split_whitespace().next().unwrap_or_default().to_owned(), said }
+        let message =
+            answer.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason given");
+        let message = message.chars().filter(|c| !c.is_control()).take(200).collect();
+        Self::Refused {
+            pid,
+            command: command.split_whitespace().next().unwrap_or_default().to_owned(),
+            message,
+        }
     }
 }

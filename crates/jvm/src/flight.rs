@@ -1,8 +1,8 @@
-//! A Flight Recorder recording in a JVM that runs, of what `jfr` reads and nothing else: starts it, renews it, stops
-//! it. Does not read it.
+//! Starts, renews and stops a Flight Recorder recording in a running JVM, with only the events that `jfr` reads. Does
+//! not read it.
 //!
-//! A recording ends by itself after five minutes and is renewed before, so that one whose owner was killed does not go on.
-//! Recordings of others stay as they are; what all of them ask for together is what the JVM records.
+//! A recording ends by itself after five minutes and is renewed before, so that it does not continue after its owner
+//! was killed. Recordings of others are not changed; the JVM records the events that any of them requests.
 //!
 //! Fuzzed by: attach.
 
@@ -18,28 +18,29 @@ use crate::jfr::METHODS;
 use crate::machine::TemporaryFile;
 use crate::{Error, Machine};
 
-/// How long a recording goes on that nobody renews.
+/// The length of a recording that is not renewed.
 const LENGTH: Duration = Duration::from_secs(300);
-/// Recordings are renewed this early.
+/// Recordings are renewed this long before their end.
 const EARLY: Duration = Duration::from_secs(60);
-/// The first start in a JVM loads its recorder: 0.4 s to 3 s at a broker.
+/// The first start in a JVM loads Flight Recorder: 0.4 s to 3 s in a broker.
 const BOUNDS: Bounds = Bounds { bytes: 64 << 10, time: Duration::from_secs(20) };
-/// Open files that are looked through for the chunk being written: a broker has two a segment.
+/// Limit of open files that are searched for the current chunk: a broker has two a segment.
 const MAX_FILES: usize = 1_000_000;
-/// Of a JDK's `release`.
+/// Limit of a JDK's `release` file.
 const MAX_RELEASE_BYTES: u64 = 64 << 10;
 
-/// Where a first start costs little. Before, it instruments some classes of the JDK (`JDKEvents.addInstrumentation`) and
-/// has the JVM throw all its compiled code away (`VM_RedefineClasses::flush_dependent_code`): JDK 17 stopped a broker at
-/// 4,000 requests/s for 25 ms (on a busy machine 246 ms), and its producers waited 142 ms on average for the five seconds
-/// after. JDK 25 stopped one for 0.1 ms.
+/// The first release in which a first start costs little. Before, it instruments some classes of the JDK
+/// (`JDKEvents.addInstrumentation`) and makes the JVM discard all its compiled code
+/// (`VM_RedefineClasses::flush_dependent_code`): JDK 17 stopped a broker at 4,000 requests/s for 25 ms (on a busy
+/// machine 246 ms), and its producers waited 142 ms on average for the five seconds after. JDK 25 stopped one for 0.1
+/// ms.
 const CHEAP_SINCE: u32 = 25;
 
-/// Where a JVM can trace methods of classes that it has loaded (JEP 520). It redefines these classes: JDK 25 stopped a broker
-/// for 27 to 93 ms twice at the start and once at the end, and not when a recording is renewed.
+/// The first release in which a JVM can trace methods of loaded classes (JEP 520). It redefines these classes: JDK 25
+/// stopped a broker for 27 to 93 ms twice at the start and once at the end, but not at a renewal.
 const METHOD_TRACE_SINCE: u32 = 25;
 
-/// A recording that runs.
+/// A running recording.
 #[derive(Debug)]
 pub struct Flight {
     recorder: u32,
@@ -48,28 +49,28 @@ pub struct Flight {
     folder: PathBuf,
 }
 
-/// Why starting one would hold the broker up, if it would; `version` is the answer to `VM.version`.
+/// Describes how a start would pause the broker, if it would; `version` is the answer to `VM.version`.
 pub fn start_cost(machine: &Machine, version: &str) -> Option<String> {
     costs_of(machine, feature(version))
 }
 
-/// The same of a JVM that was not asked: `library` is its `libjvm.so`, by which its release is found.
+/// Like the function above, for a JVM that was not queried: `library` is its `libjvm.so`, which leads to its release.
 pub fn start_cost_of_library(machine: &Machine, library: &Path) -> Option<String> {
     costs_of(machine, release(library))
 }
 
-/// Why the calls of request handlers cannot be recorded, if they cannot; `version` is the answer to `VM.version`.
+/// Checks whether calls of request handlers can be recorded; `version` is the answer to `VM.version`.
 ///
 /// # Errors
-/// The reason.
+/// The reason why not.
 pub fn check_handler_calls(version: &str) -> Result<(), String> {
     can_trace(feature(version))
 }
 
-/// The same of a JVM that was not asked: `library` is its `libjvm.so`, by which its release is found.
+/// Like the function above, for a JVM that was not queried: `library` is its `libjvm.so`, which leads to its release.
 ///
 /// # Errors
-/// The reason.
+/// The reason why not.
 pub fn check_handler_calls_of_library(library: &Path) -> Result<(), String> {
     can_trace(release(library))
 }
@@ -94,7 +95,7 @@ fn costs_of(machine: &Machine, number: Option<u32>) -> Option<String> {
     })
 }
 
-/// The feature release of the JDK that a `lib/server/libjvm.so` lies in: each has a file that says it (JEP 223).
+/// The feature release of the JDK that contains a `lib/server/libjvm.so`, from its file `release` (JEP 223).
 fn release(library: &Path) -> Option<u32> {
     let mut text = String::new();
     let file = foreign::open_named(&library.ancestors().nth(3)?.join("release")).ok()?;
@@ -103,13 +104,14 @@ fn release(library: &Path) -> Option<u32> {
     version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// The feature release in what `VM.version` says: its second line is `JDK 17.0.15`. The first has another number in JDK 8.
+/// The feature release in the answer to `VM.version`: its second line is `JDK 17.0.15`. The first line has another
+/// number in JDK 8.
 fn feature(version: &str) -> Option<u32> {
     let number = version.lines().find_map(|line| line.strip_prefix("JDK "))?;
     number.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Whether anybody has had this JVM record before: its threads for that stay.
+/// Whether this JVM has recorded before: the recorder's threads stay.
 #[allow(clippy::disallowed_methods, reason = "/proc")]
 fn has_started(machine: &Machine) -> bool {
     let tasks = fs::read_dir(machine.path("task")).into_iter().flatten().flatten();
@@ -118,11 +120,11 @@ fn has_started(machine: &Machine) -> bool {
 }
 
 impl Flight {
-    /// Starts a recording. `recorder` tells recordings of several recorders apart; `has_calls` says whether the calls of request
-    /// handlers are in it.
+    /// Starts a recording. `recorder` distinguishes recordings of several recorders; `has_calls` adds the calls of
+    /// request handlers.
     ///
     /// # Errors
-    /// What the JVM or the system refused.
+    /// The JVM or the system refused.
     pub fn start(client: &Client, recorder: u32, has_calls: bool) -> Result<Self, Error> {
         let mut flight = Self { recorder, has_calls, number: 0, folder: PathBuf::new() };
         flight.begin(client)?;
@@ -134,28 +136,28 @@ impl Flight {
         Ok(Self { folder, ..flight })
     }
 
-    /// Where its chunks are, as this process sees it.
+    /// The folder of its chunks, as this process sees it.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// How long after it was started or renewed it is to be renewed.
+    /// The time from a start or renewal to the next renewal.
     pub const RENEW_AFTER: Duration = LENGTH.saturating_sub(EARLY);
 
-    /// Has it go on: another takes its place before it ends.
+    /// Continues it: starts another recording before it ends.
     ///
     /// # Errors
-    /// What the JVM or the system refused. It goes on for a while then.
+    /// The JVM or the system refused. The recording then continues for a while.
     pub fn renew(&mut self, client: &Client) -> Result<(), Error> {
         let before = self.number;
         self.begin(client)?;
         self.end(client, before)
     }
 
-    /// Ends it. Others that record in the same JVM go on.
+    /// Ends it. Other recordings in the same JVM continue.
     ///
     /// # Errors
-    /// What the JVM refused: then it ends by itself.
+    /// The JVM refused: then the recording ends by itself.
     pub fn stop(&self, client: &Client) -> Result<(), Error> {
         self.end(client, self.number)
     }
@@ -163,17 +165,17 @@ impl Flight {
     fn begin(&mut self, client: &Client) -> Result<(), Error> {
         let number = self.number + 1;
         let settings = write_settings(client.machine(), self.recorder, &text(self.has_calls))?;
-        // Kept in the JVM's folder of chunks, bounded by age and size; a length makes newer ones want a file to write it
-        // to in the end.
+        // The data stays in the JVM's folder of chunks, bounded by age and size; with a duration, newer JVMs require a
+        // file to write to at the end.
         let command = format!(
             "JFR.start name={} settings=/tmp/{} disk=true maxage=60s maxsize=64m duration={}s filename=/dev/null",
             self.name(number),
             settings.name,
             LENGTH.as_secs()
         );
-        let said = client.jcmd(&command, BOUNDS)?;
-        if !said.contains("Started recording") {
-            return Err(Error::refused(client.machine().pid, &command, &said));
+        let answer = client.jcmd(&command, BOUNDS)?;
+        if !answer.contains("Started recording") {
+            return Err(Error::refused(client.machine().pid, &command, &answer));
         }
         self.number = number;
         Ok(())
@@ -188,7 +190,8 @@ impl Flight {
     }
 }
 
-/// The JVM's folder of chunks (`2026_11_21_18_09_42_PID`, `Repository.createRepository`), from the one it has open.
+/// The JVM's folder of chunks (`2026_11_21_18_09_42_PID`, `Repository.createRepository`), from the chunk that it has
+/// open.
 fn folder(machine: &Machine) -> Option<PathBuf> {
     let ending = format!("_{}", machine.own_pid);
     let files = fs::read_dir(machine.path("fd")).ok()?.flatten().take(MAX_FILES);
@@ -204,10 +207,10 @@ fn folder(machine: &Machine) -> Option<PathBuf> {
     Some(machine.path("root").join(folder))
 }
 
-// What a recording is to hold, in a file that the JVM reads when it starts one: written where it can, and gone when
-// dropped. Does not start it.
+// The settings of a recording, in a file that the JVM reads at the start: written where the JVM can read it, and
+// removed when dropped. Does not start the recording.
 
-/// Waits for locks with their stacks, from a millisecond on, and every stop of the threads. An event that is not named
+/// Waits for locks with their stacks, from a millisecond on, and every pause of the threads. An event that is not named
 /// is off.
 const EVENTS: &[(&str, &str)] = &[
     ("jdk.JavaMonitorEnter", "1 ms"),
@@ -221,17 +224,17 @@ const EVENTS: &[(&str, &str)] = &[
 ];
 const WITH_STACK: [&str; 2] = ["jdk.JavaMonitorEnter", "jdk.ThreadPark"];
 
-/// Calls of the methods that serve a request, from this length on. A filter names each with its class.
+/// Calls of the methods that serve a request, from this length on. A filter names each method with its class.
 const CALLS: (&str, &str) = ("jdk.MethodTrace", "10 ms");
 
-/// Writes it into the JVM's `/tmp`.
+/// Writes the settings into the JVM's `/tmp`.
 fn write_settings(machine: &Machine, recorder: u32, text: &str) -> Result<TemporaryFile, Error> {
     let name = format!("brokerscope-{recorder}.jfc");
-    // One that another left, of the same process id: it is its user's, as this one is.
+    // `EXCL` replaces a file that another process with this id left: it belongs to the same user.
     let written =
-        TemporaryFile::create(machine, "root/tmp", &name, OFlags::EXCL).and_then(|(kept, mut file)| {
+        TemporaryFile::create(machine, "root/tmp", &name, OFlags::EXCL).and_then(|(guard, mut file)| {
             file.write_all(text.as_bytes())?;
-            Ok(kept)
+            Ok(guard)
         });
     let what = "write Flight Recorder's settings";
     written.map_err(|source| Error::System { pid: machine.pid, what, source })

@@ -1,8 +1,8 @@
-//! The collector's log: when the JVM stopped its threads, for what, and how long it waited until they stood still.
+//! Reads the collector's log: the pauses of the JVM, their causes, and how long it took until all threads had stopped.
 //!
-//! Unified logging (`-Xlog:gc*` as Kafka's start script has it, `-Xlog:safepoint`, JDK 9 and later, every collector),
-//! and of JDK 8's logs the line of `-XX:+PrintGCApplicationStoppedTime`. A collection is a separate pause, within the
-//! safepoint that its log may tell as well. It does not say what a collection did. Fuzzed by: dump.
+//! Reads unified logging (`-Xlog:gc*` as in Kafka's start script, `-Xlog:safepoint`, JDK 9 and later, every collector),
+//! and from JDK 8's logs the line of `-XX:+PrintGCApplicationStoppedTime`. A collection is a separate pause, within the
+//! safepoint that its log may report as well. Does not say what a collection did. Fuzzed by: dump.
 
 use std::io::BufRead;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use model::{JvmPause, JvmPauseKind, Nanos};
 use crate::TextError;
 use crate::lines::Lines;
 
-/// Why a text cannot be read as a collector's log.
+/// The reason why a text cannot be read as a collector's log.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Reading failed, or it is no text.
+    /// Reading failed, or it is not text.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// A pause whose line has no date, in a log that has none before it either.
+    /// A pause whose line has no date, in a log without an earlier date.
     #[error(
         "line {line}: a pause has no date: log with the decoration time (-Xlog:gc*,safepoint:file=FILE:time,tags)"
     )]
@@ -27,29 +27,28 @@ pub enum Error {
         /// Its line, from 1.
         line: u64,
     },
-    /// No line of such a log.
+    /// No line of a GC log.
     #[error("line {lines}: no GC log line up to the end: give the output of -Xlog:gc* or -Xlog:safepoint")]
     NoGcLog {
-        /// How many lines it has.
+        /// The number of lines.
         lines: u64,
     },
 }
 
-/// The pauses in a log, in the order of their ends, to the millisecond as the log has it. After an error there
-/// are no more.
+/// Iterates over the pauses in a log, in the order of their ends, to the log's millisecond. Ends after an error.
 #[derive(Debug)]
 pub struct GcLog<R> {
     lines: Lines<R>,
-    /// When the JVM started, from a line that has both kinds of time, or as told.
+    /// When the JVM started, from a line that has both kinds of time, or from the caller.
     start: Option<Nanos>,
-    /// The operation of the safepoint that threads now are in (JDK 9 to 12 name it on a separate line).
+    /// The operation of the current safepoint (JDK 9 to 12 name it on a separate line).
     operation: String,
     any: bool,
     is_over: bool,
 }
 
 impl<R: BufRead> GcLog<R> {
-    /// The pauses of this log. `start` is when the JVM started, for a log that has uptimes only.
+    /// The pauses of this log. `start` is when the JVM started, for a log that has only uptimes.
     pub fn new(reader: R, start: Option<Nanos>) -> Self {
         Self { lines: Lines::new(reader), start, operation: String::new(), any: false, is_over: false }
     }
@@ -57,10 +56,10 @@ impl<R: BufRead> GcLog<R> {
     fn read(&mut self) -> Result<Option<JvmPause>, Error> {
         while let Some(line) = self.lines.next()? {
             let text = line.text();
-            let Some((stamp, message)) = decorated(&text).filter(|_| line.is_whole) else { continue };
+            let Some((stamp, message)) = split_decorations(&text).filter(|_| line.is_whole) else { continue };
             self.any = true;
             self.start = stamp.start().or(self.start);
-            match told(message) {
+            match parse_message(message) {
                 Some(Message::Operation(operation)) => operation.clone_into(&mut self.operation),
                 Some(Message::Pause(mut pause)) => {
                     let end = at(&stamp, self.start).ok_or(Error::Undated { line: line.number })?;
@@ -95,7 +94,7 @@ impl<R: BufRead> Iterator for GcLog<R> {
     }
 }
 
-// The messages that tell a pause. Does not know when they were written.
+// Messages that report a pause. Does not know when they were written.
 //
 // ```text
 // GC(12) Pause Young (Normal) (G1 Evacuation Pause) 123M->45M(512M) 12.345ms      gc/shared/gcTraceTime.cpp
@@ -106,22 +105,22 @@ impl<R: BufRead> Iterator for GcLog<R> {
 // Total time for which application threads were stopped: 0.0123 seconds, Stopping threads took: 0.0001 seconds
 // ```
 
-/// What a name may have; the rest of it is left out.
+/// Limit of a name; the rest of it is left out.
 const MAX_NAME_CHARS: usize = 200;
 
-/// A stop longer than this is none: no JVM stands still for a day.
+/// A longer pause is not believed: no JVM pauses for a day.
 const LONGEST: Nanos = Nanos(86_400_000_000_000);
 
-/// What a message tells.
+/// The content of a message.
 #[derive(Debug)]
 enum Message<'a> {
     /// A pause that is over.
     Pause(JvmPause),
-    /// The operation of the safepoint that begins.
+    /// The operation of a safepoint that begins.
     Operation(&'a str),
 }
 
-/// A pause that is over when its line is written: it ends at zero for now.
+/// A pause that is over when its line is written; its end is zero until the caller sets it.
 fn over(kind: JvmPauseKind, length: Nanos, operation: &str) -> JvmPause {
     JvmPause {
         start: Nanos::ZERO - length,
@@ -139,8 +138,8 @@ fn name(text: &str) -> Arc<str> {
     text.chars().take(MAX_NAME_CHARS).collect::<String>().into()
 }
 
-/// What this message tells, if anything.
-fn told(message: &str) -> Option<Message<'_>> {
+/// Parses a message; `None` if it reports neither.
+fn parse_message(message: &str) -> Option<Message<'_>> {
     if let Some(operation) = message.strip_prefix("Entering safepoint region: ") {
         return Some(Message::Operation(operation));
     }
@@ -148,9 +147,9 @@ fn told(message: &str) -> Option<Message<'_>> {
     (over.end - over.start <= LONGEST).then_some(Message::Pause(over))
 }
 
-/// Which of a message's pieces are the operation and which the cause: a generation's name before it (ZGC) is of
-/// the former, and what stands in brackets is a cause where the heap's sizes follow; of a young collection of G1 the
-/// first such is its kind.
+/// Parses a collection's pause into operation and cause. A generation's name before the operation (ZGC) belongs to it;
+/// text in brackets is a cause if the heap's sizes follow, except that the first brackets of a young collection of G1
+/// are its kind.
 fn collection(message: &str) -> Option<JvmPause> {
     let (id, rest) = message.strip_prefix("GC(")?.split_once(") ")?;
     let (text, length) = rest.strip_suffix("ms")?.rsplit_once(' ')?;
@@ -168,7 +167,7 @@ fn collection(message: &str) -> Option<JvmPause> {
     Some(JvmPause { cause, gc_id: id.parse().ok(), ..over(JvmPauseKind::Gc, length, operation) })
 }
 
-/// `Pause Young (Normal) (G1 Evacuation Pause)` or `Pause Full (System.gc())`, before the cause.
+/// Splits `Pause Young (Normal) (G1 Evacuation Pause)` or `Pause Full (System.gc())` before the cause.
 fn split_cause(named: &str) -> (&str, &str) {
     let is_typed = named.starts_with("Pause Young (") && named.contains(") (");
     let at = if is_typed { named.find(") (").map(|at| at + 1) } else { named.find(" (") };
@@ -176,7 +175,7 @@ fn split_cause(named: &str) -> (&str, &str) {
         .map_or((named, ""), |(operation, cause)| (operation, cause.trim()))
 }
 
-/// Without the brackets, if they are one pair around everything.
+/// Removes the brackets, if they are one pair around everything.
 fn unbracketed(cause: &str) -> &str {
     let inner = cause.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
     inner.filter(|inner| !inner.contains(") (")).unwrap_or(cause)
@@ -204,17 +203,17 @@ fn stopped(message: &str) -> Option<JvmPause> {
     Some(safepoint_of(Nanos(decimal(length, 9)?), reach, ""))
 }
 
-// What stands before a log line's message: its time and tags. Does not read messages.
+// The decorations before a log line's message: its time and tags. Does not read messages.
 //
 // Decorations of unified logging (HotSpot's logging/logDecorations.cpp), in this order where configured:
 // `[2024-05-19T15:04:47.458+0000]` time, the same for utctime, `[12.345s]` uptime, `[1716131087458ms]` timemillis,
-// `[12345ms]` uptimemillis, `[…ns]` timenanos or uptimenanos, which are not told apart, then host name, process, thread,
+// `[12345ms]` uptimemillis, `[…ns]` timenanos or uptimenanos, which look the same, then host name, process, thread,
 // level and tags. JDK 8: `2024-05-19T15:04:47.458+0000: 12.345: `.
 
 /// Milliseconds that cannot be an uptime: three years.
 const WALL_FROM_MILLIS: i64 = 100_000_000_000;
 
-/// A line's time, as far as it says.
+/// A line's time, as far as it is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Stamp {
     /// By the wall clock.
@@ -230,8 +229,8 @@ impl Stamp {
     }
 }
 
-/// Takes a line apart into its stamp and its message; `None` for one without decorations.
-fn decorated(line: &str) -> Option<(Stamp, &str)> {
+/// Splits a line into its stamp and its message; `None` for a line without decorations.
+fn split_decorations(line: &str) -> Option<(Stamp, &str)> {
     let mut stamp = Stamp::default();
     let mut rest = line;
     while let Some((decoration, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -255,7 +254,7 @@ impl Stamp {
     }
 }
 
-/// JDK 8's way.
+/// Parses JDK 8's decorations.
 fn plain(line: &str) -> Option<(Stamp, &str)> {
     let mut stamp = Stamp::default();
     let mut rest = line;
@@ -280,8 +279,8 @@ fn date(text: &str) -> Option<Nanos> {
     i64::try_from(time.as_nanosecond()).ok().map(Nanos)
 }
 
-/// A decimal number in units of its `digits`th digit behind the point, which may be missing; further ones are
-/// left out.
+/// Parses a decimal number in units of the `digits`th digit after the point, which may be missing; drops further
+/// digits.
 fn decimal(text: &str, digits: usize) -> Option<i64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,18 +1,18 @@
-//! Recordings of JDK Flight Recorder, read without a JVM: who waited for which lock, when the JVM stopped its
-//! threads, and which calls request handlers were in for long. Does not start a recording.
+//! Reads recordings of JDK Flight Recorder without a JVM: waits for locks, pauses of the JVM, and long calls of request
+//! handlers. Does not start a recording.
 //!
 //! The format is that of JDK 11 and later (version 2, HotSpot's `src/hotspot/share/jfr/recorder`), which async-profiler
-//! writes too. A file is a row of chunks, each of which says all that is needed to read it: `header.rs` its size and
-//! clock, `metadata.rs` what its events look like, `pools.rs` what the keys in its events stand for.
+//! writes too. A file is a sequence of chunks. Each has everything that is needed to read it: its size and clock
+//! (`header.rs`), the layout of its events (`metadata.rs`), and the values of the keys in its events (`constants.rs`).
 //!
-//! [`Recording`] reads a whole file, [`Tail`] one that is being recorded. Both read through a window, so that a file of any size takes bounded
-//! memory, and take every length in it for what it is: bytes from outside. An event that cannot be read is counted and
-//! passed over; where the row of events itself is broken, what was before it has been told.
+//! [`Recording`] reads a complete file, [`Tail`] one that is still being recorded. Both read through a window, so that
+//! a file of any size takes bounded memory, and do not trust any length in it. An event that cannot be read is counted
+//! and skipped; if the sequence of events itself is broken, the events before that have been reported.
 //!
 //! Fuzzed by: jfr, tail.
 //!
-//! `jdk.FileForce` is not read: the kernel's side sees every fsync of the broker, shorter ones and those of native code
-//! too, with what it waited for.
+//! `jdk.FileForce` is not read: the kernel's side sees every fsync of the broker, including shorter ones and those of
+//! native code, and what it waited for.
 
 mod bytes;
 mod chunk;

@@ -1,7 +1,7 @@
-//! The Java virtual machine that a broker runs in: who its threads are, who waits for which lock, and when
-//! everything stopped. It asks the machine itself by its attach protocol, and reads what it and its tools write.
+//! The Java virtual machine that a broker runs in: its threads, their waits for locks, and its pauses. Queries the JVM
+//! by its attach protocol, and reads what the JVM and its tools write.
 //!
-//! It knows neither packets nor files of the broker, and does not say what a wait cost a request.
+//! Does not know the broker's packets and files, and does not say what a wait cost a request.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

@@ -1,14 +1,14 @@
-//! Lines of a text from outside, one at a time and in bounded memory. Does not know what they say.
+//! Reads lines of untrusted text, one at a time and in bounded memory. Does not know what they say.
 //! Fuzzed by: dump.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead, Read as _};
 
-/// What is kept of a line; the rest of it is skipped. A thread's name may have 64 KiB in UTF-8 and is still no
-/// reason for a line of a gigabyte.
+/// Limit of a line; the rest of it is skipped. A thread's name may have 64 KiB in UTF-8, but a line need not have a
+/// gigabyte.
 const MAX_BYTES: usize = 96 << 10;
 
-/// Why a text could not be read on.
+/// The reason why a text could not be read further.
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
     /// Reading failed.
@@ -16,7 +16,7 @@ pub enum TextError {
     Io {
         /// The line that could not be read, from 1.
         line: u64,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// UTF-16, as `>` of an old PowerShell writes it.
@@ -45,20 +45,20 @@ pub(crate) struct Lines<R> {
     pub(crate) number: u64,
 }
 
-/// One line, without what ends it.
+/// One line, without its line end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line<'a> {
     /// Its number, from 1.
     pub(crate) number: u64,
     /// The line, as far as it is kept.
     pub(crate) bytes: &'a [u8],
-    /// Whether the line's end was seen. Where not, the text ends in the middle of it, and a number at its end
-    /// may lack digits.
+    /// Whether the line's end was seen. If not, the text ends in the middle of the line, and a number there may lack
+    /// digits.
     pub(crate) is_whole: bool,
 }
 
 impl<'a> Line<'a> {
-    /// The line as text; what is no UTF-8 becomes U+FFFD.
+    /// The line as text; invalid UTF-8 becomes U+FFFD.
     pub(crate) fn text(&self) -> Cow<'a, str> {
         String::from_utf8_lossy(self.bytes)
     }
@@ -93,7 +93,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Skips the rest of a line. Whether it has an end.
+/// Skips the rest of a line; returns whether it has an end.
 fn skip_line(reader: &mut impl BufRead) -> io::Result<bool> {
     loop {
         let bytes = reader.fill_buf()?;
@@ -106,7 +106,7 @@ fn skip_line(reader: &mut impl BufRead) -> io::Result<bool> {
     }
 }
 
-/// Refuses what is no text, as its first bytes show.
+/// Refuses a file that is not text, by its first bytes.
 fn refuse(first: &[u8]) -> Result<(), TextError> {
     match first {
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Err(TextError::Utf16),

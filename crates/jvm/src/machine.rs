@@ -15,13 +15,13 @@ use rustix::thread::{self, CapabilitySet, CapabilitySets, Gid, Uid};
 
 use crate::Error;
 
-/// Long class paths make long command lines.
+/// Limit of a command line: class paths may be long.
 const MAX_ARGUMENT_BYTES: u64 = 4 << 20;
-/// A broker maps two files a segment, and a line names each.
+/// Limit of the memory map: a broker maps two files a segment, with a line for each.
 const MAX_MAP_BYTES: u64 = 64 << 20;
-/// Of `/proc/PID/status`.
+/// Limit of `/proc/PID/status`.
 const MAX_STATUS_BYTES: u64 = 64 << 10;
-/// The signal at which `HotSpot` begins to listen, and of which everything else dies (`signal(7)`).
+/// The signal that makes `HotSpot` listen and kills every other process (`signal(7)`).
 const SIGQUIT: u32 = 3;
 
 /// The JVM of a process.
@@ -29,13 +29,13 @@ const SIGQUIT: u32 = 3;
 pub struct Machine {
     /// The process.
     pub pid: Pid,
-    /// Its id in its own pid namespace, by which the JVM knows itself.
+    /// Its id in its own pid namespace, which is the one that the JVM knows.
     pub own_pid: Pid,
     /// Its effective user and group.
     pub owner: Owner,
-    /// Which JVM it is.
+    /// The kind of JVM.
     pub kind: Kind,
-    /// Whether it handles SIGQUIT. Where it does not, the signal would kill it.
+    /// Whether it handles SIGQUIT; otherwise the signal would kill it.
     pub catches_sigquit: bool,
     /// Whether its command line or environment has `-XX:+DisableAttachMechanism`.
     pub attach_disabled: bool,
@@ -44,7 +44,7 @@ pub struct Machine {
     dir: PathBuf,
 }
 
-/// Whose a process is.
+/// The owner of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Effective user id.
@@ -53,19 +53,19 @@ pub struct Owner {
     pub gid: u32,
 }
 
-/// The JVMs that are told apart.
+/// The kinds of JVMs that are distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `OpenJDK`'s, of any vendor.
     HotSpot,
     /// Eclipse's, IBM's.
     OpenJ9,
-    /// None that is known.
+    /// No known JVM.
     None,
 }
 
 impl Kind {
-    /// As people name it.
+    /// Its common name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::HotSpot => "HotSpot",
@@ -79,15 +79,15 @@ impl Machine {
     /// The JVM of a process of this machine.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] where there is no such process, or it is another user's.
+    /// [`Error::Unreadable`] if there is no such process, or it is another user's.
     pub fn of(pid: Pid) -> Result<Self, Error> {
         Self::at(Path::new("/proc"), pid)
     }
 
-    /// [`Machine::of`] on a `/proc` of the caller's.
+    /// Like [`Machine::of`], with the caller's `/proc`.
     ///
     /// # Errors
-    /// The same.
+    /// As [`Machine::of`].
     pub fn at(proc: &Path, pid: Pid) -> Result<Self, Error> {
         let dir = proc.join(pid.to_string());
         let read = |name: &str, most| {
@@ -99,7 +99,7 @@ impl Machine {
                 Error::Unreadable { pid, path: dir.join("status"), source: io::ErrorKind::InvalidData.into() }
             })?;
         let arguments = read("cmdline", MAX_ARGUMENT_BYTES)?;
-        // Another user's is closed, and then the command line must do.
+        // Another user's environment is not readable: then the command line must do.
         let environment = read("environ", MAX_ARGUMENT_BYTES).unwrap_or_default();
         Ok(Self {
             pid,
@@ -117,7 +117,7 @@ impl Machine {
         })
     }
 
-    /// Why it is not to be asked anything, if so.
+    /// Checks whether the JVM can be attached to.
     ///
     /// # Errors
     /// [`Error::NoJvm`], [`Error::OpenJ9`], [`Error::Disabled`].
@@ -131,7 +131,7 @@ impl Machine {
         }
     }
 
-    /// Why no agent is to be loaded into it, if so.
+    /// Checks whether an agent can be loaded into the JVM.
     ///
     /// # Errors
     /// As [`Machine::check_attachable`], or [`Error::AgentsDisabled`].
@@ -151,14 +151,14 @@ impl Machine {
     }
 }
 
-/// A file beside the JVM, which reads it there. Gone when dropped, also where the process has ended meanwhile.
+/// A file where the JVM can read it. Removed when dropped, even if the process has ended meanwhile.
 pub(crate) struct TemporaryFile {
     directory: OwnedFd,
     pub(crate) name: String,
 }
 
 impl TemporaryFile {
-    /// Creates it in one of the process's directories. With `EXCL` it is to be new: what has its name is removed before.
+    /// Creates it in one of the process's directories. With `EXCL` the file is new: an existing one is removed first.
     pub(crate) fn create(
         machine: &Machine,
         place: &str,
@@ -169,7 +169,7 @@ impl TemporaryFile {
         if flags.contains(OFlags::EXCL) {
             let _ = unlinkat(&directory, name, AtFlags::empty());
         }
-        // A pipe of that name would have this wait for a reader.
+        // Opening a pipe of that name would wait for a reader.
         let never = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let access = if flags.contains(OFlags::RDWR) { OFlags::empty() } else { OFlags::WRONLY };
         let flags = flags | OFlags::CREATE | access | never;
@@ -184,7 +184,7 @@ impl Drop for TemporaryFile {
     }
 }
 
-/// What `/proc/PID/status` says (`proc_pid_status(5)`).
+/// Fields of `/proc/PID/status` (`proc_pid_status(5)`).
 struct Status {
     owner: Owner,
     own_pid: Pid,
@@ -202,14 +202,14 @@ impl Status {
         let effective = |name: &str| field(name)?.nth(1)?.parse().ok();
         Some(Self {
             owner: Owner { uid: effective("Uid")?, gid: effective("Gid")? },
-            // From the outermost namespace in; kernels without pid namespaces have none.
+            // From the outermost namespace inwards; kernels without pid namespaces do not have this field.
             own_pid: field("NSpid").or_else(|| field("Pid"))?.next_back()?.parse().ok()?,
             caught: u64::from_str_radix(field("SigCgt")?.next()?, 16).ok()?,
         })
     }
 }
 
-/// `OpenJ9` has a `libjvm.so` too, beside its own library.
+/// The kind of JVM, by its mapped libraries. `OpenJ9` has a `libjvm.so` too, besides its own library.
 fn kind(maps: &Path) -> io::Result<Kind> {
     let mut lines = BufReader::new(File::open(maps)?.take(MAX_MAP_BYTES));
     let mut line = Vec::new();
@@ -228,7 +228,7 @@ fn kind(maps: &Path) -> io::Result<Kind> {
     Ok(kind)
 }
 
-/// Whether a flag is on or off, if it is given. Of several the last counts, and the command line comes after `JAVA_TOOL_OPTIONS`
+/// Whether a flag is on or off, if it is set. The last one counts, and the command line comes after `JAVA_TOOL_OPTIONS`
 /// and `JDK_JAVA_OPTIONS`.
 fn flag(environment: &[u8], arguments: &[u8], name: &[u8]) -> Option<bool> {
     let options = environment.split(|byte| *byte == 0).filter(|variable| {
@@ -236,11 +236,11 @@ fn flag(environment: &[u8], arguments: &[u8], name: &[u8]) -> Option<bool> {
     });
     let words = options.flat_map(|options| options.split(|byte| matches!(byte, b' ' | b'=')));
     let words = words.chain(arguments.split(|byte| *byte == 0));
-    let given = |word: &[u8]| {
+    let value = |word: &[u8]| {
         let (sign, rest) = word.strip_prefix(b"-XX:")?.split_first()?;
         (rest == name && matches!(sign, b'+' | b'-')).then_some(*sign == b'+')
     };
-    words.filter_map(given).next_back()
+    words.filter_map(value).next_back()
 }
 
 fn read_bounded(path: &Path, most: u64) -> io::Result<Vec<u8>> {
@@ -249,7 +249,7 @@ fn read_bounded(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The threads of a process, each with the id it has in its own pid namespace. Those that end meanwhile are left out.
+/// The threads of a process, each with its id in its own pid namespace. Threads that end meanwhile are left out.
 pub(crate) fn own_tids(dir: &Path) -> Vec<(model::Tid, model::Tid)> {
     let tasks = fs::read_dir(dir.join("task")).into_iter().flatten().flatten();
     let both = |task: fs::DirEntry| {
@@ -260,18 +260,17 @@ pub(crate) fn own_tids(dir: &Path) -> Vec<(model::Tid, model::Tid)> {
     tasks.filter_map(both).collect()
 }
 
-// Acting as the user whose process is asked. Credentials are a thread's own on Linux, so only the calling thread
-// changes.
+// Acts as the owner of the process. On Linux each thread has its credentials, so only the calling thread changes.
 
-/// Makes the calling thread the JVM's user from now on, with no capability but the one to look
-/// into other namespaces' processes (`/proc/PID/root`), and no way back to another.
+/// Makes the calling thread the JVM's user from now on, with no capability except the one to inspect processes in other
+/// namespaces (`/proc/PID/root`), and no way to change the user again.
 ///
-/// A JVM answers those of the same effective user and group (`HotSpot`'s `attachListener_posix.cpp`), and its files are
-/// closed to others; and what a thread cannot do, an error in it cannot do either. Real and saved user stay, so that
-/// the broker's user may not signal this process.
+/// A JVM answers only the same effective user and group (`HotSpot`'s `attachListener_posix.cpp`), and its files are
+/// closed to others; and what a thread is not allowed to do, a bug in it cannot do either. The real and saved user
+/// stay, so that the broker's user may not signal this process.
 ///
 /// # Errors
-/// [`Error::NotOwner`] where this process may not.
+/// [`Error::NotOwner`] if this process is not allowed to.
 pub fn act_as(machine: &Machine) -> Result<(), Error> {
     let owner = machine.owner;
     let not_owner = |_| Error::NotOwner { pid: machine.pid, uid: owner.uid };
@@ -280,16 +279,16 @@ pub fn act_as(machine: &Machine) -> Result<(), Error> {
         thread::set_thread_res_gid(None, Gid::from_raw(owner.gid), None).map_err(not_owner)?;
         thread::set_thread_res_uid(None, Uid::from_raw(owner.uid), None).map_err(not_owner)?;
     }
-    // Where these fail nothing was gained either.
+    // If these fail, nothing is lost.
     let _ = thread::set_no_new_privs(true);
     let _ = keep_only(CapabilitySet::SYS_PTRACE);
     Ok(())
 }
 
-/// Whether [`act_as`] will succeed, as far as this thread's rights say.
+/// Checks whether [`act_as`] will succeed, by this thread's rights.
 ///
 /// # Errors
-/// [`Error::NotOwner`] where not.
+/// [`Error::NotOwner`] if it will not.
 pub fn may_act_as(machine: &Machine) -> Result<(), Error> {
     let owner = machine.owner;
     let is_owner = (geteuid().as_raw(), getegid().as_raw()) == (owner.uid, owner.gid);
@@ -298,8 +297,8 @@ pub fn may_act_as(machine: &Machine) -> Result<(), Error> {
     if is_owner || held { Ok(()) } else { Err(Error::NotOwner { pid: machine.pid, uid: owner.uid }) }
 }
 
-fn keep_only(kept: CapabilitySet) -> rustix::io::Result<()> {
-    let permitted = thread::capabilities(None)?.permitted & kept;
+fn keep_only(capabilities: CapabilitySet) -> rustix::io::Result<()> {
+    let permitted = thread::capabilities(None)?.permitted & capabilities;
     thread::set_capabilities(
         None,
         CapabilitySets { effective: permitted, permitted, inheritable: CapabilitySet::empty() },
@@ -357,8 +356,9 @@ mod tests {
             ("7f00-7f01 r-xp 0 08:01 2 /usr/bin/python3\n", "", "is not a HotSpot"),
             (HOTSPOT, "java\0-XX:+DisableAttachMechanism\0", "-XX:+DisableAttachMechanism"),
         ] {
-            let said = machine(STATUS, maps, arguments).unwrap().check_attachable().unwrap_err().to_string();
-            assert!(said.contains(expected) && !said.contains('\n'), "{said}");
+            let message =
+                machine(STATUS, maps, arguments).unwrap().check_attachable().unwrap_err().to_string();
+            assert!(message.contains(expected) && !message.contains('\n'), "{message}");
         }
     }
 
@@ -366,8 +366,8 @@ mod tests {
     fn a_machine_that_takes_no_agents_can_be_asked_all_the_same() {
         let read = machine(STATUS, HOTSPOT, "java\0-XX:-EnableDynamicAgentLoading\0").unwrap();
         assert!(read.check_attachable().is_ok());
-        let said = read.check_takes_agents().unwrap_err().to_string();
-        assert!(said.contains("-XX:-EnableDynamicAgentLoading"), "{said}");
+        let message = read.check_takes_agents().unwrap_err().to_string();
+        assert!(message.contains("-XX:-EnableDynamicAgentLoading"), "{message}");
         let read = machine(STATUS, HOTSPOT, "java\0-XX:+EnableDynamicAgentLoading\0").unwrap();
         assert!(read.check_takes_agents().is_ok());
     }

@@ -1,12 +1,12 @@
-//! What a thread of a broker is for, from its name: full, or the 15 characters that the kernel keeps. Does not look
-//! names up.
+//! The role of a broker's thread, from its name: the full one, or the 15 characters that the kernel keeps. Does not
+//! look names up.
 
-/// What a thread is for.
+/// The role of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Role(&'static str);
 
-/// Parts of names without their digits, and who bears them. The first that a name begins with counts. Names are those
-/// of Kafka 3 and 4 and of `HotSpot` 17 to 25; the kernel's 15 characters fit an entry of at most as many.
+/// Prefixes of names without their digits, and their roles. The first prefix that matches counts. Names are those of
+/// Kafka 3 and 4 and of `HotSpot` 17 to 25; the kernel's 15 characters match an entry of at most 15.
 const ROLES: &[(&str, &str)] = &[
     ("data-plane-kafka-request-handler", "request-handlers"),
     ("data-plane-kafka-network-thread", "network-threads"),
@@ -53,10 +53,10 @@ const ROLES: &[(&str, &str)] = &[
 ];
 
 impl Role {
-    /// All that have no other.
+    /// The role of all other threads.
     pub const OTHER: Self = Self("other");
 
-    /// The role of a thread of that name.
+    /// The role of a thread with this name.
     pub fn of(name: &str) -> Self {
         let begins = |part: &str| {
             let mut rest = name.chars().filter(|c| !c.is_ascii_digit());

@@ -1,5 +1,5 @@
-//! The full names of a JVM's threads, of which the kernel keeps 15 characters: asks the JVM, in one thread dump. Keeps
-//! nothing of the stacks.
+//! Reads the full names of a JVM's threads, of which the kernel keeps only 15 characters, from one thread dump of the
+//! JVM. Does not keep the stacks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,41 +12,42 @@ use crate::dump::thread_headers;
 use crate::machine::own_tids;
 use crate::{Error, Machine};
 
-/// More threads than this have no names here: a broker has one or two hundred.
+/// Limit of threads with names: a broker has one or two hundred.
 const MAX_THREADS: usize = 8_192;
 /// Longer names are cut.
 const MAX_NAME_CHARS: usize = 200;
-/// A dump of so many threads, with what a broker's stacks take.
+/// A dump of that many threads, with the stacks of a broker.
 const BOUNDS: Bounds = Bounds { bytes: 32 << 20, time: Duration::from_secs(10) };
 
 /// Names by the thread id that this process sees.
 pub type Names = HashMap<Tid, Arc<str>>;
 
-/// Asks the JVM who its threads are. It stops them all meanwhile: for 1.4 ms at a broker of a hundred threads.
+/// Asks the JVM for the names of its threads. It stops all threads meanwhile: for 1.4 ms in a broker with a hundred
+/// threads.
 ///
 /// # Errors
-/// What kept it from being asked.
+/// The JVM could not be queried.
 pub fn read_names(client: &Client) -> Result<Names, Error> {
     let dump = client.jcmd("Thread.print", BOUNDS)?;
     let machine = client.machine();
-    let seen = (machine.own_pid != machine.pid).then(|| tids_by_own_tid(machine));
-    let as_seen = |own: Tid| match &seen {
-        Some(seen) => seen.get(&own).copied(),
+    let visible_tids = (machine.own_pid != machine.pid).then(|| tids_by_own_tid(machine));
+    let visible_tid = |own: Tid| match &visible_tids {
+        Some(tids) => tids.get(&own).copied(),
         None => Some(own),
     };
-    Ok(read(&dump, as_seen))
+    Ok(read(&dump, visible_tid))
 }
 
-/// The threads by the id that each has in the JVM's own pid namespace, with the one that this process sees.
+/// The ids of the threads that this process sees, by their ids in the JVM's own pid namespace.
 pub fn tids_by_own_tid(machine: &Machine) -> HashMap<Tid, Tid> {
     own_tids(&machine.path("")).into_iter().take(MAX_THREADS).map(|(tid, own)| (own, tid)).collect()
 }
 
-fn read(dump: &str, as_seen: impl Fn(Tid) -> Option<Tid>) -> Names {
+fn read(dump: &str, visible_tid: impl Fn(Tid) -> Option<Tid>) -> Names {
     let mut names = Names::new();
-    // Bytes that are there already are read without fail.
+    // Reading from memory cannot fail.
     let _ = thread_headers(dump.as_bytes(), |header| {
-        if let Some(tid) = header.native_id.and_then(&as_seen).filter(|_| names.len() < MAX_THREADS) {
+        if let Some(tid) = header.native_id.and_then(&visible_tid).filter(|_| names.len() < MAX_THREADS) {
             names.insert(tid, header.name.chars().take(MAX_NAME_CHARS).collect::<String>().into());
         }
     });

@@ -1,4 +1,4 @@
-//! Flight recordings: real ones of two JDKs against what the JDK's own reader says of them, and damaged ones.
+//! Flight recordings: real ones of two JDKs compared with the output of the JDK's own reader, and damaged ones.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! A recording that a real JVM is making, read while it is made, against the file that the JVM leaves: every JDK of this
+//! Compares a recording read while a real JVM makes it with the file that the JVM leaves, for every JDK of this
 //! machine.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
@@ -13,10 +13,10 @@ use jvm::jfr::{JfrEvent, Recording, Tail};
 use model::clock::{ClockOffset, ClockPair};
 use model::{LockKind, LockWait, Nanos};
 
-/// How far the two clocks of one moment may be apart.
+/// Tolerance between the two clocks at one moment.
 const CLOCK: Nanos = Nanos::from_millis(1);
 
-/// What is asked of a JVM: nine rounds of about 0.3 s, several flushes.
+/// Rounds that a JVM runs: nine of about 0.3 s each, for several flushes.
 const ROUNDS: &str = "9";
 
 #[test]
@@ -33,7 +33,7 @@ fn what_is_told_while_recording_is_what_the_file_has() {
     }
 }
 
-/// Every JDK of 17 or later, once.
+/// Every JDK of 17 or later, each once.
 fn jdks() -> Vec<PathBuf> {
     let installed = fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten().map(|entry| entry.path());
     let all = std::env::var_os("JAVA_HOME").map(PathBuf::from).into_iter().chain(installed);
@@ -44,7 +44,7 @@ fn jdks() -> Vec<PathBuf> {
     homes
 }
 
-/// Ends the JVM also where the test fails.
+/// Ends the JVM even if the test fails.
 struct Jvm(Child);
 
 impl Drop for Jvm {
@@ -60,7 +60,7 @@ fn follow(jdk: &Path) {
     let offset = ClockOffset::at(now());
     let mut jvm = start(jdk, &repository, &file);
     let mut tail = None;
-    let mut told = Vec::new();
+    let mut followed = Vec::new();
     while jvm.0.try_wait().unwrap().is_none() {
         if tail.is_none() {
             let mut folders = fs::read_dir(&repository).into_iter().flatten().flatten();
@@ -69,24 +69,24 @@ fn follow(jdk: &Path) {
             tail = chunks.map(|chunks| Tail::of(&chunks.path(), jvm.0.id(), offset, Nanos::MIN));
         }
         if let Some(tail) = &mut tail {
-            tail.poll(now(), &mut |observed| told.push(observed)).unwrap();
+            tail.poll(now(), &mut |observed| followed.push(observed)).unwrap();
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    let early = told.len();
+    let early = followed.len();
     let mut tail = tail.expect("the JVM made no repository");
-    // Its folder is gone, but the chunk is still open here.
-    let _ = tail.poll(now(), &mut |observed| told.push(observed));
-    tail.finish(&mut |observed| told.push(observed));
-    println!("{:?}, {early} of {} told while it ran", tail.summary(), told.len());
-    assert!(early > told.len() / 2, "{early} of {} told while it ran", told.len());
+    // The folder has been removed, but the chunk is still open here.
+    let _ = tail.poll(now(), &mut |observed| followed.push(observed));
+    tail.finish(&mut |observed| followed.push(observed));
+    println!("{:?}, {early} of {} read while it ran", tail.summary(), followed.len());
+    assert!(early > followed.len() / 2, "{early} of {} read while it ran", followed.len());
     let mut whole = Vec::new();
     let mut recording = Recording::of(jvm.0.id());
     recording.read(&fs::File::open(file).unwrap(), &mut |observed| whole.push(observed)).unwrap();
-    assert_same(&told, &whole);
-    let mut said = String::new();
-    jvm.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-    assert_in_time(&waits(&told), &said, offset);
+    assert_same(&followed, &whole);
+    let mut output = String::new();
+    jvm.0.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+    assert_in_time(&waits(&followed), &output, offset);
 }
 
 fn start(jdk: &Path, repository: &Path, file: &Path) -> Jvm {
@@ -123,29 +123,37 @@ fn waits(all: &[JfrEvent]) -> Vec<&LockWait> {
     waits
 }
 
-/// The same waits, but for those of the last moment, which the JVM may have flushed and removed at once.
-fn assert_same(told: &[JfrEvent], whole: &[JfrEvent]) {
-    let (told, whole) = (waits(told), waits(whole));
-    assert!(told.len() > 20, "{} waits", told.len());
-    assert!(told.len() + 8 >= whole.len(), "{} of {} waits", told.len(), whole.len());
-    for (told, whole) in told.iter().zip(whole) {
-        assert!(apart(told.start, whole.start) <= CLOCK, "{told:?} {whole:?}");
-        let shifted = LockWait { start: whole.start, end: whole.start + told.length(), ..(*told).clone() };
+/// Checks that the waits are the same, except those of the last moment, which the JVM may have flushed and removed at
+/// once.
+fn assert_same(followed: &[JfrEvent], whole: &[JfrEvent]) {
+    let (followed, whole) = (waits(followed), waits(whole));
+    assert!(followed.len() > 20, "{} waits", followed.len());
+    assert!(followed.len() + 8 >= whole.len(), "{} of {} waits", followed.len(), whole.len());
+    for (followed, whole) in followed.iter().zip(whole) {
+        assert!(apart(followed.start, whole.start) <= CLOCK, "{followed:?} {whole:?}");
+        let shifted =
+            LockWait { start: whole.start, end: whole.start + followed.length(), ..(*followed).clone() };
         assert_eq!(&shifted, whole);
     }
 }
 
-/// Each wait for the monitor lies within what the waiting thread itself saw, by the clock that the kernel's side has.
-fn assert_in_time(told: &[&LockWait], said: &str, offset: ClockOffset) {
-    let own: Vec<_> = said.lines().filter_map(|line| line.split_once(' ')).collect();
-    let monitors: Vec<_> = told.iter().filter(|wait| &*wait.lock.class == "Contended$PartitionLog").collect();
+/// Checks that each wait for the monitor lies within the times that the waiting thread itself saw, by the clock of the
+/// kernel's side.
+fn assert_in_time(followed: &[&LockWait], output: &str, offset: ClockOffset) {
+    let own: Vec<_> = output.lines().filter_map(|line| line.split_once(' ')).collect();
+    let monitors: Vec<_> =
+        followed.iter().filter(|wait| &*wait.lock.class == "Contended$PartitionLog").collect();
     assert!(monitors.len() > 4, "{} waits", monitors.len());
     let mut furthest = Nanos::ZERO;
-    for (wait, (asked, had)) in monitors.iter().zip(own) {
-        let [asked, had] = [asked, had].map(|ns| offset.from_monotonic(ns.parse().unwrap()));
+    for (wait, (requested, acquired)) in monitors.iter().zip(own) {
+        let [requested, acquired] =
+            [requested, acquired].map(|ns| offset.from_monotonic(ns.parse().unwrap()));
         assert_eq!(wait.lock.kind, LockKind::Monitor);
-        assert!(wait.start + CLOCK >= asked && wait.end <= had + CLOCK, "{wait:?} within {asked} to {had}");
-        furthest = furthest.max(wait.start - asked).max(had - wait.end);
+        assert!(
+            wait.start + CLOCK >= requested && wait.end <= acquired + CLOCK,
+            "{wait:?} within {requested} to {acquired}"
+        );
+        furthest = furthest.max(wait.start - requested).max(acquired - wait.end);
     }
     println!("{} waits begin and end within {furthest} of what their thread saw", monitors.len());
 }

@@ -1,5 +1,6 @@
-//! Asks real JVMs, of every JDK below `/usr/lib/jvm` that is 17 or newer. Needs root and `BROKERSCOPE_LIVE_TESTS=1`;
-//! without the variable it says loudly that it did not run, and with it anything missing is a failure.
+//! Attaches to real JVMs, of every JDK below `/usr/lib/jvm` that is 17 or newer. Needs root and
+//! `BROKERSCOPE_LIVE_TESTS=1`; without the variable it prints that it did not run, and with it anything missing is a
+//! failure.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -13,14 +14,14 @@ use jvm::attach::{Bounds, Client, listens};
 use jvm::{Error, Machine, Owner, act_as, threads};
 
 fn live(test: &str) -> bool {
-    let asked = std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_some_and(|value| value == "1");
-    if !asked {
+    let is_enabled = std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_some_and(|value| value == "1");
+    if !is_enabled {
         eprintln!("NOT RUN: {test}: needs root, a JDK and BROKERSCOPE_LIVE_TESTS=1");
     }
-    asked
+    is_enabled
 }
 
-/// As its own user, in a separate thread: this one stays root.
+/// Runs `ask` as the JVM's user in a separate thread: this one stays root.
 fn as_owner<T: Send + 'static>(machine: Machine, ask: impl FnOnce(&Machine) -> T + Send + 'static) -> T {
     let thread = std::thread::spawn(move || {
         act_as(&machine).unwrap();
@@ -67,8 +68,8 @@ fn a_machine_that_was_told_not_to_answer_says_so_and_runs_on() {
     assert!(java.runs() && !java.output().contains("Full thread dump"), "it got SIGQUIT");
 }
 
-/// With `-Xrs` a JVM handles no SIGQUIT and would die of it; it listens from its start on instead, until somebody
-/// deletes its socket.
+/// With `-Xrs` a JVM does not handle SIGQUIT and would die of it; it listens from its start instead, until its socket
+/// is deleted.
 #[test]
 fn a_machine_that_would_die_of_the_signal_does_not_get_it() {
     if !live("a_machine_that_would_die_of_the_signal_does_not_get_it") {
@@ -77,8 +78,8 @@ fn a_machine_that_would_die_of_the_signal_does_not_get_it() {
     let mut java = Java::start(&java::homes()[0], &["-Xrs"]);
     let machine = Machine::of(java.pid()).unwrap();
     assert!(!machine.catches_sigquit && listens(&machine));
-    let asked = as_owner(machine.clone(), |machine| Client::of(machine).map(drop));
-    assert!(asked.is_ok(), "{asked:?}");
+    let attached = as_owner(machine.clone(), |machine| Client::of(machine).map(drop));
+    assert!(attached.is_ok(), "{attached:?}");
     java.delete_socket();
     let refused = as_owner(machine, |machine| Client::of(machine).unwrap_err());
     assert!(matches!(refused, Error::NoSigquitHandler { .. }), "{refused}");

@@ -9,13 +9,14 @@ import java.util.Set;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
 
 /**
- * An agent that holds a partition's leadership lock (Partition.leaderIsrUpdateLock) for a while, as a change of its in-sync replicas
- * does: every append takes that lock for reading before it takes the log's. Its argument is TOPIC,PARTITION,MILLISECONDS.
+ * An agent that holds a partition's leadership lock (Partition.leaderIsrUpdateLock) for a while, like a change of its
+ * in-sync replicas: every append takes that lock for reading before it takes the log's. Its argument is
+ * TOPIC,PARTITION,MILLISECONDS.
  */
 public class HoldLock {
 	private static final String PARTITION = "kafka.cluster.Partition";
-	/** Objects between a metric and the partition that it is of. */
-	private static final int MOST_OBJECTS = 64;
+	/** Maximum number of objects to visit between a metric and its partition. */
+	private static final int MAX_OBJECTS = 64;
 
 	public static void agentmain(String argument) throws Exception {
 		String[] words = argument.split(",");
@@ -43,9 +44,9 @@ public class HoldLock {
 		Map<?, ?> all = (Map<?, ?>) registry.getClass().getMethod("allMetrics").invoke(registry);
 		for (Map.Entry<?, ?> metric : all.entrySet()) {
 			String name = metric.getKey().toString();
-			boolean isOfIt = name.contains("type=Partition,name=UnderReplicated") && name.contains("topic=" + topic + ",")
+			boolean matches = name.contains("type=Partition,name=UnderReplicated") && name.contains("topic=" + topic + ",")
 					&& name.contains("partition=" + partition);
-			Object found = isOfIt ? partitionBehind(metric.getValue()) : null;
+			Object found = matches ? partitionBehind(metric.getValue()) : null;
 			if (found != null) {
 				return (ReentrantReadWriteLock) read(found, found.getClass().getDeclaredField("leaderIsrUpdateLock"));
 			}
@@ -53,17 +54,17 @@ public class HoldLock {
 		throw new IllegalStateException("no metric leads to partition " + partition + " of " + topic);
 	}
 
-	/** The gauge's function has captured its partition. */
+	/** Finds the partition that the gauge's function has captured. */
 	private static Object partitionBehind(Object metric) throws Exception {
-		Set<Object> seen = Collections.newSetFromMap(new IdentityHashMap<>());
+		Set<Object> visited = Collections.newSetFromMap(new IdentityHashMap<>());
 		Deque<Object> next = new ArrayDeque<>();
 		next.add(metric);
-		while (!next.isEmpty() && seen.size() < MOST_OBJECTS) {
+		while (!next.isEmpty() && visited.size() < MAX_OBJECTS) {
 			Object object = next.remove();
 			if (object.getClass().getName().equals(PARTITION)) {
 				return object;
 			}
-			if (!seen.add(object) || object.getClass().getName().startsWith("java.")) {
+			if (!visited.add(object) || object.getClass().getName().startsWith("java.")) {
 				continue;
 			}
 			for (Field field : object.getClass().getDeclaredFields()) {

@@ -17,13 +17,14 @@ import java.util.Random;
 import org.slf4j.LoggerFactory;
 
 /**
- * An agent that makes a broker do with the state of tiered storage what it did in the case of mysterious disk reads: it keeps a file for
- * each partition, full of entries for segments long deleted, looks entries up for what is appended, and cleans up when told to.
- * Apache's broker has no such state. What is done to the files is done by the broker's own process, and told by its own log, in
- * the words that operators have published.
+ * An agent that makes a broker treat the state of tiered storage as in the case of mysterious disk reads: it keeps a
+ * file for each partition, full of entries for segments long deleted, looks up entries for appended bytes, and cleans
+ * up on request. Apache's broker has no such state. The broker's own process works on the files and reports it in its
+ * own log, in the words that operators have published.
  *
- * <p>A file is a header and an entry for each segment, as large as the published sizes say: 5,188,870 entries are 508,509,470 bytes
- * before the migration and 591,531,390 after it, and 1,292,021 of them are 147,290,394 bytes that a cleanup removes.
+ * <p>A file is a header and an entry for each segment, as large as the published sizes imply: 5,188,870 entries are
+ * 508,509,470 bytes before the migration and 591,531,390 after it, and 1,292,021 of them are 147,290,394 bytes that a
+ * cleanup removes.
  */
 public final class TierState {
     private static final String NAME = "00000000000000000000.tierstate.mutable";
@@ -32,17 +33,17 @@ public final class TierState {
     private static final int HEADER_BYTES = 210;
     private static final int OLD_ENTRY_BYTES = 98;
     private static final int ENTRY_BYTES = 114;
-    private static final byte KEPT = 1;
+    private static final byte LIVE = 1;
     private static final byte DELETED = 2;
-    /** Of so many segments one is not deleted yet: the cleanups of the case left between 0.4 and 0.7 % of a file. */
-    private static final int KEPT_ONE_IN = 200;
+    /** One in this many segments is not deleted yet: the cleanups of the case left between 0.4 and 0.7 % of a file. */
+    private static final int LIVE_ONE_IN = 200;
     private static final int BUFFER_BYTES = 1 << 20;
     private static final int READ_BYTES = 4096;
     private static final int TICK_MS = 20;
 
     private TierState() {}
 
-    /** Begins before the broker does. */
+    /** Starts before the broker does. */
     public static void premain(String unused) {
         Thread thread = new Thread(TierState::run, "tier-state");
         thread.setDaemon(true);
@@ -66,21 +67,21 @@ public final class TierState {
             Files.createFile(orders.resolve("ready"));
             serve(orders, partitions);
         } catch (IOException | RuntimeException failure) {
-            tell(orders, failure);
+            reportFailure(orders, failure);
         } catch (InterruptedException ended) {
             Thread.currentThread().interrupt();
         }
     }
 
-    private static void tell(Path orders, Exception failure) {
+    private static void reportFailure(Path orders, Exception failure) {
         try {
             Files.writeString(orders.resolve("failed"), failure.toString());
-        } catch (IOException untold) {
-            throw new UncheckedIOException(untold);
+        } catch (IOException unreported) {
+            throw new UncheckedIOException(unreported);
         }
     }
 
-    /** The topic's, as soon as the broker has made all of them. */
+    /** The topic's partitions, once the broker has created all of them. */
     private static List<Partition> partitions() throws IOException, InterruptedException {
         Path logDir = Path.of(setting("log.dir"));
         int count = Integer.parseInt(setting("partitions"));
@@ -148,19 +149,19 @@ public final class TierState {
             throw new IOException(directory + ": no topic id in partition.metadata");
         }
 
-        /** As years of archiving left it. */
+        /** Writes the file as years of archiving would leave it. */
         void archive() throws IOException {
             replace(out -> {
                 out.write(new byte[HEADER_BYTES]);
                 ByteBuffer entry = ByteBuffer.allocate(OLD_ENTRY_BYTES);
                 for (long segment = 0; segment < entries; segment++) {
-                    entry.put(0, segment % KEPT_ONE_IN == 0 ? KEPT : DELETED).putLong(1, segment).putLong(9, random.nextLong());
+                    entry.put(0, segment % LIVE_ONE_IN == 0 ? LIVE : DELETED).putLong(1, segment).putLong(9, random.nextLong());
                     out.write(entry.array());
                 }
             });
         }
 
-        /** Entries become larger. */
+        /** Rewrites the entries in the larger format. */
         void migrate() throws IOException {
             long before = Files.size(file);
             replace(out -> copy(out, OLD_ENTRY_BYTES, true));
@@ -169,7 +170,7 @@ public final class TierState {
                 topicIdPartition, before, Files.size(file));
         }
 
-        /** Entries of deleted segments go. */
+        /** Removes the entries of deleted segments. */
         void clean() throws IOException {
             long before = Files.size(file);
             long[] removed = new long[1];
@@ -179,7 +180,7 @@ public final class TierState {
                 removed[0], topicIdPartition, before, Files.size(file));
         }
 
-        /** Copies the file's entries, all or those that are kept; how many are left out. */
+        /** Copies all of the file's entries or the live ones; returns how many were left out. */
         private long copy(OutputStream out, int entryBytes, boolean all) throws IOException {
             long left = (Files.size(file) - HEADER_BYTES) / entryBytes;
             long removed = 0;
@@ -190,7 +191,7 @@ public final class TierState {
                 byte[] entry = new byte[ENTRY_BYTES];
                 for (; left > 0; left--) {
                     in.readFully(entry, 0, entryBytes);
-                    if (all || entry[0] == KEPT) {
+                    if (all || entry[0] == LIVE) {
                         out.write(entry);
                     } else {
                         removed++;
@@ -200,7 +201,7 @@ public final class TierState {
             return removed;
         }
 
-        /** Puts another file in its place, whole and on the disk. */
+        /** Replaces the file atomically with a complete, synced one. */
         private void replace(Content content) throws IOException {
             Path another = directory.resolve(NAME + ".new");
             try (FileOutputStream written = new FileOutputStream(another.toFile())) {
@@ -216,7 +217,7 @@ public final class TierState {
             channel = FileChannel.open(file, StandardOpenOption.READ);
         }
 
-        /** For what was appended since: entries here and there, which no read ahead guesses. */
+        /** Looks up entries for what was appended since, at random places that defeat read-ahead. */
         void lookUp() throws IOException {
             long bytes = Files.size(directory.resolve(SEGMENT));
             long lookUps = (bytes - seenBytes) * lookUpsPerKib / 1024;

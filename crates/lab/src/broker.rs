@@ -1,4 +1,4 @@
-//! A real Kafka broker (KRaft), from formatting its storage to stopping it: one node on 127.0.0.1 unless told otherwise.
+//! A real Kafka broker (KRaft), from formatting its storage to stopping it: by default one node on 127.0.0.1.
 
 mod config;
 
@@ -19,49 +19,49 @@ use crate::session::interrupt;
 use crate::site::Site;
 use crate::{files, process};
 
-/// Any id serves: 16 bytes in unpadded base64, as Kafka's Uuid prints itself.
+/// Any id will do: 16 bytes in unpadded base64, as Kafka's Uuid prints itself.
 const CLUSTER_ID: &str = "brokerscope-lab-AAAAAA";
-/// Small enough to leave the machine to the experiment, with the collector Kafka's own script chooses.
+/// A heap small enough to leave the machine to the experiment, with the collector that Kafka's own script chooses.
 const JVM_ARGUMENTS: &[&str] = &["-Xms512m", "-Xmx512m", "-XX:+UseG1GC", "-Djava.awt.headless=true"];
 
-/// How long a broker may take to answer.
+/// Timeout for a broker's first answer.
 const START_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// How a broker is started.
+/// Options of a broker.
 #[derive(Clone, Debug)]
 pub struct BrokerOptions {
-    /// Where its configuration and its logs (as text) go; made if missing.
+    /// Directory of its configuration and its text logs; created if missing.
     pub directory: PathBuf,
-    /// `log.dirs`, where partitions lie; `data` in `directory` if `None`.
+    /// `log.dirs`, the directory of its partitions; `data` in `directory` if `None`.
     pub log_dir: Option<PathBuf>,
-    /// `metadata.log.dir`; the log directory if `None`, as in Kafka. Elsewhere, the metadata log's fsync
-    /// every half second makes no journal commits on the log directory's file system.
+    /// `metadata.log.dir`; the log directory if `None`, as in Kafka. Elsewhere, the metadata log's fsync every half
+    /// second causes no journal commits on the log directory's file system.
     pub metadata_dir: Option<PathBuf>,
     /// `node.id`: 1 unless there are several.
     pub node_id: u32,
     /// The listener's port; a free one if `None`.
     pub port: Option<u16>,
-    /// Has it listen on another port for TLS, with the key in this store ([`make_keystore`]).
+    /// Makes it listen for TLS on another port, with the key in this store ([`make_keystore`]).
     pub keystore: Option<PathBuf>,
-    /// That port; a free one if `None`.
+    /// The TLS port; a free one if `None`.
     pub tls_port: Option<u16>,
-    /// Whether to write Kafka's request log (a JSON line a request) beside the configuration.
+    /// Whether to write Kafka's request log (one JSON line per request) next to the configuration.
     pub request_log: bool,
     /// Further arguments of the JVM.
     pub jvm_arguments: Vec<String>,
     /// Further lines of server.properties; they win over the lab's own.
     pub properties: Vec<(String, String)>,
-    /// What the command that starts it begins with, such as `taskset --cpu-list 1`; it must become what follows it.
+    /// Prefix of the command that starts it, such as `taskset --cpu-list 1`; it must exec what follows.
     pub launcher: Vec<String>,
-    /// The network namespace it runs in.
+    /// The network namespace in which it runs.
     pub place: Place,
     /// The network namespace of its clients.
     pub(crate) clients: Place,
-    /// Where it listens, there.
+    /// The address on which it listens there.
     pub address: Ipv4Addr,
-    /// The site that the process is marked with, for `brokerscope-lab clean`.
+    /// The site whose mark the process carries, for `brokerscope-lab clean`.
     pub site: Option<PathBuf>,
-    /// Whether it is killed when it is dropped, because nobody reads its files any more.
+    /// Whether to kill it on drop, because nothing reads its files any more.
     pub is_throwaway: bool,
 }
 
@@ -88,8 +88,8 @@ impl BrokerOptions {
         }
     }
 
-    /// A broker of a site, in the directory `name` of it; its metadata log is elsewhere in the site: its fsyncs would make
-    /// commits that no broker apart from the controller has.
+    /// A broker in the directory `name` of a site. Its metadata log is elsewhere in the site: the log's fsyncs would
+    /// cause commits that only a controller has.
     pub(crate) fn of_site(site: &Site, name: &str) -> Result<Self> {
         Ok(Self {
             metadata_dir: Some(site.directory(&format!("{name}-metadata"))?),
@@ -98,7 +98,7 @@ impl BrokerOptions {
         })
     }
 
-    /// Has it run on a host of this network.
+    /// Makes it run on a host of this network.
     pub(crate) fn join(&mut self, network: &Network, host: u8) -> Result<()> {
         (self.place, self.clients) = (network.host(host)?, network.clients());
         self.address = Network::address(host);
@@ -113,17 +113,17 @@ pub struct Broker {
     pub pid: u32,
     /// Its listener's port.
     pub port: u16,
-    /// That of its listener for TLS, if it has one.
+    /// The port of its TLS listener, if it has one.
     pub tls_port: Option<u16>,
-    /// How it was started.
+    /// The options that it was started with.
     pub(crate) options: BrokerOptions,
-    /// Where its partitions lie.
+    /// The directory of its partitions.
     pub log_dir: PathBuf,
     /// Its server.properties.
     pub properties: PathBuf,
-    /// What it logs.
+    /// Its log.
     pub server_log: PathBuf,
-    /// Kafka's request log, if wanted.
+    /// Kafka's request log, if requested.
     pub request_log: Option<PathBuf>,
     process: Process,
 }
@@ -132,8 +132,8 @@ impl Broker {
     /// Formats the storage, starts the broker and waits until it answers.
     ///
     /// # Errors
-    /// [`Error::Ended`] or [`Error::TooSlow`] with the end of the broker's log; [`Error::Tool`] with
-    /// `StorageTool`'s words.
+    /// [`Error::Ended`] or [`Error::TooSlow`] with the end of the broker's log; [`Error::Tool`] with `StorageTool`'s
+    /// output.
     pub fn start(kafka: &Kafka, options: BrokerOptions) -> Result<Self> {
         let directory =
             std::path::absolute(&options.directory).map_err(Error::io("resolve", &options.directory))?;
@@ -151,7 +151,7 @@ impl Broker {
         format_storage(kafka, &properties)?;
         let server_log = directory.join("broker.log");
         let mut command = server_command(kafka, &options, &logging, &properties);
-        let logged = process::logged(command.current_dir(&directory), &server_log)?;
+        let logged = process::log_output(command.current_dir(&directory), &server_log)?;
         let mut process = Process::spawn(logged, options.site.as_deref())?;
         process.is_throwaway = options.is_throwaway;
         let pid = process.pid();
@@ -166,12 +166,12 @@ impl Broker {
         self.listener().to_string()
     }
 
-    /// The same of clients that speak TLS where it does.
+    /// Like [`Broker::bootstrap`], for clients that use TLS if the broker has it.
     pub fn clients_bootstrap(&self) -> String {
         self.clients_endpoint().address.to_string()
     }
 
-    /// Where clients connect: they speak TLS where it does.
+    /// The endpoint of clients: the TLS listener if there is one.
     pub fn clients_endpoint(&self) -> Endpoint {
         let address = SocketAddr::from((self.options.address, self.tls_port.unwrap_or(self.port)));
         Endpoint { address, is_tls: self.tls_port.is_some() }
@@ -187,7 +187,7 @@ impl Broker {
         self.create_topics(kafka, &[(topic, partitions)])
     }
 
-    /// Creates topics side by side: most of the time goes into starting the JVMs.
+    /// Creates topics in parallel: most of the time goes into starting the JVMs.
     pub fn create_topics(&self, kafka: &Kafka, topics: &[(&str, u32)]) -> Result<()> {
         let create = |&(topic, partitions): &(&str, u32)| {
             let mut command = kafka.tool("org.apache.kafka.tools.TopicCommand");
@@ -198,9 +198,9 @@ impl Broker {
         in_parallel(topics.iter().collect(), create).into_iter().collect()
     }
 
-    /// Whether it still runs.
+    /// Whether it is still running.
     pub fn runs(&mut self) -> bool {
-        matches!(self.process.ended(), Ok(None))
+        matches!(self.process.exit_status(), Ok(None))
     }
 
     /// Stops it: SIGTERM, then SIGKILL if it does not end.
@@ -211,7 +211,7 @@ impl Broker {
     fn wait_until_it_answers(&mut self) -> Result<()> {
         let address = self.listener();
         let (process, log, options) = (&mut self.process, &self.server_log, &self.options);
-        let ready = || match process.ended()? {
+        let ready = || match process.exit_status()? {
             Some(_) => Err(Error::ended("the broker", log)),
             None => Ok(options.place.within(|| answers(address))?.then_some(())),
         };
@@ -237,11 +237,11 @@ fn server_command(kafka: &Kafka, options: &BrokerOptions, logging: &Path, proper
     arguments.extend(options.jvm_arguments.iter().cloned());
     let mut command = kafka.command(&arguments, "kafka.Kafka");
     command.arg(properties);
-    launched_by(&[options.place.entering(), options.launcher.clone()].concat(), command)
+    with_launcher(&[options.place.entering(), options.launcher.clone()].concat(), command)
 }
 
-/// `launcher`, if there is one, followed by what `command` would run, in the same environment.
-pub(crate) fn launched_by(launcher: &[String], command: Command) -> Command {
+/// Prefixes `command` with `launcher`, if there is one, in the same environment.
+pub(crate) fn with_launcher(launcher: &[String], command: Command) -> Command {
     let [program, arguments @ ..] = launcher else { return command };
     let mut whole = Command::new(program);
     whole.args(arguments).arg(command.get_program()).args(command.get_args());
@@ -254,24 +254,24 @@ pub(crate) fn launched_by(launcher: &[String], command: Command) -> Command {
     whole
 }
 
-/// Ports given away: between that and a broker's listening on one lies the start of a JVM.
-static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+/// Ports handed out: a JVM starts between that and the moment when its broker listens on the port.
+static RESERVED_PORTS: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// A port that was free a moment ago, and that nobody else was given.
+/// A port that was free a moment ago, and that was not handed out before.
 fn free_port() -> Result<u16> {
     loop {
         let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
         let port = bound.map_err(Error::system("find a free port on 127.0.0.1"))?.port();
-        if GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
+        if RESERVED_PORTS.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
             return Ok(port);
         }
     }
 }
 
-/// Enough for a broker that is there; a later attempt follows anyway.
+/// Enough for a running broker; another attempt follows anyway.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A correlation id that no client counts to: a later client may get the same port.
+/// A correlation id that no client counts up to: a later client may get the same port.
 const QUESTION_ID: [u8; 4] = *b"lab?";
 /// `ApiVersionsRequest` v0 with a v1 header: size 10, api key 18, version 0, correlation id, no client id.
 const QUESTION: [u8; 14] = {
@@ -293,16 +293,16 @@ fn ask(address: SocketAddr) -> std::io::Result<[u8; 10]> {
     Ok(answer)
 }
 
-/// How many there are.
+/// Number of brokers of a cluster.
 pub(crate) const CLUSTER_SIZE: u8 = 3;
 const LEADER: u8 = 1;
-/// The same in every namespace.
+/// The port is the same in every namespace.
 const PORT: u16 = 9092;
 const CONTROLLER_PORT: u16 = 9093;
-/// Three on one machine.
+/// Small heaps, because three brokers run on one machine.
 const HEAP: [&str; 2] = ["-Xms256m", "-Xmx256m"];
 
-/// Makes the broker of these options one of a cluster; the first of them must answer before the others start.
+/// Makes the broker of these options a member of a cluster; the first member must answer before the others start.
 pub(crate) fn join_cluster(options: &mut BrokerOptions, network: &Network, number: u8) -> Result<()> {
     options.join(network, number)?;
     options.port = Some(PORT);
@@ -312,7 +312,7 @@ pub(crate) fn join_cluster(options: &mut BrokerOptions, network: &Network, numbe
     Ok(())
 }
 
-/// They win over those of a single node.
+/// Properties of a member, which win over those of a single node.
 fn properties(number: u8, has_tls_clients: bool) -> Vec<(String, String)> {
     let (own, controller) = (Network::address(number), Network::address(LEADER));
     let clients = clients_listeners(number, has_tls_clients);
@@ -330,24 +330,24 @@ fn properties(number: u8, has_tls_clients: bool) -> Vec<(String, String)> {
     own.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// The listeners that are no controller's: brokers use the one in plaintext, and clients too unless they speak TLS.
+/// The listeners except the controller's: brokers use the plaintext one, and clients too unless they use TLS.
 fn clients_listeners(number: u8, has_tls_clients: bool) -> String {
     let own = Network::address(number);
     let tls = if has_tls_clients { format!(",SSL://{own}:{CLIENTS_TLS_PORT}") } else { String::new() };
     format!("PLAINTEXT://{own}:{PORT}{tls}")
 }
 
-/// The port of a cluster's clients that speak TLS.
+/// The port of a cluster's TLS clients.
 const CLIENTS_TLS_PORT: u16 = 9095;
-/// The port that brokers use among themselves where they speak TLS.
+/// The port that brokers use among themselves over TLS.
 const TLS_PORT: u16 = 9094;
-/// Of what protects an experiment's keys from nobody.
+/// An experiment's keys protect nothing, so the password is no secret.
 const STORE_PASSWORD: &str = "brokerscope-lab";
 
-/// Makes a key that every broker of a cluster has and trusts, if it is not in the directory yet.
+/// Makes a key that every broker of a cluster has and trusts, unless the directory has it already.
 ///
 /// # Errors
-/// Where `keytool` cannot.
+/// `keytool` failed.
 pub fn make_keystore(directory: &Path) -> Result<PathBuf> {
     let keystore = directory.join("keystore.p12");
     if !keystore.exists() {
@@ -360,14 +360,14 @@ pub fn make_keystore(directory: &Path) -> Result<PathBuf> {
     Ok(keystore)
 }
 
-/// The properties by which Kafka's own clients speak TLS with a broker of this key.
+/// Properties with which Kafka's own clients speak TLS to a broker with this key.
 pub fn tls_client_properties(keystore: &Path) -> String {
     let protocol = ("security.protocol".to_owned(), "SSL".to_owned());
     let all = std::iter::once(protocol).chain(key_properties(keystore));
     all.fold(String::new(), |text, (key, value)| text + &key + "=" + &value + "\n")
 }
 
-/// Where the key is, for a broker or a client.
+/// The properties of the key, for a broker or a client.
 fn key_properties(keystore: &Path) -> Vec<(String, String)> {
     let keystore = keystore.to_string_lossy();
     let all = [
@@ -377,13 +377,13 @@ fn key_properties(keystore: &Path) -> Vec<(String, String)> {
         ("ssl.truststore.location", &*keystore),
         ("ssl.truststore.password", STORE_PASSWORD),
         ("ssl.truststore.type", "PKCS12"),
-        // The certificate names nobody.
+        // The certificate names no host.
         ("ssl.endpoint.identification.algorithm", ""),
     ];
     all.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-/// Has a broker of a cluster speak TLS with the others, on a listener that clients do not use.
+/// Makes a broker of a cluster speak TLS with the others, on a listener that clients do not use.
 pub(crate) fn replicate_over_tls(options: &mut BrokerOptions, number: u8, keystore: &Path) {
     options.properties.extend(tls_properties(number, keystore, options.keystore.is_some()));
 }

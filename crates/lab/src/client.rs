@@ -1,7 +1,7 @@
-//! A Kafka client as small as it can be: what an experiment needs to say to a broker, byte by byte and at the
-//! moment it wants. It speaks versions that need no flexible fields (KIP-482), checks errors and retries nothing.
+//! A minimal Kafka client: sends what an experiment needs, byte by byte and at the right moment. It speaks versions
+//! without flexible fields (KIP-482), checks errors and retries nothing.
 //!
-//! Kafka's own producer, a JVM a process, is in [`crate::load`].
+//! Kafka's own producer, one JVM per process, is in [`crate::load`].
 
 mod request;
 mod traffic;
@@ -19,21 +19,21 @@ use std::thread;
 use std::time::Duration;
 
 use kafka_protocol::messages::ApiKey;
-use request::{fetched, first_error, joined};
+use request::{first_error, parse_fetch, parse_join};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use crate::error::{Error, Result};
 use crate::session::interrupt;
 
-/// How long a broker may take to connect or to answer: longer than any fault.
+/// Timeout for connecting and for a response: longer than any fault.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The largest response that is read.
+/// Size limit of a response.
 const MAX_RESPONSE_BYTES: u32 = 64 << 20;
 
 /// A connection; closed when dropped.
 #[derive(Debug)]
 pub struct Connection {
-    /// For those who trickle or do not read.
+    /// For clients that trickle or do not read.
     pub(crate) stream: Transport,
     client_id: String,
     correlation_id: i32,
@@ -49,7 +49,7 @@ impl Connection {
         Self::over(socket, endpoint, client_id)
     }
 
-    /// A client on a socket that is connected to this endpoint already.
+    /// Makes a client on a socket that is already connected to this endpoint.
     pub fn over(socket: TcpStream, endpoint: Endpoint, client_id: impl Into<String>) -> Result<Self> {
         let prepared = socket
             .set_nodelay(true)
@@ -60,7 +60,7 @@ impl Connection {
         Ok(Self { stream, client_id: client_id.into(), correlation_id: 0 })
     }
 
-    /// The bytes of the next request.
+    /// Encodes the next request.
     pub fn frame(&mut self, request: &Request) -> Vec<u8> {
         self.correlation_id = self.correlation_id.wrapping_add(1);
         request.frame(self.correlation_id, &self.client_id)
@@ -72,7 +72,7 @@ impl Connection {
         (&self.stream).write_all(&frame).map_err(Error::system("send a request"))
     }
 
-    /// Reads the next response; what comes after its correlation id.
+    /// Reads the next response; returns what follows its correlation id.
     pub fn receive(&mut self) -> Result<Vec<u8>> {
         read_response(&self.stream)
     }
@@ -83,7 +83,7 @@ impl Connection {
         self.receive()
     }
 
-    /// As [`Connection::call`], and makes sure that the response reports no error.
+    /// Like [`Connection::call`], but fails if the response reports an error.
     pub fn order(&mut self, request: &Request) -> Result<()> {
         let body = self.call(request)?;
         match first_error(request.api, body) {
@@ -92,26 +92,26 @@ impl Connection {
         }
     }
 
-    /// As [`Connection::call`]; whether its response reports no error.
+    /// Like [`Connection::call`]; returns whether the response reports no error.
     pub fn is_accepted(&mut self, request: &Request) -> Result<bool> {
         Ok(first_error(request.api, self.call(request)?) == Some(0))
     }
 
-    /// As [`Connection::call`], of a member that joins a group; what it is there.
+    /// Like [`Connection::call`], to join a group; returns the member.
     ///
     /// # Errors
-    /// Where it was refused.
+    /// The member was refused.
     pub fn join(&mut self, request: &Request) -> Result<Member> {
-        joined(self.call(request)?).ok_or_else(|| Error::Unusable("a member was refused".to_owned()))
+        parse_join(self.call(request)?).ok_or_else(|| Error::Unusable("a member was refused".to_owned()))
     }
 
-    /// As [`Connection::call`], of a fetch; what it brought.
+    /// Like [`Connection::call`], for a fetch; returns its result.
     ///
     /// # Errors
-    /// Where it failed.
+    /// The fetch failed.
     pub fn fetch(&mut self, request: &Request) -> Result<FetchResult> {
-        let brought = fetched(self.call(request)?).filter(|brought| brought.error == 0);
-        brought.ok_or_else(|| Error::Unusable("a fetch failed".to_owned()))
+        let result = parse_fetch(self.call(request)?).filter(|result| result.error == 0);
+        result.ok_or_else(|| Error::Unusable("a fetch failed".to_owned()))
     }
 
     /// Another handle on the same connection, to [read responses](read_response) on another thread.
@@ -120,7 +120,7 @@ impl Connection {
     }
 }
 
-/// As [`Connection::receive`].
+/// Like [`Connection::receive`].
 fn read_response(mut stream: impl Read) -> Result<Vec<u8>> {
     let mut head = [0; 8];
     stream.read_exact(&mut head).map_err(Error::system("read a response"))?;
@@ -134,12 +134,12 @@ fn read_response(mut stream: impl Read) -> Result<Vec<u8>> {
     Ok(body)
 }
 
-/// How long a new topic may take.
+/// Timeout for a new topic.
 const TOPIC_TIMEOUT: Duration = Duration::from_secs(60);
 /// `Errors.TOPIC_ALREADY_EXISTS`.
 const TOPIC_EXISTS: i16 = 36;
 
-/// Makes a topic, if it is not there, and waits until the broker leads its partitions.
+/// Creates a topic if it is missing, and waits until the broker leads its partitions.
 pub(crate) fn create_topic(connection: &mut Connection, topic: &Topic) -> Result<()> {
     let name = &topic.name;
     let body = connection.call(&Request::create_topic(topic))?;
@@ -153,14 +153,14 @@ pub(crate) fn create_topic(connection: &mut Connection, topic: &Topic) -> Result
         let what = format!("leadership of {name}-{partition}");
         let is_led = || {
             let body = connection.call(&Request::fetch(name, partition, 0, 1, 0))?;
-            Ok(fetched(body).filter(|brought| brought.error == 0).map(drop))
+            Ok(parse_fetch(body).filter(|result| result.error == 0).map(drop))
         };
         interrupt().wait(TOPIC_TIMEOUT, &what, is_led)?;
     }
     Ok(())
 }
 
-/// Connects with a receive buffer of about so many bytes: set before connecting, so that the window offered is small
+/// Connects with a receive buffer of about this many bytes: set before connecting, so that the offered window is small
 /// from the start (tcp(7)).
 pub(crate) fn connect_with_small_window(address: SocketAddr, bytes: usize) -> Result<TcpStream> {
     let connect = || -> rustix::io::Result<TcpStream> {
@@ -172,7 +172,7 @@ pub(crate) fn connect_with_small_window(address: SocketAddr, bytes: usize) -> Re
     connect().map_err(Error::system(&format!("connect to the broker on {address}")))
 }
 
-/// Writes `bytes` in so many pieces, so that the last leaves `time` after the first.
+/// Writes `bytes` in `pieces` pieces, the last one `time` after the first.
 pub(crate) fn trickle(mut to: impl Write, bytes: &[u8], pieces: u32, time: Duration) -> Result<()> {
     let pieces = (pieces as usize).clamp(2, bytes.len().max(2));
     let pause = time / (pieces as u32 - 1);
@@ -194,8 +194,8 @@ pub(crate) fn sip(mut from: impl Read, piece: usize, pause: Duration) -> Result<
     let mut sip = vec![0; piece.max(1)];
     let mut left = size;
     while left > 0 {
-        let wanted = left.min(sip.len());
-        let read = from.read(sip.split_at_mut(wanted).0).map_err(doing())?;
+        let length = left.min(sip.len());
+        let read = from.read(sip.split_at_mut(length).0).map_err(doing())?;
         if read == 0 {
             return Err(Error::Unusable("the broker closed the connection within a response".to_owned()));
         }
@@ -205,7 +205,7 @@ pub(crate) fn sip(mut from: impl Read, piece: usize, pause: Duration) -> Result<
     Ok(size)
 }
 
-/// Waits until the broker has closed the connection.
+/// Waits until the broker closes the connection.
 pub(crate) fn wait_for_close(mut from: impl Read) -> Result<()> {
     let mut rest = [0; 4096];
     loop {

@@ -11,7 +11,7 @@ use crate::faults::FaultsArguments;
 use crate::file_systems::FsArguments;
 use crate::fleet::FleetArguments;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
-use crate::session::{interrupt, print, say, took};
+use crate::session::{interrupt, print, print_elapsed, print_status};
 use crate::site::Site;
 use crate::tuning::TuneArguments;
 use crate::{demo, device, faults, file_systems, fleet, site, tuning};
@@ -35,7 +35,7 @@ pub enum Command {
     Demo(DemoArguments),
     /// Inject causes on a real broker and count how often explanations name them
     Faults(FaultsArguments),
-    /// Have one of nine brokers read data from disk that nobody uses, and find it
+    /// Make one of nine brokers read unused data from disk, and find it
     Fleet(FleetArguments),
     /// Run a broker on several file systems, one after the other, and compare them
     Fs(FsArguments),
@@ -53,7 +53,7 @@ pub enum Command {
 /// Arguments of `broker`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct BrokerArguments {
-    /// Keep everything in DIR instead of a directory that goes away with the broker
+    /// Keep everything in DIR instead of a temporary directory
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Port to listen on, on 127.0.0.1 (default: a free one)
@@ -85,8 +85,8 @@ pub fn run(Arguments { brokerscope, command }: Arguments) -> Result<()> {
         Command::Broker(arguments) => run_broker(arguments),
         Command::Clean => {
             match site::sweep()? {
-                0 => say("nothing to clean"),
-                count => say(&format!("cleaned up after {count} killed lab(s)")),
+                0 => print_status("nothing to clean"),
+                count => print_status(&format!("cleaned up after {count} killed lab(s)")),
             }
             Ok(())
         }
@@ -111,7 +111,7 @@ fn run_broker(arguments: BrokerArguments) -> Result<()> {
     let topics: Vec<(&str, u32)> =
         arguments.topic.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     broker.create_topics(&kafka, &topics)?;
-    took(started, &format!("Kafka {} answers; Ctrl-C stops it", kafka.version));
+    print_elapsed(started, &format!("Kafka {} answers; Ctrl-C stops it", kafka.version));
     print(&description(&broker))?;
     while broker.runs() {
         if interrupt().sleep(Duration::from_millis(200)).is_err() {
@@ -121,7 +121,7 @@ fn run_broker(arguments: BrokerArguments) -> Result<()> {
     Err(Error::ended("the broker", &broker.server_log))
 }
 
-/// One `key=value` a line, for people and scripts alike.
+/// One `key=value` per line, for people and scripts alike.
 fn description(broker: &Broker) -> String {
     let Broker { pid, port, log_dir, server_log, request_log, .. } = broker;
     let (log_dir, server_log) = (log_dir.display(), server_log.display());

@@ -1,5 +1,4 @@
-//! `demo`: a real broker on a device whose journal is slow, recorded and explained by brokerscope as a
-//! user would do it.
+//! `demo`: a real broker on a device with a slow journal, recorded and explained by brokerscope as a user would do it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,27 +10,28 @@ use crate::error::{Error, Result};
 use crate::kafka::{DEFAULT_VERSION, Kafka};
 use crate::load::{Load, Producer, ProducerMetrics};
 use crate::session;
-use crate::session::{Observer, draw_seed, interrupt, say, took};
+use crate::session::{Observer, draw_seed, interrupt, print_elapsed, print_status};
 use crate::site::Site;
 use crate::volume::{FileSystem, Volume, VolumeOptions};
 
-/// The injected delay of every write into the journal.
-const LEAST_MS: u64 = 120;
-const MOST_MS: u64 = 400;
+/// The injected delay of every write to the journal.
+const MIN_MS: u64 = 120;
+const MAX_MS: u64 = 400;
 /// Topics and partitions: few, so that producers meet at a partition's lock.
 const TOPICS: &[(&str, u32)] = &[("topicA", 2), ("topicB", 1)];
-/// Producer processes a topic, and records a second of each.
+/// Producer processes per topic, and records per second of each.
 const PRODUCERS: usize = 3;
 const RATE: u32 = 150;
-/// How long the JVMs and the compiler get to settle before anything is measured.
+/// How long the JVMs and the compiler settle before the measurement.
 const WARM_UP: Duration = Duration::from_secs(6);
-/// How much longer than asked a recording may take to attach and to finish its files; and how long an explanation may take.
+/// Time for a recording to attach and to finish its files, beyond the requested length; and the timeout of an
+/// explanation.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Arguments of `demo`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DemoArguments {
-    /// Keep the recording in DIR instead of a directory that goes away with the demo
+    /// Keep the recording in DIR instead of a temporary directory
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
     /// How long to record
@@ -43,21 +43,21 @@ pub struct DemoArguments {
     /// Version of Kafka to run
     #[arg(long, value_name = "VERSION", default_value = DEFAULT_VERSION)]
     pub kafka: String,
-    /// Have the producers speak TLS
+    /// Make the producers use TLS
     #[arg(long)]
     pub tls: bool,
     /// With --tls, take their requests from Kafka's request log instead of an agent
     #[arg(long, requires = "tls")]
     pub request_log: bool,
-    /// Write a page of what was seen to FILE
+    /// Write an HTML page of the results to FILE
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
 }
 
-/// Runs the whole demo; what `explain` prints goes to stdout.
+/// Runs the whole demo; `explain` prints to stdout.
 ///
 /// # Errors
-/// When nothing could be shown: no broker, or neither `record` nor `explain` worked.
+/// Nothing could be shown: no broker, or neither `record` nor `explain` worked.
 pub(crate) fn run(arguments: &DemoArguments, brokerscope: Option<&Path>) -> Result<()> {
     let started = Instant::now();
     let observer = session::start(brokerscope)?;
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &DemoArguments, brokerscope: Option<&Path>) -> Resu
     let DemoArguments { tls, request_log, .. } = *arguments;
     let demo =
         Demo { observer: &observer, kafka: &kafka, site: &site, recording: &recording, tls, request_log };
-    // Declared in the order they are set up, so that they are taken down in reverse, no matter what happens.
+    // Declared in the order of setup, so that they are taken down in reverse, no matter what happens.
     let mut volume = demo.prepare_volume(seed)?;
     let broker = demo.start_broker(volume.as_ref())?;
     let load = demo.start_load(&broker)?;
@@ -79,17 +79,19 @@ pub(crate) fn run(arguments: &DemoArguments, brokerscope: Option<&Path>) -> Resu
     if let Some(volume) = &mut volume {
         volume.device().clear()?;
     }
-    let shown = recorded.and_then(|()| demo.explain()).and_then(|()| match &arguments.page {
+    let result = recorded.and_then(|()| demo.explain()).and_then(|()| match &arguments.page {
         Some(page) => demo.report(page),
         None => Ok(()),
     });
     take_down(broker, volume, site);
-    shown?;
-    if let Some(kept) = &arguments.keep {
-        let kept = kept.display();
-        say(&format!("the recording is in {kept}; `brokerscope explain {kept}` shows it again"));
+    result?;
+    if let Some(directory) = &arguments.keep {
+        let directory = directory.display();
+        print_status(&format!(
+            "the recording is in {directory}; `brokerscope explain {directory}` shows it again"
+        ));
     }
-    took(started, "done");
+    print_elapsed(started, "done");
     Ok(())
 }
 
@@ -105,21 +107,21 @@ struct Demo<'a> {
 }
 
 impl Demo<'_> {
-    /// A device where it is permitted, else `None` after saying why.
+    /// Sets up a device if that is permitted; else prints why not and returns `None`.
     fn prepare_volume(&self, seed: u64) -> Result<Option<Volume>> {
         let started = Instant::now();
-        // A commit every 5 s is the kernel's default; written out because the demo's rhythm depends on it.
+        // A commit every 5 s is the kernel's default; explicit because the demo's rhythm depends on it.
         let options = VolumeOptions::new(FileSystem::Ext4, "commit=5", 2 << 30, seed);
         match Volume::prepare(self.site, &options) {
             Ok(volume) => {
                 let device = volume.loop_device().display();
-                took(started, &format!("ext4 on {device}, a device that can be made slow"));
+                print_elapsed(started, &format!("ext4 on {device}, a device that can be made slow"));
                 Ok(Some(volume))
             }
             Err(error) => {
                 interrupt().check()?;
-                say(&format!("no device with injected latency here: {error}"));
-                say("using a plain directory instead: requests are slow only if this machine is");
+                print_status(&format!("no device with injected latency here: {error}"));
+                print_status("using a plain directory instead: requests are slow only if this machine is");
                 Ok(None)
             }
         }
@@ -136,12 +138,12 @@ impl Demo<'_> {
         let Kafka { version, java_version: java, .. } = self.kafka;
         let (pid, port) = (broker.pid, broker.tls_port.unwrap_or(broker.port));
         let tls = if self.tls { " for TLS" } else { "" };
-        took(started, &format!("Kafka {version} on Java {java}, pid {pid}, port {port}{tls}"));
+        print_elapsed(started, &format!("Kafka {version} on Java {java}, pid {pid}, port {port}{tls}"));
         let started = Instant::now();
         broker.create_topics(self.kafka, TOPICS)?;
         let names: Vec<String> =
             TOPICS.iter().map(|(topic, count)| format!("{topic} with {count}")).collect();
-        took(started, &format!("topics: {} partition(s)", names.join(", ")));
+        print_elapsed(started, &format!("topics: {} partition(s)", names.join(", ")));
         Ok(broker)
     }
 
@@ -153,14 +155,17 @@ impl Demo<'_> {
         interrupt().sleep(WARM_UP)?;
         load.check()?;
         let count = TOPICS.len() * PRODUCERS;
-        took(started, &format!("{count} producers, {RATE} records/s of 1 KiB each, acks=1, warmed up"));
+        print_elapsed(
+            started,
+            &format!("{count} producers, {RATE} records/s of 1 KiB each, acks=1, warmed up"),
+        );
         Ok(load)
     }
 
-    /// Records the broker while `load` runs, then ends the load and says what the producers saw.
+    /// Records the broker while `load` runs, then ends the load and prints what the producers measured.
     ///
     /// # Errors
-    /// When there is nothing to explain; a recorder that failed after it had written something is only reported.
+    /// There is nothing to explain; a recorder that failed after it had written something is only reported.
     fn record(&self, broker: &Broker, seconds: u64, mut load: Load) -> Result<()> {
         let started = Instant::now();
         let (length, pid) = (format!("{seconds}s"), broker.pid.to_string());
@@ -168,29 +173,29 @@ impl Demo<'_> {
             Some(log) => vec!["--request-log".to_owned(), log.display().to_string()],
             None => self.tls.then(|| "--see-tls".to_owned()).into_iter().collect(),
         };
-        let shown = ["", &tls.join(" ")].join(if tls.is_empty() { "" } else { " " });
-        say(&format!("running `brokerscope record --for {length} --pid {pid}{shown}`"));
+        let flags = ["", &tls.join(" ")].join(if tls.is_empty() { "" } else { " " });
+        print_status(&format!("running `brokerscope record --for {length} --pid {pid}{flags}`"));
         load.measure();
         let mut command = self.observer.command("record");
-        // Its data goes to the recording; what it prints must not mix with the explanation's.
+        // Its data goes to the recording; its output must not mix with the explanation.
         command.arg("-o").arg(self.recording).args(["--for", &length, "--pid", &pid]).args(tls);
         command.stdout(Stdio::null());
         let limit = Duration::from_secs(seconds) + COMMAND_TIMEOUT;
         let recorded = session::show(command, self.site.path(), limit, || load.check());
         let ProducerMetrics { records, mean_ms, max_ms, .. } = load.stop();
         if records > 0 {
-            say(&format!(
+            print_status(&format!(
                 "the producers themselves saw {mean_ms:.1} ms on average and {max_ms:.0} ms at worst over {records} records"
             ));
         }
         interrupt().check()?;
         match recorded {
             Err(error @ Error::Tool { .. }) if self.recording.is_dir() => {
-                say(&format!("{error}; explaining what there is"));
+                print_status(&format!("{error}; explaining what there is"));
             }
             recorded => {
                 recorded?;
-                took(started, &format!("recorded into {}", self.recording.display()));
+                print_elapsed(started, &format!("recorded into {}", self.recording.display()));
             }
         }
         Ok(())
@@ -198,7 +203,7 @@ impl Demo<'_> {
 
     /// Shows the explanation on stdout.
     fn explain(&self) -> Result<()> {
-        say("running `brokerscope explain` on it");
+        print_status("running `brokerscope explain` on it");
         self.show("explain", &[], "explained")
     }
 
@@ -213,15 +218,15 @@ impl Demo<'_> {
         let mut command = self.observer.command(subcommand);
         command.arg(self.recording).args(further);
         session::show(command, self.site.path(), COMMAND_TIMEOUT, || Ok(()))?;
-        took(started, done);
+        print_elapsed(started, done);
         Ok(())
     }
 }
 
 fn inject(volume: &mut Volume, seed: u64) -> Result<()> {
-    volume.inject_journal_delay(LEAST_MS, MOST_MS)?;
-    say(&format!(
-        "injected: writes into the journal on {} now take {LEAST_MS}–{MOST_MS} ms longer (--seed {seed})",
+    volume.inject_journal_delay(MIN_MS, MAX_MS)?;
+    print_status(&format!(
+        "injected: writes into the journal on {} now take {MIN_MS}–{MAX_MS} ms longer (--seed {seed})",
         volume.loop_device().display()
     ));
     Ok(())
@@ -233,7 +238,7 @@ fn take_down(broker: Broker, volume: Option<Volume>, site: Site) {
     let what = if volume.is_some() { ", file system unmounted, devices detached" } else { "" };
     drop(volume);
     drop(site);
-    took(started, &format!("broker stopped{what}"));
+    print_elapsed(started, &format!("broker stopped{what}"));
 }
 
 fn producers() -> Vec<Producer> {
@@ -244,7 +249,7 @@ fn producers() -> Vec<Producer> {
             topic: topic.to_owned(),
             rate: RATE,
             record_bytes: 1024,
-            // Small and frequent requests; up to five of a connection wait at the broker.
+            // Small and frequent requests; up to five per connection wait at the broker.
             properties: ["acks=1", "linger.ms=0", "max.in.flight.requests.per.connection=5"]
                 .map(str::to_owned)
                 .to_vec(),

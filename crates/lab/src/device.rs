@@ -1,9 +1,9 @@
-//! A block device with injected latency: a FUSE file system that serves one image file and holds back reads
-//! or writes by offset range and time.
+//! A block device with injected latency: a FUSE file system that serves one image file and delays reads or writes by
+//! offset range and time.
 //!
-//! [`serve`] is the server, its own process (`brokerscope-lab device`), because a file system must not
-//! be served by the process that waits on it. [`Device`] starts one and steers it over its stdin:
-//! an order a line, each answered by a line.
+//! [`serve`] is the server, in its own process (`brokerscope-lab device`), because a process must not wait on a file
+//! system that it serves. [`Device`] starts one and controls it over stdin: one order per line, each answered by a
+//! line.
 
 mod delay;
 mod server;
@@ -28,33 +28,33 @@ use crate::site::Site;
 use crate::site::{DEVICE, ROLE};
 use crate::{process, program, site};
 
-/// What the server is to do.
+/// An order to the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Order {
-    /// Add a rule; its window counts from the moment the order is read.
+    /// Add a rule; its window starts when the order is read.
     Delay(Delay),
-    /// Do one write after the other, at this pace, beside what the rules say.
+    /// Do one write after the other, at this pace, in addition to the rules.
     Pace(Pace),
     /// Drop all rules and the pace.
     Clear,
-    /// Say what was served lately, and forget it.
+    /// Report the recently served operations, and forget them.
     Trace,
     /// Append every write from now on to a file.
     Log(PathBuf),
 }
 
-/// What the server says.
+/// The server's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Answer {
-    /// It is mounted.
+    /// The device is mounted.
     Ready,
-    /// An order has been carried out; of [`Order::Trace`], what was served, oldest first.
+    /// An order was carried out; for [`Order::Trace`], with the served operations, oldest first.
     Done(Vec<DeviceOperation>),
-    /// The line was no order.
+    /// The line was not an order.
     Refused(String),
 }
 
-/// One operation the server has answered.
+/// One operation that the server answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceOperation {
     /// Read or write.
@@ -63,19 +63,19 @@ pub struct DeviceOperation {
     pub offset: u64,
     /// Size in bytes.
     pub length: u64,
-    /// How long it was held back.
+    /// How long it was delayed.
     pub held_ms: u64,
 }
 
-/// How long the server may take to mount or to answer.
+/// Timeout for the server to mount or to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a device is made of.
+/// Parameters of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceOptions {
     /// Its size; the image is sparse.
     pub size_bytes: u64,
-    /// Seed of the delays' chance.
+    /// Seed of the random delays.
     pub seed: u64,
 }
 
@@ -89,11 +89,11 @@ pub struct Device {
 }
 
 impl Device {
-    /// Makes an image in `site` and serves it by a process of `brokerscope-lab device`. Of
-    /// several in a site each has a `number`.
+    /// Makes an image in `site` and serves it with a process of `brokerscope-lab device`. Each device of a site has its
+    /// own `number`.
     ///
     /// # Errors
-    /// [`Error::Tool`] with the server's own words when FUSE is not permitted.
+    /// [`Error::Tool`] with the server's output if FUSE is not permitted.
     pub fn start(site: &Site, number: u32, options: DeviceOptions) -> Result<Self> {
         let backing = site.path().join(format!("backing-{number}.img"));
         let file = File::create(&backing).map_err(Error::io("write", &backing))?;
@@ -110,11 +110,11 @@ impl Device {
         let device = Self { mount, orders, answers, process };
         match device.answer() {
             Ok(Answer::Ready) => Ok(device),
-            _ => Err(Error::Tool { tool: "the device's server".to_owned(), said: process::tail(&log) }),
+            _ => Err(Error::Tool { tool: "the device's server".to_owned(), output: process::tail(&log) }),
         }
     }
 
-    /// The file that stands for the device.
+    /// The file that represents the device.
     pub fn image(&self) -> PathBuf {
         self.mount.join(server::NAME)
     }
@@ -124,28 +124,29 @@ impl Device {
         self.process.pid()
     }
 
-    /// Delays operations; a window, if any, counts from now.
+    /// Delays operations; a window, if any, starts now.
     pub fn delay(&mut self, rule: Delay) -> Result<()> {
         self.order(&Order::Delay(rule)).map(drop)
     }
 
-    /// Has it do one write after the other, at this pace.
+    /// Makes it do one write after the other, at this pace.
     pub fn keep(&mut self, pace: Pace) -> Result<()> {
         self.order(&Order::Pace(pace)).map(drop)
     }
 
-    /// Takes all delays and the pace back.
+    /// Removes all delays and the pace.
     pub fn clear(&mut self) -> Result<()> {
         self.order(&Order::Clear).map(drop)
     }
 
-    /// What was served since the last call (the newest 65,536 operations), oldest first.
+    /// Operations served since the last call (the newest 65,536), oldest first.
     pub fn trace(&mut self) -> Result<Vec<DeviceOperation>> {
         self.order(&Order::Trace)
     }
 
-    /// Appends every write from now on to a file, before it is answered: when it came (`CLOCK_MONOTONIC`, nanoseconds), its offset
-    /// and its length, 8 bytes each, little-endian; its bytes. What any first writes of these leave on the device, a power cut may leave.
+    /// Appends every write from now on to a file before answering it: its time (`CLOCK_MONOTONIC`, nanoseconds), its
+    /// offset and its length, 8 bytes each, little-endian; then its bytes. A power cut may leave on the device what any
+    /// first part of these writes leaves.
     pub fn log_writes(&mut self, path: &Path) -> Result<()> {
         self.order(&Order::Log(path.to_owned())).map(drop)
     }
@@ -169,7 +170,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // EINVAL: never mounted, or the mount went with its server.
+        // EINVAL: never mounted, or unmounted together with its server.
         let _ = site::unmount(&self.mount);
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong in an experiment, each as one line that says what to do.
+//! Errors of an experiment, each in one line that says what to do.
 
 use std::io;
 use std::path::Path;
@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use crate::process;
 
-/// Why an experiment could not be set up, run or cleaned away.
+/// Errors of setting up, running and cleaning up an experiment.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused something.
     #[error("{doing}: {source}")]
     Io {
-        /// What was being done, with the path or device.
+        /// The failed operation, with its path or device.
         doing: String,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// A program that the lab runs is not installed, or too old.
@@ -26,14 +26,14 @@ pub enum Error {
         remedy: String,
     },
     /// A program that the lab ran reported failure.
-    #[error("{tool} failed: {said}")]
+    #[error("{tool} failed: {output}")]
     Tool {
-        /// The program and what it was to do.
+        /// The program and its task.
         tool: String,
-        /// The end of what it wrote.
-        said: String,
+        /// The end of its output.
+        output: String,
     },
-    /// A process of the experiment ended before it should.
+    /// A process of the experiment ended too early.
     #[error("{what} ended too early; its last output ({log}):\n{tail}")]
     Ended {
         /// Which process.
@@ -43,14 +43,14 @@ pub enum Error {
         /// The end of its output.
         tail: String,
     },
-    /// Something did not happen in the time given.
+    /// Something did not happen in time.
     #[error("{what} took longer than {} s{hint}", limit.as_secs())]
     TooSlow {
-        /// What was waited for.
+        /// The awaited event.
         what: String,
-        /// How long.
+        /// The time limit.
         limit: Duration,
-        /// What may help, or the end of a log; starts with its own separator.
+        /// A hint, or the end of a log; starts with its own separator.
         hint: String,
     },
     /// An argument or an answer makes no sense.
@@ -61,11 +61,11 @@ pub enum Error {
     Interrupted,
 }
 
-/// What an experiment's functions return.
+/// Result of an experiment's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Wraps an I/O error with what was being done to `path`.
+    /// Wraps an I/O error with the operation on `path`.
     pub(crate) fn io<E: Into<io::Error>>(doing: &str, path: &Path) -> impl FnOnce(E) -> Self + use<E> {
         Self::system(&format!("{doing} {}", path.display()))
     }
@@ -76,7 +76,7 @@ impl Error {
         move |error| Self::Io { doing, source: error.into() }
     }
 
-    /// A process that ended although it should not, with the end of what it wrote into `log`.
+    /// A process that ended too early, with the end of its output in `log`.
     pub(crate) fn ended(what: &str, log: &Path) -> Self {
         Self::Ended { what: what.to_owned(), log: log.display().to_string(), tail: process::tail(log) }
     }

@@ -1,9 +1,9 @@
-//! An experiment on several configurations of a broker: every run on a fresh file system, recorded by brokerscope; in the
-//! end `compare` says what made a difference.
+//! An experiment on several configurations of a broker: every run has a fresh file system and is recorded by
+//! brokerscope; at the end, `compare` reports what made a difference.
 //!
-//! The configurations are known from the beginning, and run one after the other and then all over again ([`run`]); or the
-//! next follows from what was measured of those before ([`Experiment::measure`]). It may be interrupted at any time: what
-//! was measured to its end is kept and not done again. It knows nothing of what the configurations are about.
+//! Either the configurations are known from the start, and run one after the other and then all over again ([`run`]);
+//! or the next follows from the measurements of earlier ones ([`Experiment::measure`]). It may be interrupted at any
+//! time: finished runs are kept and not repeated. Does not know what the configurations are about.
 
 mod run_log;
 mod schedule;
@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::kafka::Kafka;
 use crate::session;
-use crate::session::{Observer, chosen, interrupt, print, say, took};
+use crate::session::{Observer, interrupt, print, print_elapsed, print_status, select};
 use crate::site;
 
 use run_log::{FinishedRun, Machine, RunLog, RunSpec};
@@ -31,50 +31,51 @@ use setup::Setup;
 pub(crate) use summary::median;
 use test_bed::{Outcome, RunData};
 
-/// Where a recording is until its run has been measured to its end; hidden, so that it is no configuration.
+/// Where a recording is until its run is finished; hidden, so that it is not a configuration.
 const UNFINISHED: &str = ".unfinished";
 
-/// What an experiment is.
+/// Declaration of an experiment.
 pub(crate) struct Subject {
     /// The subcommand: `fs`.
     pub(crate) name: &'static str,
-    /// Where it is kept unless told otherwise.
+    /// Its default directory.
     pub(crate) directory: &'static str,
-    /// How long each run is measured unless told otherwise.
+    /// Default measured time of each run.
     pub(crate) seconds: u64,
-    /// Have requests that took so long explained, milliseconds: what took their time is said of the next step.
+    /// If set, requests at least this slow are explained, in milliseconds; their causes are reported with the next
+    /// step.
     pub(crate) explained_ms: Option<u64>,
 }
 
-/// What `compare` calls a configuration: its id, its name, and a sentence about it.
+/// A configuration's label in `compare`: its id, its name, and a note.
 pub(crate) type Label = (String, String, Option<String>);
 
-/// An experiment in the middle.
+/// An experiment in progress.
 pub(crate) struct Experiment<'a> {
     observer: Observer,
     kafka: Kafka,
     directory: PathBuf,
     arguments: &'a ExperimentArguments,
     explained_ms: Option<u64>,
-    /// What all configurations are asked alike, of the one that the others are compared with.
+    /// The parameters that all runs share, with the configuration that the others are compared with.
     base: RunSpec,
     run_log: RunLog,
     estimate: Estimate,
-    /// How many runs are left, at most.
+    /// Maximum number of runs left.
     left: usize,
 }
 
-/// Runs what is left of an experiment, and compares; the first configuration is what the others are compared with.
+/// Performs the remaining runs of an experiment, and compares the configurations with the first one.
 ///
 /// # Errors
-/// Where runs failed, or were interrupted: what was measured is kept.
+/// Runs failed or were interrupted; finished ones are kept.
 pub(crate) fn run(
     subject: &Subject,
     setups: Vec<Setup>,
     arguments: &ExperimentArguments,
     brokerscope: Option<&Path>,
 ) -> Result<()> {
-    let setups = chosen(setups, &arguments.only, "configuration", |setup| &setup.id)?;
+    let setups = select(setups, &arguments.only, "configuration", |setup| &setup.id)?;
     if arguments.list {
         let listed = setups.iter().map(|setup| format!("{:<24} {}\n", setup.id, setup.name));
         return print(&listed.collect::<String>());
@@ -92,10 +93,11 @@ pub(crate) fn run(
 }
 
 impl<'a> Experiment<'a> {
-    /// Goes on where it was; these configurations are run in any case, the first of them is what others are compared with.
+    /// Continues where it stopped. These configurations are run in any case; the others are compared with the first
+    /// one.
     ///
     /// # Errors
-    /// Where its directory holds another experiment, or one of other parameters.
+    /// Its directory holds another experiment, or one with other parameters.
     pub(crate) fn open(
         subject: &Subject,
         setups: &[Setup],
@@ -117,13 +119,13 @@ impl<'a> Experiment<'a> {
             slo_ms: arguments.slo,
             seed: arguments.seed,
         };
-        let asked: Vec<RunSpec> = setups.iter().map(spec).collect();
+        let specs: Vec<RunSpec> = setups.iter().map(spec).collect();
         let machine = Machine::here(&kafka, &site::cache()?);
-        let run_log = RunLog::open(&directory, subject.name, machine, &asked)?;
+        let run_log = RunLog::open(&directory, subject.name, machine, &specs)?;
         let nothing = || Error::Unusable("an experiment without a configuration".to_owned());
         Ok(Self {
             estimate: Estimate::of(Duration::from_secs(seconds), &run_log),
-            base: asked.into_iter().next().ok_or_else(nothing)?,
+            base: specs.into_iter().next().ok_or_else(nothing)?,
             explained_ms: subject.explained_ms,
             left: 0,
             observer,
@@ -134,7 +136,7 @@ impl<'a> Experiment<'a> {
         })
     }
 
-    /// Runs what has not been; returns how many runs failed.
+    /// Performs the remaining runs; returns how many failed.
     fn run_all(&mut self, setups: &[Setup]) -> Result<usize> {
         let repetitions = self.arguments.repetitions;
         let mut runs = schedule::order(setups, repetitions);
@@ -149,25 +151,27 @@ impl<'a> Experiment<'a> {
                 continue;
             }
             let (number, name, left) = (done + 1, &setup.name, self.time_left());
-            say(&format!("run {number} of {count}, {name} ({repetition} of {repetitions}); {left} left"));
+            print_status(&format!(
+                "run {number} of {count}, {name} ({repetition} of {repetitions}); {left} left"
+            ));
             if let Err(error) = self.run_once(setup, repetition) {
                 interrupt().check()?;
-                say(&format!("  failed: {error}"));
+                print_status(&format!("  failed: {error}"));
                 failed += 1;
             }
         }
         Ok(failed)
     }
 
-    /// Says what it will be, before it begins: `most` runs, of which so many are done; `bound` says whether there may be
+    /// Prints the plan before it starts: `most` runs, of which `done` are done; `bound` says whether there may be
     /// fewer.
     pub(crate) fn announce(&mut self, what: &str, bound: &str, done: usize, most: usize) {
         self.left = most.saturating_sub(done);
         for line in self.about().lines() {
-            say(line);
+            print_status(line);
         }
         let done = if done > 0 { format!(", {done} of them done") } else { String::new() };
-        say(&format!(
+        print_status(&format!(
             "{what}{bound}{done}; {}{bound} (Ctrl-C at any time: the same command goes on); results in {}",
             self.time_left(),
             self.directory.display()
@@ -178,29 +182,29 @@ impl<'a> Experiment<'a> {
         roughly(self.estimate.of_runs(self.left))
     }
 
-    /// How many runs have been made.
+    /// Number of finished runs.
     pub(crate) fn runs(&self) -> usize {
         self.run_log.runs.len()
     }
 
-    /// So many runs will not be needed.
+    /// Notes that this many runs will not be needed.
     pub(crate) fn forgo(&mut self, runs: usize) {
         self.left = self.left.saturating_sub(runs);
     }
 
-    /// Sees to it that a configuration has been run so often in all. One failure is forgiven.
+    /// Makes sure that a configuration has been run `runs` times in all. Retries one failure.
     ///
     /// # Errors
-    /// Where it cannot be run; what was measured is kept.
+    /// It cannot be run; finished runs are kept.
     pub(crate) fn measure(&mut self, setup: &Setup, what: &str, runs: u32) -> Result<()> {
         for repetition in 1..=runs {
             if self.run_log.has(&setup.id, repetition) {
                 continue;
             }
-            say(&format!("run: {what} ({repetition} of {runs}); {} left at most", self.time_left()));
+            print_status(&format!("run: {what} ({repetition} of {runs}); {} left at most", self.time_left()));
             if let Err(error) = self.run_once(setup, repetition) {
                 interrupt().check()?;
-                say(&format!("  failed, and is tried once more: {error}"));
+                print_status(&format!("  failed, and is tried once more: {error}"));
                 self.run_once(setup, repetition)?;
             }
             if let Some(why) = self.run_log.left_out.get(&setup.name) {
@@ -219,7 +223,7 @@ impl<'a> Experiment<'a> {
         let asked = RunSpec { setup: setup.clone(), ..self.base.clone() };
         match test_bed::run(&asked, &recording, &self.kafka, &self.observer)? {
             Outcome::Impossible(why) => {
-                say(&format!("  left out: {why}"));
+                print_status(&format!("  left out: {why}"));
                 self.run_log.left_out.insert(setup.name.clone(), why);
             }
             Outcome::Measured(RunData { start_ns, measured, journal }) => {
@@ -237,34 +241,35 @@ impl<'a> Experiment<'a> {
         self.run_log.write(&self.directory)
     }
 
-    /// What took the time of a run's slow requests, where that is wanted.
+    /// The causes that took the time of a run's slow requests, if configured.
     fn bottleneck(&self, recording: &Path, scratch: &Path) -> Result<Option<String>> {
         let Some(slower_than_ms) = self.explained_ms else { return Ok(None) };
         let verdicts = scratch.join("verdicts.jsonl");
-        let said = self.observer.judge("explain", recording, slower_than_ms, &verdicts)?;
-        Ok(summary::told(said.lines().last().unwrap_or_default(), slower_than_ms))
+        let output = self.observer.judge("explain", recording, slower_than_ms, &verdicts)?;
+        Ok(summary::describe_bottleneck(output.lines().last().unwrap_or_default(), slower_than_ms))
     }
 
-    /// Records a second of a configuration's runs, in their order.
+    /// Records per second of a configuration's runs, in order.
     pub(crate) fn records_per_s(&self, id: &str) -> Vec<f64> {
         self.run_log.of(id).iter().map(|done| done.measured.records_per_s).collect()
     }
 
-    /// What `advise` says of the first recording of a configuration, as lines of JSON; requests that took so long are judged.
+    /// The output of `advise` for the first recording of a configuration, as lines of JSON, with verdicts on requests
+    /// at least this slow.
     pub(crate) fn advise(&self, id: &str, slower_than_ms: u64) -> Result<String> {
         let recording = run_log::recording(&self.directory, id, 1);
-        let said = self.directory.join(id).join("advice.jsonl");
-        self.observer.judge("advise", &recording, slower_than_ms, &said)
+        let output = self.directory.join(id).join("advice.jsonl");
+        self.observer.judge("advise", &recording, slower_than_ms, &output)
     }
 
-    /// What `compare` says of two configurations, as lines of JSON.
+    /// The output of `compare` for two configurations, as lines of JSON.
     pub(crate) fn compare(&self, before: &str, after: &str) -> Result<String> {
         let mut command = self.comparison(&[before, after]);
         command.args(["--format", "json"]);
-        session::ask(command, &self.directory.join(after).join("compared.jsonl"))
+        session::capture_output(command, &self.directory.join(after).join("compared.jsonl"))
     }
 
-    /// Compares configurations, the first with all others.
+    /// Compares configurations, the first one with all others.
     fn comparison(&self, ids: &[&str]) -> Command {
         let mut command = self.observer.command("compare");
         command.args(ids.iter().map(|id| self.directory.join(id)));
@@ -272,7 +277,7 @@ impl<'a> Experiment<'a> {
         command
     }
 
-    /// Prints what came of it all, keeps that beside the runs, and compares configurations.
+    /// Prints the results, saves them next to the runs, and compares configurations.
     pub(crate) fn conclude(&self, results: &str, labels: &[Label]) -> Result<()> {
         for label in labels {
             self.write_label(label)?;
@@ -283,7 +288,7 @@ impl<'a> Experiment<'a> {
         match labels {
             [] => Err(Error::Unusable("no run was measured to its end; the lines above say why".to_owned())),
             [_] => {
-                say("there is nothing to compare: one configuration was measured");
+                print_status("there is nothing to compare: one configuration was measured");
                 Ok(())
             }
             labels => self.compare_all(&labels.iter().map(|(id, ..)| id.as_str()).collect::<Vec<_>>()),
@@ -297,21 +302,21 @@ impl<'a> Experiment<'a> {
         if let Some(page) = &self.arguments.page {
             command.arg("-o").arg(page);
         }
-        print(&session::ask(command, &self.directory.join("compare.txt"))?)?;
-        took(started, "compared");
+        print(&session::capture_output(command, &self.directory.join("compare.txt"))?)?;
+        print_elapsed(started, "compared");
         if let Some(page) = &self.arguments.page {
-            say(&format!("the same as a page: open {} in a browser", page.display()));
+            print_status(&format!("the same as a page: open {} in a browser", page.display()));
         }
         Ok(())
     }
 
-    /// What it was done on and with.
+    /// The experiment's environment.
     fn about(&self) -> String {
         let RunSpec { setup, seconds, .. } = &self.base;
         let mut lines = vec![
-            format!("lab {} on {}", self.run_log.experiment, self.run_log.machine.described()),
-            format!("injected: {}", setup.ground.device_described()),
-            format!("load: {}; recorded for {seconds} s a run", setup.load.described()),
+            format!("lab {} on {}", self.run_log.experiment, self.run_log.machine.describe()),
+            format!("injected: {}", setup.ground.describe_device()),
+            format!("load: {}; recorded for {seconds} s a run", setup.load.describe()),
         ];
         let settings = setup.sysctls.iter();
         lines
@@ -322,15 +327,15 @@ impl<'a> Experiment<'a> {
         lines.join("\n")
     }
 
-    /// Names a configuration, and says what the step before it was slow by.
+    /// Labels a configuration, with the bottleneck of the step before it.
     fn label(&self, setup: &Setup) -> Label {
         let before = setup.builds_on.as_deref().map(|id| self.run_log.of(id)).unwrap_or_default();
-        let seen = before.iter().find_map(|done| done.bottleneck.as_ref());
-        (setup.id.clone(), setup.name.clone(), seen.map(|seen| format!("before this step {seen}")))
+        let found = before.iter().find_map(|done| done.bottleneck.as_ref());
+        (setup.id.clone(), setup.name.clone(), found.map(|found| format!("before this step {found}")))
     }
 
-    /// Beside a configuration's recordings: what `compare` calls it. The base has nothing before it: it says what all were
-    /// run on.
+    /// Writes a configuration's label for `compare` next to its recordings. The base has no step before it: its note is
+    /// the environment.
     fn write_label(&self, (id, name, note): &Label) -> Result<()> {
         let base = || (*id == self.base.setup.id).then(|| self.about().replace('\n', "; "));
         let text = json!({"name": name, "note": note.clone().or_else(base)});

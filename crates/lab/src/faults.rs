@@ -1,8 +1,8 @@
-//! `faults`: causes injected on a real broker, recorded and explained by brokerscope as a user would, and how
+//! `faults`: injects causes on a real broker, lets brokerscope record and explain it as a user would, and counts how
 //! often the explanation names what was injected: a confusion matrix.
 //!
-//! Each fault has a broker and its own recording; in it, it is injected once for every seed, with numbers drawn
-//! from that seed. It knows nothing of how brokerscope reaches its verdicts: it runs `record` and `explain`.
+//! Each fault has a broker and its own recording, in which it is injected once per seed, with numbers drawn from that
+//! seed. Does not know how brokerscope reaches its verdicts: it runs `record` and `explain`.
 
 mod accuracy;
 mod broker;
@@ -29,17 +29,19 @@ use std::time::Instant;
 use fastrand::Rng;
 use ground_truth::{HostObservations, KernelStats, Observation};
 use matrix::Matrix;
-use plan::{Fault, Tools, VolumeKind, Window, inject, inject_until_shown};
+use plan::{Fault, Tools, VolumeKind, Window, inject, inject_until_proven};
 use result::{Bounds, FaultResult, RECORDING};
 use test_bed::{SETTLE, TestBed};
 
 use crate::error::{Error, Result};
 use crate::files;
 use crate::session;
-use crate::session::{Observer, chosen, draw_seed, has_hypervisor, interrupt, print, say, took};
+use crate::session::{
+    Observer, draw_seed, has_hypervisor, interrupt, print, print_elapsed, print_status, select,
+};
 use crate::site::Site;
 
-/// Those of the short form: on three brokers, in some two minutes. The others need their own broker each.
+/// Faults of the short form: on three brokers, in about two minutes. Each of the others needs its own broker.
 const SHORT: [&str; 12] = [
     "journal-stall",
     "slow-device",
@@ -116,28 +118,28 @@ pub struct FaultsArguments {
     /// The first seed; a new one is drawn and printed if not given
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
-    /// Inject these only
+    /// Inject only these
     #[arg(long, value_name = "FAULT", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Inject a dozen of them once each, several on one broker, and be content with what so few windows can show
+    /// Inject a dozen of them once each, several on one broker, with targets that so few windows can reach
     #[arg(long, conflicts_with = "seeds")]
     pub short: bool,
-    /// Print the faults and end
+    /// Print the faults and exit
     #[arg(long)]
     pub list: bool,
     /// How brokers are watched; what an always-on watch cannot see may stay unobserved
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     pub watch: WatchMode,
-    /// Have clients speak TLS, and watch with --see-tls; brokers and controllers speak plaintext among themselves
+    /// Make clients use TLS, and watch with --see-tls; brokers and controllers use plaintext among themselves
     #[arg(long, conflicts_with = "watch")]
     pub tls: bool,
-    /// Keep recordings and results in DIR; what is there already of this seed is not done again
+    /// Keep recordings and results in DIR; results of this seed that are there already are not repeated
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
-    /// Explain and score the recordings kept in DIR again, and record nothing
+    /// Explain and score the recordings in DIR again, and record nothing
     #[arg(long, requires = "keep")]
     pub again: bool,
-    /// How the matrix is printed
+    /// Output format of the matrix
     #[arg(long, value_enum, default_value_t = Form::Table)]
     pub format: Form,
 }
@@ -145,9 +147,9 @@ pub struct FaultsArguments {
 /// Runs the suite; the matrix goes to stdout.
 ///
 /// # Errors
-/// Where a fault could not be run to its end; [`Error::Unusable`] where a target is missed.
+/// A fault did not run to its end; [`Error::Unusable`] if a target is missed.
 pub(crate) fn run(arguments: &FaultsArguments, brokerscope: Option<&Path>) -> Result<()> {
-    let mut faults = chosen(ALL.to_vec(), &arguments.only, "fault", |fault| fault.name)?;
+    let mut faults = select(ALL.to_vec(), &arguments.only, "fault", |fault| fault.name)?;
     faults.retain(|fault| !arguments.short || SHORT.contains(&fault.name));
     if arguments.list {
         let listed = faults.iter().map(|fault| format!("{:<24} {}\n", fault.name, fault.story));
@@ -156,22 +158,22 @@ pub(crate) fn run(arguments: &FaultsArguments, brokerscope: Option<&Path>) -> Re
     if !has_hypervisor() {
         let is_meant = |fault: &&Fault| fault.guest_only && !arguments.again;
         if let Some(fault) = faults.iter().copied().find(is_meant) {
-            say(&format!("LEFT OUT: {}, which `make faults-guest` injects in a guest", fault.name));
+            print_status(&format!("LEFT OUT: {}, which `make faults-guest` injects in a guest", fault.name));
         }
         faults.retain(|fault| !is_meant(fault));
     }
     if arguments.tls && arguments.only.is_empty() {
         leave_out_of_tls(&mut faults);
     }
-    let bounds = if arguments.short { Bounds::SHORT } else { Bounds::WANTED };
+    let bounds = if arguments.short { Bounds::SHORT } else { Bounds::FULL };
     let results = match &arguments.keep {
         Some(directory) if arguments.again => score_again(directory, &faults, brokerscope)?,
         _ => run_all(arguments, faults, brokerscope)?,
     };
     let matrix = Matrix::of(&results, bounds);
-    print(&matrix.printed(arguments.format))?;
+    print(&matrix.render(arguments.format))?;
     if let Some(directory) = &arguments.keep {
-        matrix.keep(directory)?;
+        matrix.write(directory)?;
     }
     match matrix.missed() {
         0 => Ok(()),
@@ -179,17 +181,17 @@ pub(crate) fn run(arguments: &FaultsArguments, brokerscope: Option<&Path>) -> Re
     }
 }
 
-/// Leaves out those that have no truth where clients speak TLS, and says so.
+/// Leaves out faults that have no truth if clients speak TLS, and says so.
 fn leave_out_of_tls(faults: &mut Vec<&'static Fault>) {
     faults.retain(|fault| {
         fault
             .no_truth_over_tls
-            .inspect(|why| say(&format!("LEFT OUT: {}, because {why}", fault.name)))
+            .inspect(|why| print_status(&format!("LEFT OUT: {}, because {why}", fault.name)))
             .is_none()
     });
 }
 
-/// Runs each fault; one that cannot be run to its end does not keep the others from being run.
+/// Runs each fault; one that fails does not keep the others from running.
 fn run_all(
     arguments: &FaultsArguments,
     faults: Vec<&'static Fault>,
@@ -203,42 +205,42 @@ fn run_all(
         observer.record_flags.push("--see-tls".to_owned());
     }
     let seed = arguments.seed.unwrap_or_else(draw_seed);
-    // Recordings that nobody wants to keep go away with this.
+    // Recordings that are not kept go away with this.
     let site = Site::claim()?;
     let directory = arguments.keep.clone().unwrap_or_else(|| site.path().to_owned());
     let count = faults.len();
     let seeds = if arguments.short { 1 } else { arguments.seeds };
     let run = Run { seed, seeds, directory, is_noisy: arguments.short, has_tls: arguments.tls };
-    say(&format!("{count} fault(s), {seeds} time(s) each, --seed {seed}"));
+    print_status(&format!("{count} fault(s), {seeds} time(s) each, --seed {seed}"));
     let mut results = Vec::new();
     let started = Instant::now();
     for group in groups(faults, arguments.short) {
         let left = time_left(started, results.len(), count);
         for (number, fault) in (results.len() + 1..).zip(&group.faults) {
-            say(&format!("fault {number} of {count}, {}: {}{left}", fault.name, fault.story));
+            print_status(&format!("fault {number} of {count}, {}: {}{left}", fault.name, fault.story));
         }
         let group_started = Instant::now();
-        let of_group = kept_or_run(&run, &group, &observer)?;
+        let of_group = read_or_run(&run, &group, &observer)?;
         for result in &of_group {
-            say(&format!("  {}: {}", result.fault, result.in_short()));
+            print_status(&format!("  {}: {}", result.fault, result.in_short()));
         }
-        took(group_started, "  done");
+        print_elapsed(group_started, "  done");
         results.extend(of_group);
     }
     Ok(results)
 }
 
-/// What is slow in any window is slow to the recorder.
+/// Flags by which requests that are slow in any window are slow for the recorder.
 fn always_on_flags() -> Vec<String> {
     let lowest_ms = ALL.iter().map(|fault| fault.threshold_ms.0).min().unwrap_or_default();
     ["--watch", "always-on", "--slower-than", &format!("{lowest_ms}ms")].map(str::to_owned).to_vec()
 }
 
-fn kept_or_run(run: &Run, group: &Group, observer: &Observer) -> Result<Vec<FaultResult>> {
-    let kept =
-        |fault: &&Fault| FaultResult::read(&run.directory_of(fault.name)).filter(|kept| kept.is_of(run));
-    if let Some(kept) = group.faults.iter().map(kept).collect() {
-        return Ok(kept);
+fn read_or_run(run: &Run, group: &Group, observer: &Observer) -> Result<Vec<FaultResult>> {
+    let saved =
+        |fault: &&Fault| FaultResult::read(&run.directory_of(fault.name)).filter(|saved| saved.is_of(run));
+    if let Some(saved) = group.faults.iter().map(saved).collect() {
+        return Ok(saved);
     }
     run_group(run, group, observer).or_else(|error| {
         interrupt().check()?;
@@ -250,14 +252,14 @@ fn kept_or_run(run: &Run, group: &Group, observer: &Observer) -> Result<Vec<Faul
 fn score_again(directory: &Path, faults: &[&Fault], brokerscope: Option<&Path>) -> Result<Vec<FaultResult>> {
     interrupt().catch_signals()?;
     let observer = Observer::new(brokerscope)?;
-    let kept = faults.iter().filter_map(|fault| {
+    let results = faults.iter().filter_map(|fault| {
         let directory = directory.join(fault.name);
-        FaultResult::read(&directory).map(|kept| kept.explained_again(&directory, &observer))
+        FaultResult::read(&directory).map(|saved| saved.explain_again(&directory, &observer))
     });
-    kept.collect()
+    results.collect()
 }
 
-/// By how long those that are done took.
+/// Estimates the remaining time from what finished faults took.
 fn time_left(started: Instant, done: usize, count: usize) -> String {
     let Some(each) = u32::try_from(done).ok().and_then(|done| started.elapsed().checked_div(done)) else {
         return String::new();
@@ -266,7 +268,7 @@ fn time_left(started: Instant, done: usize, count: usize) -> String {
     format!(" (about {} min left)", left.as_secs().div_ceil(60))
 }
 
-/// Faults that share a broker, and the volume beneath it.
+/// Faults that share a broker, and the volume below it.
 struct Group {
     volume: Option<VolumeKind>,
     faults: Vec<&'static Fault>,
@@ -279,7 +281,7 @@ impl Group {
     }
 }
 
-/// Each fault by itself; or as few groups as can be, in the order of their first.
+/// Each fault by itself; or as few groups as possible, in the order of their first faults.
 fn groups(faults: Vec<&'static Fault>, together: bool) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for fault in faults {
@@ -294,42 +296,42 @@ fn groups(faults: Vec<&'static Fault>, together: bool) -> Vec<Group> {
     groups
 }
 
-/// What is asked of a run.
+/// Parameters of a run.
 struct Run {
     /// The first seed.
     seed: u64,
-    /// How many windows of each fault; each has its own seed.
+    /// Number of windows of each fault; each has its own seed.
     seeds: u32,
-    /// Whether the machine may do other things too: the kernel's statistics show real waits for a processor then.
+    /// Whether the machine may do other things too: the kernel's statistics then show real waits for a processor.
     is_noisy: bool,
     /// Whether clients speak TLS.
     has_tls: bool,
-    /// Where its faults' directories lie.
+    /// The parent directory of its faults' directories.
     directory: PathBuf,
 }
 
 impl Run {
-    /// Where a fault's recording and results go.
+    /// The directory of a fault's recording and results.
     fn directory_of(&self, fault: &str) -> PathBuf {
         self.directory.join(fault)
     }
 }
 
-/// Runs faults on one broker: what is in their directories is replaced. The recording is in the first one's.
+/// Runs faults on one broker, and replaces what is in their directories. The recording is in the first one's.
 ///
 /// # Errors
-/// Where the test bed cannot be set up, a fault not be injected, or brokerscope fails; nothing stays injected.
+/// The test bed cannot be set up, a fault cannot be injected, or brokerscope fails; nothing stays injected.
 fn run_group(run: &Run, group: &Group, observer: &Observer) -> Result<Vec<FaultResult>> {
     make_directories(run, &group.faults)?;
-    let (injected, seen) = record(run, group, observer)?;
+    let (injected, observations) = record(run, group, observer)?;
     let results = group.faults.iter().zip(&injected).enumerate().map(|(at, (fault, windows))| {
         let others = injected.iter().enumerate().filter(|(other, _)| *other != at);
         let others = others.flat_map(|(_, windows)| windows).map(|window| (window.start_ns, window.end_ns));
-        let HostObservations { pauses, waits, slow, busy } = seen.clone();
+        let HostObservations { pauses, waits, slow, busy } = observations.clone();
         let busy = if fault.is_quiet() { busy } else { Vec::new() };
         let result = FaultResult::of(fault.name, run, windows.clone(), [pauses, waits, slow, busy].concat());
         let result = FaultResult { others: others.collect(), ..result };
-        result.explained_again(&run.directory_of(fault.name), observer)
+        result.explain_again(&run.directory_of(fault.name), observer)
     });
     results.collect()
 }
@@ -348,11 +350,11 @@ fn make_directories(run: &Run, faults: &[&Fault]) -> Result<()> {
     Ok(())
 }
 
-/// A fault and what it has made.
+/// A fault and what it has prepared.
 type PreparedFault = (&'static Fault, Tools);
 
-/// Returns the windows of each fault, and what was seen meanwhile. The test bed is taken down after what the faults
-/// have made outside it.
+/// Returns the windows of each fault, and the observations meanwhile. Takes the test bed down after what the faults
+/// have created outside it.
 fn record(run: &Run, group: &Group, observer: &Observer) -> Result<(Vec<Vec<Window>>, HostObservations)> {
     let mut faults: Vec<PreparedFault> =
         group.faults.iter().map(|&fault| (fault, Tools::default())).collect();
@@ -367,12 +369,12 @@ fn record(run: &Run, group: &Group, observer: &Observer) -> Result<(Vec<Vec<Wind
     let pauses = bed.pauses();
     drop(faults);
     drop(bed);
-    let (windows, seen) = injected?;
+    let (windows, observations) = injected?;
     let pauses = [others?.concat(), Observation::by_jvm(&pauses?)].concat();
-    Ok((windows, HostObservations { pauses, ..seen }))
+    Ok((windows, HostObservations { pauses, ..observations }))
 }
 
-/// The windows of each fault, and what the kernel's statistics showed meanwhile where they are read.
+/// The windows of each fault, and the observations from the kernel's statistics if they are read.
 fn inject_all(
     run: &Run,
     (faults, bed): (&mut [PreparedFault], &mut TestBed),
@@ -400,15 +402,15 @@ fn inject_all(
         let seeds = (0..run.seeds).map(|number| run.seed.wrapping_add(u64::from(number)) ^ own);
         let windows = seeds.map(|seed| {
             let mut rng = Rng::with_seed(seed);
-            inject_until_shown(|| inject(fault, tools, bed, &mut rng))
+            inject_until_proven(|| inject(fault, tools, bed, &mut rng))
         });
         injected.push(windows.collect::<Result<_>>()?);
     }
     interrupt().sleep(SETTLE)?;
     recorder.stop()?;
-    let seen = stats.map(KernelStats::stop).transpose()?.unwrap_or_default();
+    let observations = stats.map(KernelStats::stop).transpose()?.unwrap_or_default();
     let HostObservations { slow, .. } = disk.map(KernelStats::stop).transpose()?.unwrap_or_default();
-    Ok((injected, HostObservations { slow, ..seen }))
+    Ok((injected, HostObservations { slow, ..observations }))
 }
 
 /// Hashes a name, so that two faults of one seed draw different numbers (FNV-1a).

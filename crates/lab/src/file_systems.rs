@@ -1,6 +1,6 @@
 //! `fs`: the same broker under the same load on the same slow device, on one file system after the other.
 //!
-//! What is injected is the device alone, alike for all: it does one write after the other. What a file system makes its
+//! Only the device is injected, the same for all: it does one write after the other. What a file system makes its
 //! callers wait for is its own affair, and is measured.
 
 use std::path::Path;
@@ -11,16 +11,16 @@ use crate::experiment::setup::{Load, Network, Setup, Storage, pairs};
 use crate::experiment::{ExperimentArguments, Subject, run as run_experiment};
 use crate::volume::FileSystem;
 
-/// The device: a disk that seeks, so that commits are felt; reads come from the page cache anyway.
+/// The device: a disk that seeks, so that commits are noticeable; reads come from the page cache anyway.
 const PACE: Pace = Pace { write_us: 16_000, bytes_per_second: 25_000_000 };
 const SIZE_BYTES: u64 = 2 << 30;
-/// How long each run is measured: with what comes around it, 21 runs fit into a quarter of an hour.
+/// Measured time of each run: with the rest, 21 runs fit into a quarter of an hour.
 const SECONDS: u64 = 22;
 /// Few partitions, so that producers meet at their locks.
 const TOPIC: (&str, u32) = ("orders", 4);
-/// Segments are rolled every few seconds, as on a broker with many partitions: rolls make files and sync them.
+/// Segments roll every few seconds, as on a broker with many partitions: rolls create files and sync them.
 const TOPIC_CONFIGS: &[(&str, &str)] = &[("segment.bytes", "4194304")];
-/// Pages are written back after two seconds and not after thirty, so that a run of seconds has as many rounds of
+/// Pages are written back after two seconds instead of thirty, so that a run of seconds has as many rounds of
 /// write-back as minutes of a broker (Documentation/admin-guide/sysctl/vm.rst).
 const SYSCTLS: &[(&str, &str)] =
     &[("vm.dirty_writeback_centisecs", "100"), ("vm.dirty_expire_centisecs", "200")];
@@ -50,11 +50,11 @@ pub struct FsArguments {
 /// Runs the experiment.
 ///
 /// # Errors
-/// Where runs failed, or were interrupted: what was measured is kept.
+/// Runs failed or were interrupted; finished ones are kept.
 pub(crate) fn run(arguments: &FsArguments, brokerscope: Option<&Path>) -> Result<()> {
     let subject = Subject { name: "fs", directory: "lab-fs", seconds: SECONDS, explained_ms: None };
-    let wanted = CONFIGURATIONS.iter().chain(arguments.btrfs.then_some(&BTRFS));
-    let setups = wanted.map(|&(id, name, kind, options)| setup(id, name, kind, options)).collect();
+    let configurations = CONFIGURATIONS.iter().chain(arguments.btrfs.then_some(&BTRFS));
+    let setups = configurations.map(|&(id, name, kind, options)| setup(id, name, kind, options)).collect();
     run_experiment(&subject, setups, &arguments.experiment, brokerscope)
 }
 

@@ -9,18 +9,18 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 
-/// Makes a directory and those above it.
+/// Makes a directory and its parents.
 pub(crate) fn make(directory: &Path) -> Result<()> {
     fs::create_dir_all(directory).map_err(Error::io("make", directory))
 }
 
-/// Makes a directory that holds nothing.
+/// Makes an empty directory in place of what is there.
 pub(crate) fn make_empty(directory: &Path) -> Result<()> {
     remove(directory)?;
     make(directory)
 }
 
-/// Removes a directory, if it is there, with all that is in it.
+/// Removes a directory with everything in it, if it is there.
 pub(crate) fn remove(directory: &Path) -> Result<()> {
     match fs::remove_dir_all(directory) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove", directory)(error)),
@@ -34,7 +34,7 @@ pub(crate) fn list(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(listing.filter_map(|entry| Some(entry.ok()?.path())).collect())
 }
 
-/// Reads a file of text.
+/// Reads a text file.
 pub(crate) fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(Error::io("read", path))
 }
@@ -44,7 +44,7 @@ pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     fs::write(path, bytes).map_err(Error::io("write", path))
 }
 
-/// Writes a value as JSON: whole or not at all.
+/// Writes a value as JSON, atomically.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let fresh = path.with_extension("json.new");
     let text = serde_json::to_vec_pretty(value);
@@ -52,10 +52,10 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     fs::rename(&fresh, path).map_err(Error::io("write", path))
 }
 
-/// What [`write_json`] has written; none where there is no file.
+/// Reads what [`write_json`] has written; `None` if there is no file.
 ///
 /// # Errors
-/// Why what is there cannot be read.
+/// The file cannot be parsed.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, serde_json::Error> {
     fs::read(path).ok().map(|text| serde_json::from_slice(&text)).transpose()
 }

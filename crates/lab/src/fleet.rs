@@ -1,7 +1,7 @@
-//! `fleet`: the case of mysterious disk reads, from beginning to end. Several real brokers, each on its own device and under
-//! the same load; one of them reads large state files of tiered storage for what is appended, and sends nobody what it
-//! reads. Each is recorded by brokerscope as a user would, the odd one again after a cleanup of its state; then `fleet`, `files`,
-//! `logs` and `advise` are asked, and each has to name what was injected.
+//! `fleet`: the case of mysterious disk reads, from start to end. Several real brokers run, each on its own device and
+//! under the same load; one of them reads large state files of tiered storage for what is appended, and sends nothing
+//! of it. Brokerscope records each as a user would, and the odd one again after a cleanup of its state; then `fleet`,
+//! `files`, `logs` and `advise` run, and each has to name what was injected.
 
 mod questions;
 mod tier_state;
@@ -24,30 +24,30 @@ use crate::error::{Error, Result};
 use crate::experiment::setup::pairs;
 use crate::kafka::{DEFAULT_VERSION, Kafka};
 use crate::process::{Background, in_parallel};
-use crate::session::{Observer, draw_seed, interrupt, say, took};
+use crate::session::{Observer, draw_seed, interrupt, print_elapsed, print_status};
 use crate::site::Site;
 use crate::volume::{FileSystem, Volume, VolumeOptions};
 use crate::{files, process, session};
 
-/// The case's own.
+/// As many as in the case.
 const BROKERS: u32 = 9;
 
 /// Arguments of `fleet`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FleetArguments {
-    /// How many brokers; of fewer than four none can be the odd one
+    /// How many brokers; with fewer than four, none can be the odd one
     #[arg(long, value_name = "N", default_value_t = BROKERS, value_parser = clap::value_parser!(u32).range(4..=32))]
     pub brokers: u32,
-    /// How long each is recorded
+    /// How long to record each
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(2..=3600))]
     pub seconds: u64,
-    /// Size of the largest state file, in MiB; of six, each is larger than the one before
+    /// Size of the largest state file, in MiB; each of the six is larger than the one before
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(8..=1024))]
     pub state: u64,
-    /// Seed of the load, and of which broker is the odd one; a new one is drawn and printed if not given
+    /// Seed of the load and of the choice of the odd broker; a new one is drawn and printed if not given
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
-    /// Keep recordings, the odd broker's log and what was said in DIR, which must be empty or not there
+    /// Keep recordings, the odd broker's log and the commands' output in DIR, which must be empty or missing
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
     /// Version of Kafka to run
@@ -55,39 +55,39 @@ pub struct FleetArguments {
     pub kafka: String,
 }
 
-/// Replays the case; what the commands say goes to stdout.
+/// Replays the case; the commands' output goes to stdout.
 ///
 /// # Errors
-/// Where it could not be run to its end; [`Error::Unusable`] where a command does not name what was injected.
+/// It did not run to its end; [`Error::Unusable`] if a command does not name what was injected.
 pub(crate) fn run(arguments: &FleetArguments, brokerscope: Option<&Path>) -> Result<()> {
     let started = Instant::now();
     let observer = session::start(brokerscope)?;
     let kafka = Kafka::prepare(&arguments.kafka)?;
-    // What nobody wants to keep goes away with this.
+    // What is not kept goes away with this.
     let site = Site::claim()?;
-    let directory = kept(arguments.keep.as_deref(), &site)?;
+    let directory = prepare_directory(arguments.keep.as_deref(), &site)?;
     let seed = arguments.seed.unwrap_or_else(draw_seed);
     let odd = Rng::with_seed(seed).u32(1..=arguments.brokers);
-    say(&format!("{} brokers, one of them the odd one, --seed {seed}", arguments.brokers));
+    print_status(&format!("{} brokers, one of them the odd one, --seed {seed}", arguments.brokers));
     let (observer, kafka, site) = (&observer, &kafka, &site);
     let replay = Replay { arguments, observer, kafka, site, seed, odd, directory: &directory };
-    let watched = replay.watch()?;
-    let said = directory.join("said");
-    files::make(&said)?;
-    let missed = Operator { observer, said: &said }.ask_all(&watched)?;
+    let data = replay.watch()?;
+    let output = directory.join("said");
+    files::make(&output)?;
+    let missed = Operator { observer, directory: &output }.ask_all(&data)?;
     if let Some(keep) = &arguments.keep {
         let keep = keep.display();
-        say(&format!("all of it is in {keep}; `brokerscope fleet {keep}/before` says it again"));
+        print_status(&format!("all of it is in {keep}; `brokerscope fleet {keep}/before` says it again"));
     }
-    took(started, "done");
+    print_elapsed(started, "done");
     match missed {
         0 => Ok(()),
         count => Err(Error::Unusable(format!("{count} answer(s) missed what was injected on broker {odd}"))),
     }
 }
 
-/// Where everything goes.
-fn kept(keep: Option<&Path>, site: &Site) -> Result<PathBuf> {
+/// Prepares the directory of recordings and output.
+fn prepare_directory(keep: Option<&Path>, site: &Site) -> Result<PathBuf> {
     let Some(keep) = keep else { return site.directory("kept") };
     let directory = std::path::absolute(keep).map_err(Error::io("resolve", keep))?;
     files::make(&directory)?;
@@ -97,29 +97,29 @@ fn kept(keep: Option<&Path>, site: &Site) -> Result<PathBuf> {
     Err(Error::Unusable(format!("{} is not empty: name another --keep", keep.display())))
 }
 
-/// Room on each device for what is produced; sparse.
-const ROOM_MIB: u64 = 512;
-/// How long the JVMs' compilers get, all side by side.
+/// Space on each device for what is produced; sparse.
+const CAPACITY_MIB: u64 = 512;
+/// How long the JVMs' compilers settle, all at once.
 const WARM_UP: Duration = Duration::from_secs(3);
 /// How long a broker's load runs before it is recorded.
 const RUN_UP: Duration = Duration::from_millis(300);
 const RECORDING: &str = "recording";
 
-/// What it takes.
+/// Parameters of a replay.
 struct Replay<'a> {
     arguments: &'a FleetArguments,
     observer: &'a Observer,
     kafka: &'a Kafka,
     site: &'a Site,
     seed: u64,
-    /// The number of the broker that is the odd one.
+    /// The number of the odd broker.
     odd: u32,
-    /// Where recordings and the like go.
+    /// The directory of recordings and other results.
     directory: &'a Path,
 }
 
 impl Replay<'_> {
-    /// All of it. No broker runs any more when this returns.
+    /// Runs all of it. No broker runs any more when this returns.
     fn watch(&self) -> Result<FleetData> {
         let volumes = self.volumes()?;
         let log_dir = self.odd_of(&volumes).map(Member::log_dir)?;
@@ -127,7 +127,7 @@ impl Replay<'_> {
         let members = self.start(volumes, &state)?;
         warm_up(&state, &members)?;
         // Declared after the brokers, so that it ends before their file systems do.
-        let cache = SmallCache::with_room_for(state.room_bytes(), state.files());
+        let cache = SmallCache::with_capacity(state.capacity_bytes(), state.files());
         let before = self.directory.join("before");
         let recordings = self.record_all(&members, &before)?;
         let (cleaned, after) = self.clean_up(&state, self.odd_of(&members)?)?;
@@ -140,24 +140,24 @@ impl Replay<'_> {
         Ok(FleetData { injected, brokers, before, odd, well, log, cleaned, after })
     }
 
-    /// The odd broker's, of all brokers' in their order.
+    /// The odd broker's element, of all brokers' in order.
     fn odd_of<'m, T>(&self, all: &'m [T]) -> Result<&'m T> {
         let odd = (self.odd as usize).checked_sub(1).and_then(|at| all.get(at));
         odd.ok_or_else(|| Error::Unusable(format!("there is no broker {}", self.odd)))
     }
 
-    /// A device for each broker.
+    /// Makes a device for each broker.
     fn volumes(&self) -> Result<Vec<Volume>> {
         let started = Instant::now();
-        // All files, and once more the one that is replaced.
-        let size_mib = ROOM_MIB + self.arguments.state * u64::from(PARTITIONS);
+        // Space for all files, and once more for the one that is replaced.
+        let size_mib = CAPACITY_MIB + self.arguments.state * u64::from(PARTITIONS);
         let options = VolumeOptions::new(FileSystem::Ext4, "", size_mib << 20, self.seed);
         let volume = |number: u32| {
             interrupt().check()?;
             Volume::prepare_another(self.site, number, &options)
         };
         let volumes = (1..=self.arguments.brokers).map(volume).collect::<Result<Vec<_>>>()?;
-        took(started, &format!("{} devices with ext4, one for each broker", volumes.len()));
+        print_elapsed(started, &format!("{} devices with ext4, one for each broker", volumes.len()));
         Ok(volumes)
     }
 
@@ -174,12 +174,12 @@ impl Replay<'_> {
             });
             members.extend(results.into_iter().collect::<Result<Vec<_>>>()?);
             let (count, all) = (members.len(), self.arguments.brokers);
-            took(started, &format!("{count} of {all} brokers run"));
+            print_elapsed(started, &format!("{count} of {all} brokers run"));
         }
         Ok(members)
     }
 
-    /// Records every broker, in folders as `fleet` reads them; where, in the brokers' order.
+    /// Records every broker, in folders as `fleet` reads them; returns the recordings in the brokers' order.
     fn record_all(&self, members: &[Member], before: &Path) -> Result<Vec<PathBuf>> {
         let day = process::output(Command::new("date").args(["-u", "+%F"]))?;
         let folder = |number: u32| {
@@ -205,17 +205,17 @@ impl Replay<'_> {
         interrupt().sleep(Duration::from_secs(self.arguments.seconds))?;
         recorder.stop()?;
         member.load.pause(true);
-        took(started, &format!("broker {number} of {} recorded", self.arguments.brokers));
+        print_elapsed(started, &format!("broker {number} of {} recorded", self.arguments.brokers));
         Ok(())
     }
 
-    /// What the cleanup did, and the recording of the time after it.
+    /// Cleans up the state; returns the result, and the recording of the time after it.
     fn clean_up(&self, state: &TierState, odd: &Member) -> Result<(CleanupResult, PathBuf)> {
         let started = Instant::now();
         let cleaned = state.clean()?;
         let (from, to) = (cleaned.before_bytes, cleaned.after_bytes);
         let what = format!("broker {} cleaned its state up: from {from} to {to} bytes", self.odd);
-        took(started, &what);
+        print_elapsed(started, &what);
         let after = self.directory.join("after").join(RECORDING);
         self.record(self.odd, odd, &after)?;
         Ok((cleaned, after))
@@ -233,16 +233,16 @@ fn warm_up(state: &TierState, members: &[Member]) -> Result<()> {
     state.wait_until_ready()?;
     let mib = state.bytes()? >> 20;
     let what = format!("one has {PARTITIONS} state files, {mib} MiB together, and migrated them");
-    took(started, &what);
+    print_elapsed(started, &what);
     let started = Instant::now();
     hold_back(members, false);
     interrupt().sleep(WARM_UP)?;
     hold_back(members, true);
-    took(started, &format!("warmed up; load of each: {}", load_described()));
+    print_elapsed(started, &format!("warmed up; load of each: {}", describe_load()));
     Ok(())
 }
 
-/// Holds the loads of all back, or lets them go on.
+/// Pauses the loads of all, or resumes them.
 fn hold_back(members: &[Member], held: bool) {
     for member in members {
         member.load.pause(held);
@@ -256,20 +256,20 @@ fn take_down(members: Vec<Member>) -> Result<()> {
         answered += load.stop()?.len();
         drop((broker, volume));
     }
-    took(started, &format!("brokers stopped, devices detached; {answered} requests were answered"));
+    print_elapsed(started, &format!("brokers stopped, devices detached; {answered} requests were answered"));
     Ok(())
 }
 
-/// Nine on one machine: small heaps, and a compiler that is soon done.
+/// Nine on one machine: small heaps, and a compiler that finishes soon.
 const JVM_ARGUMENTS: [&str; 3] = ["-Xms96m", "-Xmx192m", "-XX:TieredStopAtLevel=1"];
 /// The log cleaner's map alone would fill such a heap.
 const PROPERTIES: [(&str, &str); 1] = [("log.cleaner.dedupe.buffer.size", "2097152")];
-/// Each producer waits for its answer: a stop of the machine delays one request of each, not a pile of them.
+/// Each producer waits for its response: a pause of the machine delays one request of each, not a pile of them.
 const PRODUCERS: u32 = 2;
 const PER_SECOND: u32 = 100;
 const RECORD_BYTES: u32 = 1_024;
 
-/// A running broker. Fields are dropped in their order.
+/// A running broker. Fields are dropped in order.
 struct Member {
     load: Running,
     broker: Broker,
@@ -277,18 +277,18 @@ struct Member {
 }
 
 impl Member {
-    /// Where the broker of a volume has its partitions.
+    /// The log directory of a volume's broker.
     fn log_dir(volume: &Volume) -> PathBuf {
         volume.directory().join("data")
     }
 
-    /// Starts a broker whose load is held back, and the agent in it if it is to have one.
+    /// Starts a broker whose load is paused, with the agent in it if there is a `state`.
     fn start(replay: &Replay<'_>, number: u32, volume: Volume, state: Option<&TierState>) -> Result<Self> {
         let mut options = BrokerOptions::of_site(replay.site, &format!("broker-{number}"))?;
         options.node_id = number;
         options.is_throwaway = true;
         options.log_dir = Some(Member::log_dir(&volume));
-        // On the same device: none of its files is where other programs read and write.
+        // On the same device, so that none of its files is where other programs read and write.
         options.metadata_dir = Some(volume.directory().join("metadata"));
         options.jvm_arguments = JVM_ARGUMENTS.map(str::to_owned).to_vec();
         options.jvm_arguments.extend(state.map(TierState::jvm_arguments).unwrap_or_default());
@@ -316,20 +316,20 @@ fn traffic() -> Traffic {
     }
 }
 
-/// The load of one, for people.
-fn load_described() -> String {
+/// Describes the load of one broker.
+fn describe_load() -> String {
     format!("{PRODUCERS} producers, {} requests/s of 1 KiB", PRODUCERS * PER_SECOND)
 }
 
 const EVERY: Duration = Duration::from_millis(50);
 
-/// Forgets files until it is dropped.
+/// Evicts files from the page cache until it is dropped.
 #[derive(Debug)]
 struct SmallCache(Option<Background<()>>);
 
 impl SmallCache {
-    /// Keeps those out of the page cache that are larger.
-    fn with_room_for(bytes: u64, files: Vec<PathBuf>) -> Self {
+    /// Keeps files larger than this out of the page cache.
+    fn with_capacity(bytes: u64, files: Vec<PathBuf>) -> Self {
         let work = move |over: &AtomicBool| {
             while !over.load(Ordering::Relaxed) {
                 for file in &files {
@@ -338,21 +338,21 @@ impl SmallCache {
                 thread::sleep(EVERY);
             }
         };
-        Self(Some(Background::start("who forgets files", work)))
+        Self(Some(Background::start("the cache limit", work)))
     }
 }
 
 impl Drop for SmallCache {
     fn drop(&mut self) {
-        // Waited for: it has files open. It does not panic; and if it did, nothing is left to be forgotten.
+        // Waits, because the thread has files open. It does not panic; and if it did, nothing would be left to evict.
         let _ = self.0.take().map(Background::stop);
     }
 }
 
-/// Where that is refused, nothing is read from the disk, and who looks for such reads says so.
-fn forget(path: &Path, room_bytes: u64) {
+/// If eviction is refused, nothing is read from the disk, and the commands that look for such reads report that.
+fn forget(path: &Path, capacity_bytes: u64) {
     let Ok(file) = File::open(path) else { return };
-    if file.metadata().is_ok_and(|about| about.len() > room_bytes) {
+    if file.metadata().is_ok_and(|about| about.len() > capacity_bytes) {
         let _ = fadvise(&file, 0, None, Advice::DontNeed);
     }
 }
@@ -366,11 +366,11 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let site = Site::claim_in(&root.path().join("sites")).unwrap();
         let keep = root.path().join("kept");
-        assert_eq!(kept(Some(&keep), &site).unwrap(), keep);
+        assert_eq!(prepare_directory(Some(&keep), &site).unwrap(), keep);
         assert!(keep.is_dir());
         fs::write(keep.join("server.log"), "").unwrap();
-        let refused = kept(Some(&keep), &site).unwrap_err().to_string();
+        let refused = prepare_directory(Some(&keep), &site).unwrap_err().to_string();
         assert!(refused.ends_with("is not empty: name another --keep"), "{refused}");
-        assert!(kept(None, &site).unwrap().starts_with(site.path()));
+        assert!(prepare_directory(None, &site).unwrap().starts_with(site.path()));
     }
 }

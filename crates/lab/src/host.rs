@@ -1,4 +1,4 @@
-//! What an experiment does to the whole host: control groups, settings of the kernel, busy processes.
+//! Changes to the whole host: control groups, kernel settings, busy processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::files;
 use crate::process::Process;
 use crate::session::{interrupt, poll};
 
-/// Where controllers of version 1 are mounted, a directory each.
+/// Mount point of version 1 controllers, a directory each.
 const ROOT: &str = "/sys/fs/cgroup";
 const PREFIX: &str = "brokerscope-lab-";
-/// How long the kernel may take to let a group go once it is empty.
+/// How long the kernel may take to release a group once it is empty.
 const EMPTY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A group of one controller; removed when dropped.
@@ -28,7 +28,7 @@ impl Cgroup {
     /// Makes the site's group of `controller`, such as `cpu` or `memory`.
     ///
     /// # Errors
-    /// Where the controller is not mounted as version 1.
+    /// The controller is not mounted as version 1.
     pub fn make(site: &Path, controller: &str) -> Result<Self> {
         let parent = Path::new(ROOT).join(controller);
         if !parent.join("tasks").exists() {
@@ -50,16 +50,16 @@ impl Cgroup {
     /// Sets a limit on a device in one of its files, such as `blkio.throttle.read_bps_device`; 0 lifts it.
     ///
     /// # Errors
-    /// Where the controller has no such file or the kernel no such device.
+    /// The controller has no such file, or the kernel no such device.
     pub fn limit(&self, file: &str, (major, minor): (u32, u32), limit: u64) -> Result<()> {
         files::write(&self.path.join(file), format!("{major}:{minor} {limit}"))
     }
 
-    /// A count of one of its files of `MAJOR:MINOR KIND COUNT` lines, such as `Read` in `blkio.throttle.io_serviced`; 0 where the
-    /// device is in none of them yet.
+    /// A count in one of its files of `MAJOR:MINOR KIND COUNT` lines, such as `Read` in `blkio.throttle.io_serviced`; 0
+    /// if the device is in none of them yet.
     ///
     /// # Errors
-    /// Where the file cannot be read.
+    /// The file cannot be read.
     pub fn of_device(&self, file: &str, (major, minor): (u32, u32), kind: &str) -> Result<u64> {
         let text = files::read(&self.path.join(file))?;
         Ok(parse_figure(&text, &format!("{major}:{minor} {kind}")).unwrap_or(0))
@@ -70,26 +70,26 @@ impl Cgroup {
         self.path.join(file)
     }
 
-    /// A number that one of its files holds, such as `memory.usage_in_bytes`.
+    /// A number in one of its files, such as `memory.usage_in_bytes`.
     pub fn number(&self, file: &str) -> Result<u64> {
         let path = self.path.join(file);
         let text = files::read(&path)?;
         text.trim().parse().map_err(|_| Error::Unusable(format!("{}: {text:?}", path.display())))
     }
 
-    /// Puts a whole process into it; threads it starts later are in it too.
+    /// Puts a whole process into it; threads that it starts later are in it too.
     pub fn put(&self, pid: u32) -> Result<()> {
         self.set("cgroup.procs", i64::from(pid))
     }
 
-    /// A figure of one of its files of `name value` lines, such as `nr_throttled` of `cpu.stat`.
+    /// A figure in one of its files of `name value` lines, such as `nr_throttled` in `cpu.stat`.
     pub fn figure(&self, file: &str, name: &str) -> Result<u64> {
         let path = self.path.join(file);
         parse_figure(&files::read(&path)?, name)
             .ok_or_else(|| Error::Unusable(format!("{} has no {name}", path.display())))
     }
 
-    /// A shell command that is put into the group before it becomes what follows it: `sh -c 'THIS exec "$@"'`.
+    /// A shell command that enters the group and then execs what follows it: `sh -c 'THIS exec "$@"'`.
     pub fn entering(&self) -> Vec<String> {
         let procs = self.path.join("cgroup.procs").display().to_string();
         ["sh", "-c", "echo $$ > \"$0\" && exec \"$@\"", &procs].map(str::to_owned).to_vec()
@@ -98,7 +98,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Those still in it stay alive, as do all others: of the parent from now on.
+        // Processes that are still in it stay alive, and move to the parent.
         if let (Ok(tasks), Some(parent)) =
             (fs::read_to_string(self.path.join("cgroup.procs")), self.path.parent())
         {
@@ -110,7 +110,7 @@ impl Drop for Cgroup {
     }
 }
 
-/// Removes every group that is named after the site; returns those that stay. Its processes have ended.
+/// Removes every group named after the site, whose processes have ended; returns those that stay.
 pub(crate) fn remove_cgroups(site: &Path) -> Vec<PathBuf> {
     let Ok(controllers) = fs::read_dir(ROOT) else { return Vec::new() };
     let name = name(site);
@@ -118,7 +118,7 @@ pub(crate) fn remove_cgroups(site: &Path) -> Vec<PathBuf> {
     groups.filter(|group| group.is_dir() && !remove(group)).collect()
 }
 
-/// Whether it has gone.
+/// Removes a group; returns whether it is gone.
 fn remove(path: &Path) -> bool {
     poll(EMPTY_TIMEOUT, || fs::remove_dir(path).is_ok() || !path.exists())
 }
@@ -133,20 +133,20 @@ fn parse_figure(text: &str, name: &str) -> Option<u64> {
     line.trim().parse().ok()
 }
 
-/// Where the old values are, in a site: a file each.
-const KEPT: &str = "sysctl";
+/// The directory of the old values in a site: a file each.
+const SYSCTL_DIRECTORY: &str = "sysctl";
 
-/// A changed setting; put back when dropped.
+/// A changed setting; restored when dropped.
 #[derive(Debug)]
 pub(crate) struct Sysctl {
-    kept: PathBuf,
+    saved: PathBuf,
 }
 
 impl Sysctl {
     /// Sets `name`, such as `vm.dirty_expire_centisecs`.
     ///
     /// # Errors
-    /// Where there is no such setting, or it may not be changed.
+    /// There is no such setting, or it must not be changed.
     pub(crate) fn set(site: &Path, name: &str, value: &str) -> Result<Self> {
         Self::set_in(Path::new("/proc/sys"), site, name, value)
     }
@@ -154,9 +154,9 @@ impl Sysctl {
     fn set_in(root: &Path, site: &Path, name: &str, value: &str) -> Result<Self> {
         let file = root.join(name.replace('.', "/"));
         let before = files::read(&file)?;
-        files::make(&site.join(KEPT))?;
-        let changed = Self { kept: site.join(KEPT).join(name) };
-        files::write(&changed.kept, format!("{}\n{before}", file.display()))?;
+        files::make(&site.join(SYSCTL_DIRECTORY))?;
+        let changed = Self { saved: site.join(SYSCTL_DIRECTORY).join(name) };
+        files::write(&changed.saved, format!("{}\n{before}", file.display()))?;
         files::write(&file, value)?;
         Ok(changed)
     }
@@ -164,28 +164,28 @@ impl Sysctl {
 
 impl Drop for Sysctl {
     fn drop(&mut self) {
-        put_back(&self.kept);
+        restore(&self.saved);
     }
 }
 
-/// Puts back what experiments of `site` had changed; returns what could not be.
-pub(crate) fn put_all_back(site: &Path) -> Vec<String> {
-    let Ok(listing) = fs::read_dir(site.join(KEPT)) else { return Vec::new() };
-    let kept = listing.filter_map(|entry| Some(entry.ok()?.path()));
-    kept.filter(|kept| !put_back(kept)).map(|kept| format!("the setting {}", kept.display())).collect()
+/// Restores what experiments of `site` changed; returns what could not be restored.
+pub(crate) fn restore_all(site: &Path) -> Vec<String> {
+    let Ok(listing) = fs::read_dir(site.join(SYSCTL_DIRECTORY)) else { return Vec::new() };
+    let saved = listing.filter_map(|entry| Some(entry.ok()?.path()));
+    saved.filter(|saved| !restore(saved)).map(|saved| format!("the setting {}", saved.display())).collect()
 }
 
-/// Whether it is as it was.
-fn put_back(kept: &Path) -> bool {
-    let Ok(text) = fs::read_to_string(kept) else { return !kept.exists() };
+/// Restores a setting; returns whether it is as it was.
+fn restore(saved: &Path) -> bool {
+    let Ok(text) = fs::read_to_string(saved) else { return !saved.exists() };
     let Some((file, before)) = text.split_once('\n') else { return false };
-    fs::write(file, before).is_ok() && fs::remove_file(kept).is_ok()
+    fs::write(file, before).is_ok() && fs::remove_file(saved).is_ok()
 }
 
-/// How long a process may take to begin.
+/// How long a process may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Busy processes that can be halted and let go on; dropping them ends them.
+/// Busy processes that can be halted and resumed; dropping them ends them.
 #[derive(Debug)]
 pub(crate) struct CpuHogs {
     pub(crate) processes: Vec<Process>,
@@ -193,7 +193,7 @@ pub(crate) struct CpuHogs {
 }
 
 impl CpuHogs {
-    /// Starts so many on the processors of `cpus` (as for taskset(1)), at this niceness, halted.
+    /// Starts `count` of them on the processors of `cpus` (as for taskset(1)), at this niceness, halted.
     pub(crate) fn start(site: &Path, count: u32, cpus: &str, niceness: i32) -> Result<Self> {
         let mut hogs = Self { processes: Vec::new(), niceness };
         for _ in 0..count {
@@ -208,7 +208,7 @@ impl CpuHogs {
         Ok(hogs)
     }
 
-    /// Lets them work, or halts them (`CONT`, `STOP`).
+    /// Resumes or halts them (`CONT`, `STOP`).
     pub(crate) fn signal(&self, signal: Signal) {
         for process in &self.processes {
             process.signal(signal);
@@ -218,18 +218,18 @@ impl CpuHogs {
 
 impl Drop for CpuHogs {
     fn drop(&mut self) {
-        // A halted process does not hear SIGTERM before it goes on.
+        // A halted process does not receive SIGTERM until it continues.
         self.signal(Signal::KILL);
     }
 }
 
-/// State T, the word after the name in parentheses (`proc_pid_stat(5)`).
+/// Whether a process is in state T, the word after the name in parentheses (`proc_pid_stat(5)`).
 fn is_halted(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }
 
-/// Halts a process or lets it go on.
+/// Halts or resumes a process.
 pub(crate) fn send(pid: u32, signal: Signal) -> Result<()> {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let number = number.ok_or_else(|| Error::Unusable(format!("no process: {pid}")))?;
@@ -273,7 +273,7 @@ mod sysctl_tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), "200");
         drop(set);
         assert_eq!(fs::read_to_string(&file).unwrap(), "3000\n");
-        assert!(put_all_back(site.path()).is_empty());
+        assert!(restore_all(site.path()).is_empty());
     }
 
     #[test]
@@ -281,7 +281,7 @@ mod sysctl_tests {
         let ((root, file), site) = (machine(), tempfile::tempdir().unwrap());
         let set = Sysctl::set_in(root.path(), site.path(), "vm.dirty_expire_centisecs", "200").unwrap();
         std::mem::forget(set);
-        assert!(put_all_back(site.path()).is_empty());
+        assert!(restore_all(site.path()).is_empty());
         assert_eq!(fs::read_to_string(&file).unwrap(), "3000\n");
         assert!(Sysctl::set_in(root.path(), site.path(), "vm.no_such_thing", "1").is_err());
     }

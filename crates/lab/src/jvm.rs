@@ -1,4 +1,4 @@
-//! Orders to a HotSpot JVM by its attach protocol, and the JVM's own account of when it stopped its threads.
+//! Orders to a HotSpot JVM through its attach protocol, and the JVM's own log of its pauses.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -12,17 +12,17 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::{files, process};
 
-/// How long an order may take: a collection of a large heap, or a safepoint that is held up.
+/// Timeout of an order: a collection of a large heap, or a safepoint that takes long to reach.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A way to a JVM in this mount namespace.
+/// The attach socket of a JVM in this mount namespace.
 #[derive(Clone, Debug)]
 pub struct Jvm {
     socket: PathBuf,
 }
 
 impl Jvm {
-    /// Opens the way. The first time, that takes a signal and a thread of the JVM, which is left to `jcmd`.
+    /// Opens the socket. The first time, that takes a signal and a thread of the JVM, which is left to `jcmd`.
     pub fn attach(pid: u32) -> Result<Self> {
         process::output(Command::new("jcmd").arg(pid.to_string()).arg("VM.version"))?;
         // AttachListener in HotSpot's attachListener_posix.cpp.
@@ -34,7 +34,7 @@ impl Jvm {
         }
     }
 
-    /// Gives a diagnostic order, such as `GC.run`, and waits until it has been carried out; returns what it said.
+    /// Sends a diagnostic order, such as `GC.run`, and waits until it has been carried out; returns its output.
     pub fn order(&self, order: &str) -> Result<String> {
         let doing = format!("have the JVM do {order}");
         let ask = || -> std::io::Result<String> {
@@ -49,8 +49,8 @@ impl Jvm {
         };
         let answer = ask().map_err(Error::system(&doing))?;
         match answer.split_once('\n') {
-            Some(("0", said)) => Ok(said.to_owned()),
-            _ => Err(Error::Tool { tool: order.to_owned(), said: answer.trim().to_owned() }),
+            Some(("0", output)) => Ok(output.to_owned()),
+            _ => Err(Error::Tool { tool: order.to_owned(), output: answer.trim().to_owned() }),
         }
     }
 }
@@ -58,19 +58,19 @@ impl Jvm {
 /// The oldest Java that runs Kafka 4: it may be older than the compiler.
 const RELEASE: &str = "17";
 
-/// A class that a JVM takes as an agent.
+/// A class that a JVM loads as an agent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agent<'a> {
     pub(crate) class: &'static str,
     pub(crate) source: &'static str,
-    /// What the manifest calls it: `Premain-Class` on the command line, `Agent-Class` for a JVM that runs.
+    /// Its entry in the manifest: `Premain-Class` for the command line, `Agent-Class` for a running JVM.
     pub(crate) entry: &'static str,
-    /// Where the jars are that it is compiled against.
+    /// The directory of the jars that it is compiled against.
     pub(crate) classpath: Option<&'a Path>,
 }
 
 impl Agent<'_> {
-    /// Makes its jar in a directory.
+    /// Compiles it into a jar in a directory.
     pub(crate) fn compile(&self, directory: &Path) -> Result<PathBuf> {
         let class = self.class;
         let (source, manifest) = (directory.join(format!("{class}.java")), directory.join("manifest.txt"));
@@ -90,31 +90,31 @@ impl Agent<'_> {
     }
 }
 
-/// The agent that holds a partition's leadership lock for a while (`java/HoldLock.java`), its jar made in a directory.
+/// Makes the jar of the agent that holds a partition's leadership lock for a while (`java/HoldLock.java`).
 ///
 /// # Errors
-/// Where it does not compile.
+/// It does not compile.
 pub fn lock_holder(directory: &Path) -> Result<PathBuf> {
     let source = include_str!("../java/HoldLock.java");
     let agent = Agent { class: "HoldLock", source, entry: "Agent-Class", classpath: None };
     agent.compile(directory)
 }
 
-/// A time at which all threads of a JVM were stopped, or were being stopped.
+/// A time in which all threads of a JVM were stopped or stopping.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// What was to be done, such as `G1CollectFull`.
+    /// The operation that needed it, such as `G1CollectFull`.
     pub operation: String,
-    /// From when the threads were to stop, UTC nanoseconds; right to some milliseconds.
+    /// When the threads were asked to stop, UTC nanoseconds; accurate to some milliseconds.
     pub start_ns: i64,
-    /// Until when.
+    /// Its end.
     pub end_ns: i64,
-    /// The part of it until all had stopped, in nanoseconds.
+    /// The part of it until all threads had stopped, in nanoseconds.
     pub reaching_ns: i64,
 }
 
 impl Pause {
-    /// How long it lasted, in nanoseconds.
+    /// Its length, in nanoseconds.
     pub fn length_ns(&self) -> i64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
@@ -127,24 +127,24 @@ impl Pause {
             .any(|part| self.operation.contains(part))
     }
 
-    /// Whether most of it passed until all threads had stopped.
+    /// Whether most of it passed before all threads had stopped.
     pub fn was_long_to_reach(&self) -> bool {
         self.reaching_ns.saturating_mul(2) > self.length_ns()
     }
 }
 
-/// The JVM's argument that has it write its pauses to `log`.
+/// The JVM argument that writes pauses to `log`.
 pub fn pauses_argument(log: &Path) -> String {
     format!("-Xlog:safepoint:file={}:timemillis:filecount=0", log.display())
 }
 
-/// What a log says.
+/// Reads the pauses in a log.
 pub fn pauses(log: &Path) -> Result<Vec<Pause>> {
     Ok(files::read(log)?.lines().filter_map(parse).collect())
 }
 
-/// `[1700000000123ms] Safepoint "G1CollectFull", Time since last: 9 ns, Reaching safepoint: 5 ns, At safepoint: 7 ns,
-/// Total: 12 ns` (`SafepointTracing` in HotSpot's safepoint.cpp); later versions report a cleanup in between.
+/// Parses `[1700000000123ms] Safepoint "G1CollectFull", Time since last: 9 ns, Reaching safepoint: 5 ns, At safepoint:
+/// 7 ns, Total: 12 ns` (`SafepointTracing` in HotSpot's safepoint.cpp); later versions report a cleanup in between.
 fn parse(line: &str) -> Option<Pause> {
     let (stamp, rest) = line.strip_prefix('[')?.split_once("ms]")?;
     let end_ns = stamp.trim().parse::<i64>().ok()?.checked_mul(1_000_000)?;

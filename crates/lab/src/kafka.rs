@@ -6,13 +6,13 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::session::{say, took};
+use crate::session::{print_elapsed, print_status};
 use crate::site::{MARK, Site};
 use crate::{files, process, site};
 
-/// The broker version that experiments run unless told otherwise.
+/// The broker version of experiments by default.
 pub const DEFAULT_VERSION: &str = "4.1.0";
-/// The last line that speaks what 4.0 dropped: Produce v0 to v2 and message sets (KIP-896).
+/// The last release line that speaks what 4.0 dropped: Produce v0 to v2 and message sets (KIP-896).
 pub const OLD_VERSION: &str = "3.9.1";
 /// Kafka 4 needs Java 17 (KIP-1013).
 const OLDEST_JAVA: u32 = 17;
@@ -26,7 +26,7 @@ const PINNED: &str = include_str!("../kafka/jars.sha256");
 pub struct Kafka {
     /// The version.
     pub version: String,
-    /// Where the jars are.
+    /// The directory of the jars.
     pub jars: PathBuf,
     java: PathBuf,
     /// The major version of Java that runs it.
@@ -34,19 +34,18 @@ pub struct Kafka {
 }
 
 impl Kafka {
-    /// Checks for Java and makes sure that the jars of `version` are in the cache, fetching them if not.
+    /// Checks for Java, and fetches the jars of `version` unless they are in the cache.
     ///
     /// # Errors
-    /// [`Error::Missing`] with one line on what to install; [`Error::Tool`] with Maven's words when it
-    /// cannot fetch.
+    /// [`Error::Missing`] with one line on what to install; [`Error::Tool`] with Maven's output if it cannot fetch.
     pub fn prepare(version: &str) -> Result<Self> {
         Self::prepare_with(Path::new("java"), version)
     }
 
-    /// As [`Kafka::prepare`], run by this `java`.
+    /// Like [`Kafka::prepare`], with this `java`.
     ///
     /// # Errors
-    /// As there.
+    /// Like [`Kafka::prepare`].
     pub fn prepare_with(java: &Path, version: &str) -> Result<Self> {
         let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
         if version.is_empty() || version.starts_with('.') || !version.bytes().all(known) {
@@ -64,27 +63,27 @@ impl Kafka {
         Ok(Self { version: version.to_owned(), jars: jars.prepare()?, java: java.to_owned(), java_version })
     }
 
-    /// `java JVM_ARGUMENTS -cp JARS MAIN_CLASS`, to be given the program's own arguments.
+    /// `java JVM_ARGUMENTS -cp JARS MAIN_CLASS`; the caller adds the program's own arguments.
     pub fn command(&self, jvm_arguments: &[String], main_class: &str) -> Command {
         let mut command = Command::new(&self.java);
-        // What the user set for other JVMs would change the experiment and prints a line at start.
+        // Options that the user set for other JVMs would change the experiment, and print a line at start.
         command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS").env_remove("CLASSPATH");
         command.args(jvm_arguments).arg("-cp").arg(self.jars.join("*")).arg(main_class);
         command
     }
 
-    /// As [`Kafka::command`], for a short-lived command-line tool: quick to start, small, and quiet.
+    /// Like [`Kafka::command`], for a short-lived command-line tool: quick to start, small, and quiet.
     pub fn tool(&self, main_class: &str) -> Command {
         let arguments = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=ERROR"];
         self.command(&arguments.map(str::to_owned), main_class)
     }
 }
 
-/// The jar that has `LocalTieredStorage`, with which Kafka's own tests try tiered storage; fetched if it is not in the
+/// The jar with `LocalTieredStorage`, with which Kafka's own tests try tiered storage; fetched unless it is in the
 /// cache.
 ///
 /// # Errors
-/// As [`Kafka::prepare`]; [`Error::Unusable`] where none is pinned.
+/// Like [`Kafka::prepare`]; [`Error::Unusable`] if none is pinned.
 pub(crate) fn tier_jar(version: &str) -> Result<PathBuf> {
     let jar = format!("kafka-storage-{version}-test.jar");
     if !is_pinned(&jar) {
@@ -102,8 +101,8 @@ pub(crate) fn tier_jar(version: &str) -> Result<PathBuf> {
 }
 
 fn java_version(java: &Path) -> Result<u32> {
-    let said = process::output(Command::new(java).arg("-version"))?;
-    match parse_java_version(&said) {
+    let output = process::output(Command::new(java).arg("-version"))?;
+    match parse_java_version(&output) {
         Some(version) if version >= OLDEST_JAVA => Ok(version),
         found => Err(Error::Missing {
             tool: format!("Java {OLDEST_JAVA} or newer"),
@@ -116,45 +115,45 @@ fn java_version(java: &Path) -> Result<u32> {
 }
 
 /// `openjdk version "17.0.15" 2025-04-15` is 17, `java version "1.8.0_392"` is 8.
-fn parse_java_version(said: &str) -> Option<u32> {
-    let quoted = said.split("version \"").nth(1)?.split('"').next()?;
+fn parse_java_version(output: &str) -> Option<u32> {
+    let quoted = output.split("version \"").nth(1)?.split('"').next()?;
     let mut numbers = quoted.split(['.', '-', '_', '+']);
     let first: u32 = numbers.next()?.parse().ok()?;
     if first == 1 { numbers.next()?.parse().ok() } else { Some(first) }
 }
 
-/// What to fetch.
+/// Jars to fetch.
 pub struct Jars<'a> {
-    /// What people call it, with its version.
+    /// Their name for people, with the version.
     pub name: &'a str,
-    /// What its directory in the cache begins with.
+    /// The prefix of their directory in the cache.
     pub directory: &'a str,
-    /// The jar that the others are there for. If it is pinned, all of them are.
+    /// The main jar. If it is pinned, all of them are.
     pub jar: &'a str,
-    /// What Maven is to fetch.
+    /// The POM for Maven.
     pub pom: &'a str,
     /// Further arguments for Maven.
     pub arguments: &'a [String],
-    /// About how much is fetched.
+    /// The approximate size of the download.
     pub size: &'a str,
 }
 
 impl Jars<'_> {
-    /// The directory that holds them, fetching them first if they are not in the cache.
+    /// Returns the directory of the jars; fetches them first unless they are in the cache.
     pub fn prepare(&self) -> Result<PathBuf> {
-        let jars = site::cache()?.join(named_after(self.directory, self.pom));
+        let jars = site::cache()?.join(directory_name(self.directory, self.pom));
         if !jars.is_dir() {
             self.fetch(&jars)?;
         }
         Ok(jars)
     }
 
-    /// Into a site, from where it is renamed when complete: a killed download is never taken for jars, and is
-    /// swept away like any experiment. A jar that is not what its checksum says, or what was pinned, fails it.
+    /// Fetches into a site, from where the jars are moved when complete: a killed download is never mistaken for jars,
+    /// and is cleaned up like any experiment. Fails on a jar that does not match its checksum or its pin.
     fn fetch(&self, jars: &Path) -> Result<()> {
         let started = Instant::now();
         let Self { name, size, .. } = self;
-        say(&format!("fetching {name} with Maven into {} ({size}, once)", jars.display()));
+        print_status(&format!("fetching {name} with Maven into {} ({size}, once)", jars.display()));
         let site = Site::claim()?;
         let pom = site.path().join("pom.xml");
         files::write(&pom, self.pom)?;
@@ -174,14 +173,17 @@ impl Jars<'_> {
             Err(_) if jars.is_dir() => {} // Another lab was quicker.
             renamed => renamed.map_err(Error::io("move the jars to", jars))?,
         }
-        took(started, &format!("{name} is in the cache"));
+        print_elapsed(started, &format!("{name} is in the cache"));
         Ok(())
     }
 
-    /// Compares all files of a directory with what was pinned.
+    /// Compares all files of a directory with the pinned ones.
     fn check_pinned(&self, directory: &Path) -> Result<()> {
         if !is_pinned(self.jar) {
-            say(&format!("{} is not pinned by SHA-256: only Maven's checksums were compared", self.name));
+            print_status(&format!(
+                "{} is not pinned by SHA-256: only Maven's checksums were compared",
+                self.name
+            ));
             return Ok(());
         }
         let paths = files::list(directory)?;
@@ -199,8 +201,8 @@ fn is_pinned(jar: &str) -> bool {
     PINNED.lines().any(|line| line.split_once("  ").is_some_and(|(_, name)| name == jar))
 }
 
-/// Named after what is fetched: jars that another `pom.xml` chose are not these.
-fn named_after(directory: &str, pom: &str) -> String {
+/// Names a directory after its content: jars that another `pom.xml` selects are different ones.
+fn directory_name(directory: &str, pom: &str) -> String {
     let hash = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     format!("{directory}-{:08x}", pom.bytes().fold(0x811c_9dc5_u32, hash))
 }
@@ -211,14 +213,14 @@ mod tests {
 
     #[test]
     fn java_versions_old_and_new_are_read() {
-        for (said, version) in [
+        for (output, version) in [
             ("openjdk version \"17.0.15\" 2025-04-15\nOpenJDK Runtime", Some(17)),
             ("Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version \"25\" 2025-09-16", Some(25)),
             ("java version \"1.8.0_392\"", Some(8)),
             ("openjdk version \"22-ea\" 2024-03-19", Some(22)),
             ("command not found", None),
         ] {
-            assert_eq!(parse_java_version(said), version, "{said}");
+            assert_eq!(parse_java_version(output), version, "{output}");
         }
     }
 

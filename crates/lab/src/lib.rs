@@ -1,8 +1,8 @@
-//! Experiments on a real Kafka broker: starts one on a prepared file system, drives load, injects faults and
-//! runs `brokerscope` on it as a user would.
+//! Experiments on a real Kafka broker: starts one on a prepared file system, drives load, injects faults and runs
+//! `brokerscope` on it as a user would.
 //!
-//! It knows nothing of the product's insides. Everything it sets up hangs on a [`Site`] and is taken down
-//! in reverse order when dropped, after an error, after Ctrl-C, and by `brokerscope-lab clean` after a SIGKILL.
+//! Does not know the product's internals. Everything that it sets up belongs to a [`Site`] and is taken down in reverse
+//! order on drop, after an error, after Ctrl-C, and by `brokerscope-lab clean` after a SIGKILL.
 
 pub mod broker;
 pub mod client;

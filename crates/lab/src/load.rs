@@ -7,23 +7,23 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::broker::{Broker, launched_by, tls_client_properties};
+use crate::broker::{Broker, tls_client_properties, with_launcher};
 use crate::error::{Error, Result};
 use crate::kafka::Kafka;
 use crate::process::Process;
 use crate::{files, process};
 
-/// A rate that none reaches: as fast as it can.
+/// No limit: as fast as it can.
 pub const UNLIMITED: u32 = u32::MAX;
 
 /// One producer process.
 #[derive(Clone, Debug)]
 pub struct Producer {
-    /// Where it writes to.
+    /// The topic that it writes to.
     pub topic: String,
     /// Its client id.
     pub client_id: String,
-    /// Records a second, or [`UNLIMITED`].
+    /// Records per second, or [`UNLIMITED`].
     pub rate: u32,
     /// Size of a record's value.
     pub record_bytes: u32,
@@ -41,12 +41,12 @@ pub struct Load {
 struct Running {
     process: Process,
     log: PathBuf,
-    /// Size of the log when measuring began, in bytes.
+    /// Size of the log at the start of the measurement, in bytes.
     before: u64,
 }
 
 impl Load {
-    /// Starts all of them, where the broker's clients are; what they say goes to `directory`, a file each.
+    /// Starts all producers, where the broker's clients are; their output goes to `directory`, a file each.
     pub fn start(kafka: &Kafka, broker: &Broker, producers: &[Producer], directory: &Path) -> Result<Self> {
         files::make(directory)?;
         let tls = directory.join("tls.properties");
@@ -60,35 +60,35 @@ impl Load {
                 command.arg("--producer.config").arg(&tls);
             }
             command.args(arguments(producer, &broker.clients_bootstrap()));
-            let mut command = launched_by(&broker.options.clients.entering(), command);
+            let mut command = with_launcher(&broker.options.clients.entering(), command);
             let process =
-                Process::spawn(process::logged(&mut command, &log)?, broker.options.site.as_deref())?;
+                Process::spawn(process::log_output(&mut command, &log)?, broker.options.site.as_deref())?;
             Ok(Running { process, log, before: 0 })
         };
         Ok(Self { producers: producers.iter().map(start).collect::<Result<_>>()? })
     }
 
-    /// Whether all still produce.
+    /// Checks that all still produce.
     ///
     /// # Errors
-    /// [`Error::Ended`] with the words of the first that does not.
+    /// [`Error::Ended`] with the output of the first that does not.
     pub fn check(&mut self) -> Result<()> {
         for Running { process, log, .. } in &mut self.producers {
-            if process.ended()?.is_some() {
+            if process.exit_status()?.is_some() {
                 return Err(Error::ended("a producer", log));
             }
         }
         Ok(())
     }
 
-    /// Measures from here on: what the producers said before, while their JVMs still compiled, is left out.
+    /// Starts the measurement: what the producers reported before, while their JVMs still compiled, is left out.
     pub fn measure(&mut self) {
         for producer in &mut self.producers {
             producer.before = fs::metadata(&producer.log).map_or(0, |about| about.len());
         }
     }
 
-    /// Ends them and returns what they measured since [`Load::measure`], without the window it fell into.
+    /// Ends the producers and returns what they measured since [`Load::measure`], without the window of that moment.
     pub fn stop(mut self) -> ProducerMetrics {
         for producer in &self.producers {
             producer.process.signal(Signal::TERM);
@@ -104,7 +104,7 @@ impl Load {
     }
 }
 
-/// What the producers themselves say about latency, for comparison with what brokerscope says.
+/// Latency by the producers' own measurement, to compare with brokerscope's.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProducerMetrics {
     /// Records sent.
@@ -113,12 +113,12 @@ pub struct ProducerMetrics {
     pub mean_ms: f64,
     /// The longest latency of any record, in milliseconds.
     pub max_ms: f64,
-    /// Records a second, of all producers together.
+    /// Records per second, of all producers together.
     pub records_per_s: f64,
 }
 
 impl ProducerMetrics {
-    /// Of each producer's windows.
+    /// Metrics of each producer's windows.
     fn of(producers: &[Vec<Window>]) -> Self {
         let all = || producers.iter().flatten();
         let records: u64 = all().map(|window| window.records).sum();
@@ -141,7 +141,7 @@ struct Window {
     max_ms: f64,
 }
 
-/// Of one producer: what it sent, in the time that its windows lasted.
+/// Records per second of one producer, in the time that its windows lasted.
 fn rate(windows: &[Window]) -> f64 {
     let records: f64 = windows.iter().map(|window| window.records as f64).sum();
     let seconds =
@@ -149,7 +149,7 @@ fn rate(windows: &[Window]) -> f64 {
     records / seconds.sum::<f64>().max(f64::MIN_POSITIVE)
 }
 
-/// One that is to be as fast as it can gets a JVM that is.
+/// An unlimited producer gets a fast JVM instead of a small one.
 fn command(kafka: &Kafka, producer: &Producer) -> Command {
     let program = "org.apache.kafka.tools.ProducerPerformance";
     if producer.rate == UNLIMITED {
@@ -163,7 +163,7 @@ fn arguments(producer: &Producer, bootstrap: &str) -> Vec<String> {
     let rate = if producer.rate == UNLIMITED { -1 } else { i64::from(producer.rate) };
     let options = [
         ("--topic", producer.topic.clone()),
-        // It is ended from outside; this lasts for days.
+        // The lab ends it; this lasts for days.
         ("--num-records", "2000000000".to_owned()),
         ("--record-size", producer.record_bytes.to_string()),
         ("--throughput", rate.to_string()),
@@ -174,7 +174,7 @@ fn arguments(producer: &Producer, bootstrap: &str) -> Vec<String> {
     own.chain([client_id]).chain(producer.properties.iter().cloned()).collect()
 }
 
-/// Reads `1001 records sent, 200.2 records/sec (0.19 MB/sec), 2.4 ms avg latency, 301.0 ms max latency.`
+/// Parses `1001 records sent, 200.2 records/sec (0.19 MB/sec), 2.4 ms avg latency, 301.0 ms max latency.`
 fn parse_windows(log: &str) -> Vec<Window> {
     let before = |line: &str, unit: &str| {
         let head = line.split(unit).next()?;
@@ -185,7 +185,7 @@ fn parse_windows(log: &str) -> Vec<Window> {
         let records = rest.0.trim().parse().ok()?;
         let records_per_s = before(rest.1, " records/sec")?;
         let mean_ms = before(rest.1, " ms avg latency")?;
-        // The last line of a run, with percentiles, repeats what the windows said.
+        // The last line of a run, with percentiles, repeats the windows' figures.
         let max_ms = before(rest.1, " ms max latency").filter(|_| !line.contains("99th"))?;
         Some(Window { records, records_per_s, mean_ms, max_ms })
     };

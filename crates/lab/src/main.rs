@@ -1,4 +1,4 @@
-//! `brokerscope-lab`: experiments on a real Kafka broker, as the library of the same crate does them.
+//! `brokerscope-lab`: experiments on a real Kafka broker, by the library of the same crate.
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
-//! Networks of an experiment: hosts in their own network namespaces on one bridge, and links made slow and lossy.
+//! Networks of an experiment: hosts in their own network namespaces on one bridge, and slow or lossy links.
 //!
-//! A namespace lives as long as the process that holds it, which is the site's: so what a killed lab leaves is ended
-//! with its processes, and the kernel takes interfaces and queueing disciplines away with the namespace.
+//! A namespace lives as long as the process that holds it, which belongs to the site: what a killed lab leaves ends
+//! with its processes, and the kernel removes interfaces and queueing disciplines together with the namespace.
 
 use std::fs;
 use std::fs::File;
@@ -13,29 +13,29 @@ use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::broker::launched_by;
+use crate::broker::with_launcher;
 use crate::error::{Error, Result};
 use crate::process;
 use crate::process::{Process, on_own_thread};
 use crate::session::interrupt;
 
-/// How long a namespace may take to be made.
+/// Timeout for making a namespace.
 const NAMESPACE_TIMEOUT: Duration = Duration::from_secs(60);
-/// The interface of a host that leads to the bridge.
+/// A host's interface to the bridge.
 const UPLINK: &str = "uplink";
 const BRIDGE: &str = "bridge";
 
-/// Where a thread or a process of the experiment does its networking.
+/// The network namespace of a thread or a process of the experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Place(Option<PathBuf>);
 
 impl Place {
-    /// The network namespace that the lab itself is in.
+    /// The lab's own network namespace.
     pub fn own() -> Self {
         Self(None)
     }
 
-    /// Moves the calling thread there. It does not come back: let its own thread do this.
+    /// Moves the calling thread there for good: call it on a thread made for that.
     fn enter(&self) -> Result<()> {
         let Some(path) = &self.0 else { return Ok(()) };
         let namespace = File::open(path).map_err(Error::io("open", path))?;
@@ -43,7 +43,7 @@ impl Place {
             .map_err(Error::io("enter", path))
     }
 
-    /// Does something there, and comes back.
+    /// Runs `act` there, on another thread.
     pub fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T> {
         if self.0.is_none() {
             return Ok(act());
@@ -51,24 +51,24 @@ impl Place {
         on_own_thread("a thread in a network namespace", || self.enter().map(|()| act()))
     }
 
-    /// What a command has to begin with to run there.
+    /// The prefix of a command that runs there.
     pub fn entering(&self) -> Vec<String> {
         let path = self.0.as_ref().map(|path| format!("--net={}", path.display()));
         path.map_or_else(Vec::new, |path| vec!["nsenter".to_owned(), path, "--".to_owned()])
     }
 
-    /// A command that runs there what is added to it.
+    /// A command that runs `program` there.
     pub fn command(&self, program: &str) -> Command {
-        launched_by(&self.entering(), Command::new(program))
+        with_launcher(&self.entering(), Command::new(program))
     }
 
-    /// Runs a program there to its end; returns what it said.
+    /// Runs a program there to its end; returns its output.
     fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
         process::output(self.command(program).args(arguments))
     }
 }
 
-/// A network namespace; dropping it ends its holder, and with the last process in it the namespace.
+/// A network namespace; dropping it ends its holder, and the namespace ends with the last process in it.
 #[derive(Debug)]
 struct Namespace {
     holder: Process,
@@ -76,10 +76,10 @@ struct Namespace {
 }
 
 impl Namespace {
-    /// Makes one with nothing but a loopback interface, which is up.
+    /// Makes a namespace with nothing but a loopback interface, which is up.
     ///
     /// # Errors
-    /// Where the kernel does not permit it.
+    /// The kernel does not permit it.
     fn make(site: &Path) -> Result<Self> {
         let mut command = Command::new("unshare");
         command.args(["--net", "sleep", "infinity"]).stdin(Stdio::null()).stdout(Stdio::null());
@@ -87,9 +87,9 @@ impl Namespace {
         let path = |process: &str| Path::new("/proc").join(process).join("ns/net");
         let (own, made) = (path("self"), path(&holder.pid().to_string()));
         let own = fs::read_link(&own).map_err(Error::io("look at", &own))?;
-        let ready = || match holder.ended()? {
+        let ready = || match holder.exit_status()? {
             Some(status) => {
-                Err(Error::Tool { tool: "unshare".to_owned(), said: format!("{status}; is this root?") })
+                Err(Error::Tool { tool: "unshare".to_owned(), output: format!("{status}; is this root?") })
             }
             None => Ok(fs::read_link(&made).ok().filter(|made| *made != own).map(drop)),
         };
@@ -107,28 +107,28 @@ pub struct Network {
     hub: Namespace,
 }
 
-/// Which way a link is limited, seen from the host.
+/// The limited direction of a link, seen from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// What others send to the host.
+    /// Packets to the host.
     ToHost,
-    /// What the host sends.
+    /// Packets from the host.
     FromHost,
 }
 
-/// A link's limits: a token bucket (tc-tbf(8)) that drops what does not fit its queue.
+/// A link's limits: a token bucket (tc-tbf(8)) that drops what does not fit into its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Kilobits a second.
+    /// Kilobits per second.
     pub rate_kbit: u32,
-    /// What may be sent at once, in bytes; more than a packet.
+    /// Bytes that may be sent at once; more than a packet.
     pub burst_bytes: u32,
-    /// What may wait, in bytes; the rest is dropped.
+    /// Bytes that may wait; the rest is dropped.
     pub queue_bytes: u32,
 }
 
 impl Network {
-    /// Makes a bridge and so many hosts on it, numbered from 1.
+    /// Makes a bridge with this many hosts on it, numbered from 1.
     pub fn make(site: &Path, hosts: u8) -> Result<Self> {
         let hub = Namespace::make(site)?;
         let mut network = Self { hosts: Vec::new(), hub };
@@ -155,7 +155,7 @@ impl Network {
         let address = format!("{}/24", Self::address(number));
         host.place.run("ip", &["address", "add", &address, "dev", UPLINK])?;
         host.place.run("ip", &["link", "set", "dev", UPLINK, "up"])?;
-        // Packets as a real link has them, of the MTU: what is dropped is one packet and not 64 KiB.
+        // Packets no larger than the MTU, as on a real link: a drop loses one packet and not 64 KiB.
         for way in [Way::ToHost, Way::FromHost] {
             let (place, interface) = self.sender(number, way)?;
             place.run("ethtool", &["-K", &interface, "tso", "off", "gso", "off", "gro", "off"])?;
@@ -173,25 +173,25 @@ impl Network {
         self.at_hub(&["link", "set", "dev", BRIDGE, "mtu", &bytes])
     }
 
-    /// A host's address: private to the namespaces, from what RFC 2544 sets aside for tests.
+    /// A host's address: private to the namespaces, from the range that RFC 2544 reserves for tests.
     pub fn address(number: u8) -> Ipv4Addr {
         Ipv4Addr::new(198, 18, 0, number)
     }
 
-    /// Where a host's processes run.
+    /// The network namespace of a host's processes.
     ///
     /// # Errors
-    /// Where there is no such host.
+    /// There is no such host.
     pub fn host(&self, number: u8) -> Result<Place> {
         Ok(self.namespace(number)?.place.clone())
     }
 
-    /// Where clients run.
+    /// The network namespace of clients.
     pub fn clients(&self) -> Place {
         self.hub.place.clone()
     }
 
-    /// Limits a host's link one way.
+    /// Limits one direction of a host's link.
     pub fn limit(&self, number: u8, way: Way, limit: Limit) -> Result<()> {
         let (place, interface) = self.sender(number, way)?;
         let Limit { rate_kbit, burst_bytes, queue_bytes } = limit;
@@ -201,7 +201,7 @@ impl Network {
         place.run("tc", &[&["qdisc", "replace", "dev", &interface, "root"], &bucket[..]].concat()).map(drop)
     }
 
-    /// Takes a limit away.
+    /// Removes a limit.
     pub fn free(&self, number: u8, way: Way) -> Result<()> {
         let (place, interface) = self.sender(number, way)?;
         place.run("tc", &["qdisc", "del", "dev", &interface, "root"]).map(drop)
@@ -218,7 +218,7 @@ impl Network {
         host.ok_or_else(|| Error::Unusable(format!("no host {number}")))
     }
 
-    /// The end of a host's link that sends, this way.
+    /// The sending end of a host's link in this direction.
     fn sender(&self, number: u8, way: Way) -> Result<(&Place, String)> {
         Ok(match way {
             Way::ToHost => (&self.hub.place, port(number)),
@@ -231,10 +231,10 @@ fn port(number: u8) -> String {
     format!("port{number}")
 }
 
-/// `Sent 1 bytes 2 pkt (dropped 3, overlimits 4 requeues 5)`.
-fn parse_dropped(said: &str) -> u64 {
+/// Parses `Sent 1 bytes 2 pkt (dropped 3, overlimits 4 requeues 5)`.
+fn parse_dropped(output: &str) -> u64 {
     let number = |rest: &str| rest.split(',').next()?.trim().parse().ok();
-    said.split("(dropped ").nth(1).and_then(number).unwrap_or(0)
+    output.split("(dropped ").nth(1).and_then(number).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -243,9 +243,9 @@ mod tests {
 
     #[test]
     fn drops_are_read_from_what_tc_says() {
-        let said = "qdisc tbf 8001: rate 2Mbit burst 5Kb lat 10ms\n \
+        let output = "qdisc tbf 8001: rate 2Mbit burst 5Kb lat 10ms\n \
                     Sent 5000 bytes 12 pkt (dropped 7, overlimits 9 requeues 0)\n backlog 0b 0p requeues 0\n";
-        assert_eq!(parse_dropped(said), 7);
+        assert_eq!(parse_dropped(output), 7);
         assert_eq!(parse_dropped("qdisc noqueue 0: root refcnt 2"), 0);
     }
 

@@ -17,19 +17,19 @@ use crate::error::{Error, Result};
 use crate::session::poll;
 use crate::site::MARK;
 
-/// How long a process may take to end after SIGTERM before it gets SIGKILL.
+/// How long a process may take to end after SIGTERM, before SIGKILL.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running child process and its process group.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
-    /// Whether it is killed when dropped, because it has nothing to put in order.
+    /// Whether it is killed when dropped, because it has nothing to clean up.
     pub(crate) is_throwaway: bool,
 }
 
 impl Process {
-    /// Starts `command`; `site` (if any) is what `brokerscope-lab clean` recognises it by after the lab was killed.
+    /// Starts `command`; `site` (if any) is how `brokerscope-lab clean` recognises it after the lab was killed.
     pub(crate) fn spawn(command: &mut Command, site: Option<&Path>) -> Result<Self> {
         if let Some(site) = site {
             command.env(MARK, site);
@@ -49,13 +49,12 @@ impl Process {
         &mut self.child
     }
 
-    /// How it ended, if it has.
-    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
+    /// Its exit status, if it has ended.
+    pub(crate) fn exit_status(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().map_err(Error::system("wait for a child process"))
     }
 
-    /// Sends `signal` to its whole group. The leader is not reaped yet, so the group's id cannot be
-    /// somebody else's.
+    /// Sends `signal` to its whole group. The leader is not reaped yet, so no other group can have its id.
     pub(crate) fn signal(&self, signal: Signal) {
         let _ = kill_process_group(Pid::from_child(&self.child), signal);
     }
@@ -64,7 +63,7 @@ impl Process {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Ends it at once, for what has nothing to put in order.
+    /// Kills it, for processes that have nothing to clean up.
     pub(crate) fn kill(&mut self) {
         if self.runs() {
             self.signal(Signal::KILL);
@@ -72,7 +71,7 @@ impl Process {
         }
     }
 
-    /// Ends it: SIGTERM, then SIGKILL when it does not listen. Does nothing when it has ended.
+    /// Ends it: SIGTERM, then SIGKILL if it does not react. Does nothing if it has ended.
     pub(crate) fn stop(&mut self) {
         if self.runs() {
             self.signal(Signal::TERM);
@@ -91,7 +90,7 @@ impl Drop for Process {
 /// How much of a program's output an error repeats.
 const TAIL_BYTES: u64 = 2_000;
 
-/// Which package brings a program, for the message when it is not there.
+/// The package of a program, for the message if it is missing.
 const REMEDIES: &[(&[&str], &str)] = &[
     (&["java"], "install a JDK, 17 or newer (Debian: apt-get install openjdk-17-jdk-headless)"),
     (
@@ -109,23 +108,22 @@ const REMEDIES: &[(&[&str], &str)] = &[
 /// Runs `command` to its end and returns its stdout followed by its stderr.
 ///
 /// # Errors
-/// [`Error::Missing`] when the program is not there, [`Error::Tool`] with the end of what it said when it
-/// reports failure.
+/// [`Error::Missing`] if the program is not there, [`Error::Tool`] with the end of its output if it reports failure.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let tool = command.get_program().to_string_lossy().into_owned();
     let answer = command.output().map_err(|source| unavailable(&tool, source))?;
-    let mut said = String::from_utf8_lossy(&answer.stdout).into_owned();
-    said.push_str(&String::from_utf8_lossy(&answer.stderr));
+    let mut text = String::from_utf8_lossy(&answer.stdout).into_owned();
+    text.push_str(&String::from_utf8_lossy(&answer.stderr));
     if answer.status.success() {
-        return Ok(said);
+        return Ok(text);
     }
-    let start = said.len().saturating_sub(TAIL_BYTES as usize);
-    let tail = said.char_indices().find(|(at, _)| *at >= start).and_then(|(at, _)| said.get(at..));
-    Err(Error::Tool { tool, said: tail.unwrap_or_default().trim().to_owned() })
+    let start = text.len().saturating_sub(TAIL_BYTES as usize);
+    let tail = text.char_indices().find(|(at, _)| *at >= start).and_then(|(at, _)| text.get(at..));
+    Err(Error::Tool { tool, output: tail.unwrap_or_default().trim().to_owned() })
 }
 
-/// Has `command` read nothing and write both its outputs into `log`.
-pub(crate) fn logged<'c>(command: &'c mut Command, log: &Path) -> Result<&'c mut Command> {
+/// Makes `command` read nothing and write both its outputs to `log`.
+pub(crate) fn log_output<'c>(command: &'c mut Command, log: &Path) -> Result<&'c mut Command> {
     let output = File::create(log).map_err(Error::io("write", log))?;
     let errors = output.try_clone().map_err(Error::io("write", log))?;
     Ok(command.stdin(Stdio::null()).stdout(output).stderr(errors))
@@ -151,7 +149,7 @@ pub(crate) fn tail(log: &Path) -> String {
     String::from_utf8_lossy(&bytes).trim().to_owned()
 }
 
-/// Work that goes on. Dropped, it is asked to end and not waited for.
+/// Work in the background. On drop it is asked to end, without waiting for it.
 #[derive(Debug)]
 pub(crate) struct Background<T> {
     name: &'static str,
@@ -160,17 +158,17 @@ pub(crate) struct Background<T> {
 }
 
 impl<T: Send + 'static> Background<T> {
-    /// Begins it; `work` returns soon after what it is given is true. `name` is who works, in an error.
+    /// Starts it; `work` returns soon after its argument becomes true. `name` is the worker's name in an error.
     pub(crate) fn start(name: &'static str, work: impl FnOnce(&AtomicBool) -> T + Send + 'static) -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&over);
-        Self { name, over, thread: Some(thread::spawn(move || work(&told))) }
+        let flag = Arc::clone(&over);
+        Self { name, over, thread: Some(thread::spawn(move || work(&flag))) }
     }
 
-    /// Ends it; what came of it.
+    /// Ends it and returns its result.
     ///
     /// # Errors
-    /// Where it died.
+    /// It panicked.
     pub(crate) fn stop(mut self) -> Result<T> {
         self.over.store(true, Ordering::Relaxed);
         let ended = self.thread.take().and_then(|thread| thread.join().ok());
@@ -184,13 +182,13 @@ impl<T> Drop for Background<T> {
     }
 }
 
-/// Does something on a thread that may change itself, and waits for it; `name` is who works, in an error.
+/// Runs `act` on a thread that may change its own state, and waits for it; `name` is the thread's name in an error.
 pub(crate) fn on_own_thread<T: Send>(name: &str, act: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let joined = thread::scope(|scope| scope.spawn(act).join());
     joined.unwrap_or_else(|_| Err(Error::Unusable(format!("{name} died"))))
 }
 
-/// Does the same on as many threads as there are elements, and waits for all.
+/// Runs `act` on as many threads as there are elements, and waits for all.
 pub(crate) fn in_parallel<I: Send, T: Send>(
     elements: Vec<I>,
     act: impl Fn(I) -> Result<T> + Sync,
@@ -251,9 +249,9 @@ mod background_tests {
 
     #[test]
     fn dropped_it_ends_as_well() {
-        let (tell, told) = mpsc::channel();
-        drop(Background::start("the counter", move |over| tell.send(count(over))));
-        assert!(told.recv().unwrap() > 0);
+        let (sender, receiver) = mpsc::channel();
+        drop(Background::start("the counter", move |over| sender.send(count(over))));
+        assert!(receiver.recv().unwrap() > 0);
     }
 
     #[test]

@@ -1,22 +1,22 @@
-//! Where the programs of this workspace are: `brokerscope`, which experiments run, and `brokerscope-lab`, which serves devices. And
-//! which processes they have started.
+//! Paths of this workspace's programs: `brokerscope`, which experiments run, and `brokerscope-lab`, which serves
+//! devices. Also finds the processes that a program has started.
 
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 
-/// Finds `brokerscope`: as `BROKERSCOPE_BIN` says, else beside this program.
+/// Finds `brokerscope`: the path in `BROKERSCOPE_BIN`, else next to this program.
 ///
 /// # Errors
-/// [`Error::Missing`] where it is not there.
+/// [`Error::Missing`] if it is not there.
 pub fn brokerscope() -> Result<PathBuf> {
     find("brokerscope", "brokerscope", "BROKERSCOPE_BIN")
 }
 
-/// Finds `brokerscope-lab`: as `BROKERSCOPE_LAB_BIN` says, else beside this program.
+/// Finds `brokerscope-lab`: the path in `BROKERSCOPE_LAB_BIN`, else next to this program.
 ///
 /// # Errors
-/// [`Error::Missing`] where it is not there.
+/// [`Error::Missing`] if it is not there.
 pub fn lab() -> Result<PathBuf> {
     find("brokerscope-lab", "lab", "BROKERSCOPE_LAB_BIN")
 }
@@ -34,7 +34,7 @@ fn find(name: &str, package: &str, variable: &str) -> Result<PathBuf> {
     })
 }
 
-/// The children of a process, of all its threads: a recorder has another process parse packets.
+/// The children of all threads of a process: a recorder parses packets in another process.
 pub fn children(pid: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let children = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());

@@ -1,5 +1,5 @@
-//! What every experiment starts with: an account on stderr, a flag for Ctrl-C, a machine on which no killed lab has
-//! left anything, and an observer: it runs `brokerscope record` on a broker, and other commands on what was recorded.
+//! Common parts of experiments: status lines on stderr, a flag for Ctrl-C, cleanup after killed labs, and an observer,
+//! which runs `brokerscope record` on a broker and other commands on the recording.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -18,33 +18,33 @@ use crate::error::{Error, Result};
 use crate::process::Process;
 use crate::{files, process, program, site};
 
-/// Catches signals, takes down what killed labs left, and returns what runs the binary `brokerscope`, or the one beside this
-/// program.
+/// Catches signals, takes down what killed labs left behind, and returns an observer that runs the binary
+/// `brokerscope`, or the one next to this program.
 pub(crate) fn start(brokerscope: Option<&Path>) -> Result<Observer> {
     interrupt().catch_signals()?;
     site::sweep()?;
     Observer::new(brokerscope)
 }
 
-/// Says on stderr what the lab does, a line a step.
-pub(crate) fn say(line: &str) {
+/// Prints a status line to stderr, one per step.
+pub(crate) fn print_status(line: &str) {
     // A closed stderr is no reason to leave an experiment half taken down.
     let _ = writeln!(std::io::stderr(), "lab: {line}");
 }
 
-/// Whether this machine is a guest whose hypervisor reads what is said on stderr: `vmtest/hypervisor` says so.
+/// Whether this machine is a guest whose hypervisor reads stderr, as `vmtest/hypervisor` announces.
 pub(crate) fn has_hypervisor() -> bool {
     std::env::var_os("BROKERSCOPE_HOST_PAUSES").is_some()
 }
 
-/// Has that hypervisor do something.
+/// Orders that hypervisor to do something.
 pub(crate) fn ask_hypervisor(what: &str) {
     let _ = writeln!(std::io::stderr(), "host: {what}");
 }
 
-/// Says one line about what has been done since `started`.
-pub(crate) fn took(started: Instant, line: &str) {
-    say(&format!("{line} ({:.1} s)", started.elapsed().as_secs_f64()));
+/// Prints a status line with the time since `started`.
+pub(crate) fn print_elapsed(started: Instant, line: &str) {
+    print_status(&format!("{line} ({:.1} s)", started.elapsed().as_secs_f64()));
 }
 
 /// Writes to stdout.
@@ -53,11 +53,11 @@ pub(crate) fn print(text: &str) -> Result<()> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::system("write to stdout"))
 }
 
-/// Those of these ids, or all where none is named.
+/// Selects elements by id, or all if none is named.
 ///
 /// # Errors
-/// Where a name is none of them; `what` is what they are called.
-pub(crate) fn chosen<T>(
+/// A name is unknown; `what` is the kind of element.
+pub(crate) fn select<T>(
     all: Vec<T>,
     names: &[String],
     what: &str,
@@ -76,10 +76,10 @@ pub(crate) fn draw_seed() -> u64 {
     fastrand::u32(..).into()
 }
 
-/// How often a wait looks again.
+/// How often a wait polls.
 const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Asks `ready` until it says yes or `limit` has passed; what it said last.
+/// Polls `ready` until it returns true or `limit` has passed; returns its last answer.
 pub(crate) fn poll(limit: Duration, mut ready: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
     loop {
@@ -94,15 +94,15 @@ pub(crate) fn poll(limit: Duration, mut ready: impl FnMut() -> bool) -> bool {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
-/// That of this process.
+/// The flag of this process.
 pub(crate) fn interrupt() -> &'static Interrupt {
     static RAISED: LazyLock<Interrupt> = LazyLock::new(Interrupt::default);
     &RAISED
 }
 
 impl Interrupt {
-    /// Is raised by SIGINT, SIGTERM and SIGHUP of this process from now on; a second one changes nothing, since
-    /// leaving half-way is what the flag is there to prevent.
+    /// Sets the flag on SIGINT, SIGTERM and SIGHUP from now on. A second signal changes nothing, because the flag is
+    /// there to prevent leaving half-way.
     pub(crate) fn catch_signals(&self) -> Result<()> {
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&self.0))
@@ -111,15 +111,15 @@ impl Interrupt {
         Ok(())
     }
 
-    /// [`Error::Interrupted`] once a signal came.
+    /// [`Error::Interrupted`] once a signal has come.
     pub(crate) fn check(&self) -> Result<()> {
         if self.0.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// Asks `ready` until it has an answer; `what` is waited for.
+    /// Polls `ready` until it returns a value; `what` is the awaited event.
     ///
     /// # Errors
-    /// What `ready` fails with; [`Error::Interrupted`]; [`Error::TooSlow`] once `limit` has passed.
+    /// The error of `ready`; [`Error::Interrupted`]; [`Error::TooSlow`] once `limit` has passed.
     pub(crate) fn wait<T>(
         &self,
         limit: Duration,
@@ -150,9 +150,9 @@ impl Interrupt {
     }
 }
 
-/// How long a recorder may take to attach, and to finish.
+/// Timeout for a recorder to attach, and to finish.
 const RECORDER_TIMEOUT: Duration = Duration::from_secs(600);
-/// How long an explanation may take.
+/// Timeout of an explanation.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Runs brokerscope as a user would.
@@ -163,7 +163,7 @@ pub(crate) struct Observer {
     pub(crate) record_flags: Vec<String>,
 }
 
-/// A running recorder; ended when dropped.
+/// A running recorder; dropping it ends it.
 pub(crate) struct Recorder {
     process: Process,
     command: Command,
@@ -171,51 +171,52 @@ pub(crate) struct Recorder {
 }
 
 impl Observer {
-    /// Runs the binary `exe`, or the one that belongs to this program.
+    /// Makes an observer that runs the binary `exe`, or the one that belongs to this program.
     pub(crate) fn new(exe: Option<&Path>) -> Result<Self> {
         let exe = exe.map_or_else(program::brokerscope, |exe| Ok(exe.to_owned()))?;
         Ok(Self { exe, record_flags: Vec::new() })
     }
 
-    /// A subcommand, to be given its arguments.
+    /// A subcommand; the caller adds its arguments.
     pub(crate) fn command(&self, subcommand: &str) -> Command {
         let mut command = Command::new(&self.exe);
         command.arg(subcommand);
         command
     }
 
-    /// Records the broker `pid` into `recording`; it records when this returns.
+    /// Records the broker `pid` into `recording`; returns once the recorder records.
     pub(crate) fn record(&self, recording: &Path, pid: u32, site: &Path) -> Result<Recorder> {
         let log = recording.with_extension("log");
         let mut command = self.command("record");
         command.arg("-o").arg(recording).args(["--pid", &pid.to_string()]).args(&self.record_flags);
-        let mut process = Process::spawn(process::logged(&mut command, &log)?, Some(site))?;
-        // The manifest is written when everything is attached.
+        let mut process = Process::spawn(process::log_output(&mut command, &log)?, Some(site))?;
+        // The manifest is written once everything is attached.
         let manifest = recording.join("manifest.json");
-        let attached = || match process.ended()? {
-            Some(_) => Err(failed(&command, &log)),
+        let attached = || match process.exit_status()? {
+            Some(_) => Err(tool_error(&command, &log)),
             None => Ok(manifest.exists().then_some(())),
         };
         interrupt().wait(RECORDER_TIMEOUT, "the recorder's start", attached)?;
         Ok(Recorder { process, command, log })
     }
 
-    /// Has `explain` or `advise` judge what took at least so long in a recording: JSON lines, kept in the file `said`.
+    /// Runs `explain` or `advise` with verdicts on requests at least this slow: returns lines of JSON, also saved in
+    /// the file `path`.
     pub(crate) fn judge(
         &self,
         subcommand: &str,
         recording: &Path,
         slower_than_ms: u64,
-        said: &Path,
+        path: &Path,
     ) -> Result<String> {
         let mut command = self.command(subcommand);
         let slower_than = format!("{slower_than_ms}ms");
         command.arg(recording).args(["--format", "json", "--slower-than", &slower_than]);
-        ask(command, said)
+        capture_output(command, path)
     }
 }
 
-/// Runs a command to its end on the lab's own terminal; `meanwhile` is asked while it runs.
+/// Runs a command to its end on the lab's own terminal; calls `meanwhile` while it runs.
 pub(crate) fn show(
     mut command: Command,
     site: &Path,
@@ -223,8 +224,8 @@ pub(crate) fn show(
     mut meanwhile: impl FnMut() -> Result<()>,
 ) -> Result<()> {
     let mut process = Process::spawn(command.stdin(Stdio::null()), Some(site))?;
-    let ended = || meanwhile().and_then(|()| process.ended());
-    let status = interrupt().wait(limit, &called(&command), ended);
+    let ended = || meanwhile().and_then(|()| process.exit_status());
+    let status = interrupt().wait(limit, &command_name(&command), ended);
     if status.is_err() {
         process.signal(Signal::INT);
     }
@@ -232,39 +233,39 @@ pub(crate) fn show(
     if status.success() {
         return Ok(());
     }
-    let said = format!("{status} (its output is above)");
-    Err(Error::Tool { tool: called(&command), said })
+    let output = format!("{status} (its output is above)");
+    Err(Error::Tool { tool: command_name(&command), output })
 }
 
-/// Runs a command to its end and returns what it says, which is kept in the file `said`; its complaints go into the log
-/// beside that.
-pub(crate) fn ask(mut command: Command, said: &Path) -> Result<String> {
-    let log = said.with_extension("log");
-    let output = File::create(said).map_err(Error::io("write", said))?;
-    process::logged(&mut command, &log)?.stdout(output);
+/// Runs a command to its end and returns its stdout, which is also saved in the file `path`; its stderr goes to the log
+/// next to that.
+pub(crate) fn capture_output(mut command: Command, path: &Path) -> Result<String> {
+    let log = path.with_extension("log");
+    let output = File::create(path).map_err(Error::io("write", path))?;
+    process::log_output(&mut command, &log)?.stdout(output);
     let mut process = Process::spawn(&mut command, None)?;
-    let status = interrupt().wait(COMMAND_TIMEOUT, &called(&command), || process.ended())?;
-    if status.success() { files::read(said) } else { Err(failed(&command, &log)) }
+    let status = interrupt().wait(COMMAND_TIMEOUT, &command_name(&command), || process.exit_status())?;
+    if status.success() { files::read(path) } else { Err(tool_error(&command, &log)) }
 }
 
 impl Recorder {
-    /// Ends it as Ctrl-C does, and waits until its files are whole.
+    /// Ends it as Ctrl-C does, and waits until its files are complete.
     pub(crate) fn stop(mut self) -> Result<()> {
         self.process.signal(Signal::INT);
-        let ended = || self.process.ended();
+        let ended = || self.process.exit_status();
         let status = interrupt().wait(RECORDER_TIMEOUT, "the recorder's end", ended)?;
-        if status.success() { Ok(()) } else { Err(failed(&self.command, &self.log)) }
+        if status.success() { Ok(()) } else { Err(tool_error(&self.command, &self.log)) }
     }
 }
 
-/// `brokerscope explain`, as messages name a command.
-fn called(command: &Command) -> String {
+/// The name of a command in messages, such as `brokerscope explain`.
+fn command_name(command: &Command) -> String {
     let subcommand = command.get_args().next().unwrap_or(OsStr::new("")).to_string_lossy();
     format!("brokerscope {subcommand}")
 }
 
-fn failed(command: &Command, log: &Path) -> Error {
-    Error::Tool { tool: called(command), said: process::tail(log) }
+fn tool_error(command: &Command, log: &Path) -> Error {
+    Error::Tool { tool: command_name(command), output: process::tail(log) }
 }
 
 #[cfg(test)]

@@ -1,14 +1,12 @@
-//! The directory of one experiment, which is also how a killed lab's remains are recognised.
+//! The directory of one experiment, which also identifies the remains of a killed lab.
 //!
-//! Everything an experiment sets up hangs on its site: files, mounts and loop images lie beneath it, its
-//! processes carry its path in their environment ([`MARK`]). The owner holds a lock on a file in it, which
-//! the kernel releases however the owner ends; a site that nobody holds is stale, no matter what became of
-//! process ids.
+//! Everything that an experiment sets up belongs to its site: files, mounts and loop images are below it, and its
+//! processes carry its path in their environment ([`MARK`]). The owner holds a lock on a file in it, which the kernel
+//! releases no matter how the owner ends; a site whose lock is free is stale, no matter what became of process ids.
 //!
-//! What hangs on a site is taken down by where it hangs rather than by what was remembered: so it serves a lab that ended
-//! in order, one that failed half-way and one that was killed. Order matters: the processes that write to a file system go
-//! first, then the file system, the loop device, the FUSE mount beneath it, the process that serves it, and the directory
-//! last.
+//! A site is taken down by where things are and not by what was remembered: that works for a lab that ended normally,
+//! one that failed half-way and one that was killed. Order matters: the processes that write to a file system go first,
+//! then the file system, the loop device, the FUSE mount below it, the process that serves it, and the directory last.
 
 use std::fs;
 use std::fs::{File, OpenOptions};
@@ -24,17 +22,17 @@ use rustix::mount::UnmountFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::error::{Error, Result};
-use crate::session::{poll, took};
+use crate::session::{poll, print_elapsed};
 use crate::{files, host, volume};
 
 /// The environment variable that marks a process of an experiment with its site.
 pub(crate) const MARK: &str = "BROKERSCOPE_LAB_SITE";
-/// The file whose lock says that the owner lives; holds the owner's pid for the reader.
+/// The file whose lock shows that the owner lives; holds the owner's pid for the reader.
 const OWNER: &str = "owner";
-/// Overrides where jars are cached and sites are made.
+/// Overrides the directory of cached jars and of sites.
 const CACHE: &str = "BROKERSCOPE_LAB_CACHE";
 
-/// A claimed directory for one experiment; dropping it takes down what still hangs on it.
+/// A claimed directory for one experiment; dropping it takes down what still belongs to it.
 #[derive(Debug)]
 pub struct Site {
     path: PathBuf,
@@ -47,9 +45,9 @@ impl Site {
         Self::claim_in(&sites()?)
     }
 
-    /// Makes a new site in `root`, which is made if missing.
+    /// Makes a new site in `root`, which is created if missing.
     pub fn claim_in(root: &Path) -> Result<Self> {
-        // Held while the site is made, so that a `brokerscope-lab clean` at the same time sees it whole or not at all.
+        // Held while the site is made, so that a `brokerscope-lab clean` at the same time sees all of it or nothing.
         let _entry = hold_root(root)?;
         let path = tempfile::Builder::new()
             .prefix("site-")
@@ -63,7 +61,7 @@ impl Site {
         Ok(Self { path, _owner: file })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -84,21 +82,21 @@ impl Drop for Site {
     }
 }
 
-/// The sites in `root` that nobody holds any more; the lock on `root` is held until the answer is dropped.
+/// The stale sites in `root`, and the lock on `root`, held until the file is dropped.
 pub(crate) fn stale(root: &Path) -> Result<(File, Vec<PathBuf>)> {
     let entry = hold_root(root)?;
-    let sites = files::list(root)?.into_iter().filter(|path| path.is_dir() && !held(path)).collect();
+    let sites = files::list(root)?.into_iter().filter(|path| path.is_dir() && !is_held(path)).collect();
     Ok((entry, sites))
 }
 
-/// Where sites are made: beneath the cache directory, which belongs to the user alone (a name in /tmp
-/// would be anybody's to prepare).
+/// The directory of sites: below the cache directory, which belongs to the user alone (anyone could prepare a name in
+/// /tmp).
 pub(crate) fn sites() -> Result<PathBuf> {
     Ok(cache()?.join("sites"))
 }
 
-/// The lab's cache directory: `$BROKERSCOPE_LAB_CACHE`, else `brokerscope` in the XDG cache directory. It is made where it is
-/// missing: jars are run from it, so that it must not be anybody else's.
+/// The lab's cache directory: `$BROKERSCOPE_LAB_CACHE`, else `brokerscope` in the XDG cache directory. Created if
+/// missing: jars are run from it, so that it must not belong to anyone else.
 pub(crate) fn cache() -> Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let found = set(CACHE)
@@ -130,15 +128,15 @@ fn hold_root(root: &Path) -> Result<File> {
     Ok(file)
 }
 
-fn held(site: &Path) -> bool {
+fn is_held(site: &Path) -> bool {
     let Ok(owner) = File::open(site.join(OWNER)) else { return false };
     flock(&owner, FlockOperation::NonBlockingLockExclusive).is_err()
 }
 
-/// How long the kernel may take to let go of a mount or a loop device.
+/// How long the kernel may take to release a mount or a loop device.
 const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Takes down every site in the user's cache directory whose owner has gone; returns how many there were.
+/// Takes down every site in the user's cache directory whose owner is gone; returns how many there were.
 pub(crate) fn sweep() -> Result<usize> {
     sweep_in(&sites()?)
 }
@@ -153,15 +151,15 @@ pub fn sweep_in(root: &Path) -> Result<usize> {
     for site in &sites {
         let started = Instant::now();
         left.extend(take_down(site));
-        took(started, &format!("took down the remains of a killed lab, {}", site.display()));
+        print_elapsed(started, &format!("took down the remains of a killed lab, {}", site.display()));
     }
     if left.is_empty() { Ok(sites.len()) } else { Err(Error::Unusable(left.join("; "))) }
 }
 
-/// Takes down everything that hangs on `site` and the directory itself; returns what could not be removed.
+/// Takes down everything that belongs to `site`, and the directory itself; returns what could not be removed.
 pub(crate) fn take_down(site: &Path) -> Vec<String> {
     end(site, Which::Clients);
-    let mut left = host::put_all_back(site);
+    let mut left = host::restore_all(site);
     unmount_beneath(site, |kind| !kind.starts_with("fuse"));
     for device in volume::loops_beneath(site) {
         let _ = volume::detach(&device);
@@ -187,7 +185,7 @@ pub(crate) fn take_down(site: &Path) -> Vec<String> {
     left
 }
 
-/// Unmounts `target`, waiting while it is busy; in the end lets the kernel finish it once it is free.
+/// Unmounts `target`, waiting while it is busy; in the end lets the kernel finish once it is free.
 pub(crate) fn unmount(target: &Path) -> Result<()> {
     let mut result = Err(Errno::BUSY);
     poll(UNMOUNT_TIMEOUT, || {
@@ -200,10 +198,10 @@ pub(crate) fn unmount(target: &Path) -> Result<()> {
     result.map_err(Error::io("unmount", target))
 }
 
-fn unmount_beneath(site: &Path, wanted: impl Fn(&str) -> bool) {
-    // Where they cannot be read, the directory is left.
+fn unmount_beneath(site: &Path, is_selected: impl Fn(&str) -> bool) {
+    // If they cannot be read, the directory stays.
     let mounts = mounts_beneath(site).unwrap_or_default();
-    for mount in mounts.iter().rev().filter(|mount| wanted(&mount.kind)) {
+    for mount in mounts.iter().rev().filter(|mount| is_selected(&mount.kind)) {
         let _ = unmount(&mount.target);
     }
 }
@@ -216,7 +214,7 @@ struct Mount {
     kind: String,
 }
 
-/// The mounts on `site` or beneath it, in the order they were made.
+/// The mounts on `site` or below it, in the order in which they were made.
 fn mounts_beneath(site: &Path) -> io::Result<Vec<Mount>> {
     let table = fs::read_to_string("/proc/mounts")?;
     Ok(parse_mounts(&table).filter(|mount| mount.target.starts_with(site)).collect())
@@ -254,19 +252,19 @@ fn unescape(field: &str) -> String {
 pub(crate) const ROLE: &str = "BROKERSCOPE_LAB_ROLE";
 /// Its value in the device's server.
 pub(crate) const DEVICE: &str = "device";
-/// How long they may take to end after SIGTERM, and again after SIGKILL.
+/// How long processes may take to end after SIGTERM, and again after SIGKILL.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Which of a site's processes are meant.
+/// Selects processes of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// Everything but the device's server: that one must outlive the file system on it.
+    /// Everything but the device's server, which must outlive the file system on it.
     Clients,
     /// Everything.
     All,
 }
 
-/// The processes of `site`, this one excepted.
+/// The processes of `site`, except this one.
 pub(crate) fn processes(site: &Path, which: Which) -> Vec<u32> {
     let Ok(listing) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = listing.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
@@ -283,7 +281,7 @@ pub(crate) fn end(site: &Path, which: Which) {
     }
 }
 
-/// Signals `pid` through a handle taken before looking again, so that a reused id is never hit.
+/// Signals `pid` through a handle opened before another check, so that a reused id is never hit.
 fn send(pid: u32, site: &Path, which: Which, signal: Signal) {
     let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
     let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else { return };
@@ -292,7 +290,8 @@ fn send(pid: u32, site: &Path, which: Which, signal: Signal) {
     }
 }
 
-/// A process that has ended, or that is not ours to look at, has no environment and belongs to nobody.
+/// Whether a process belongs to `site`. One that has ended, or that we may not inspect, shows no environment and
+/// belongs to none.
 fn belongs(pid: u32, site: &Path, which: Which) -> bool {
     let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
     let value = |name: &str| {
@@ -390,12 +389,12 @@ mod marked_tests {
         let (mut client, mut device) = (sleep(ours.path(), ""), sleep(ours.path(), DEVICE));
         let mut bystander = sleep(other.path(), "");
         // The environment goes before the process can be waited for.
-        let ends = |process: &mut Process| poll(END_TIMEOUT, || process.ended().unwrap().is_some());
+        let ends = |process: &mut Process| poll(END_TIMEOUT, || process.exit_status().unwrap().is_some());
         end(ours.path(), Which::Clients);
         assert!(ends(&mut client));
-        assert!(device.ended().unwrap().is_none());
+        assert!(device.exit_status().unwrap().is_none());
         end(ours.path(), Which::All);
         assert!(ends(&mut device));
-        assert!(bystander.ended().unwrap().is_none());
+        assert!(bystander.exit_status().unwrap().is_none());
     }
 }

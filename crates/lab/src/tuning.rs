@@ -1,8 +1,8 @@
-//! `tune`: one change after the other to a broker and its producers that send as fast as they can, and what each
-//! does to the throughput: the steps of a published investigation (IBM zSystems, 2022), on this machine.
+//! `tune`: makes one change after the other to a broker and its producers, which send as fast as they can, and measures
+//! what each does to the throughput: the steps of a published investigation (IBM zSystems, 2022), on this machine.
 //!
-//! Each step keeps the changes before it, but for those tried aside. What `explain` saw before a step is said with it. With
-//! `--follow-advice` the steps are those that `advise` says, of which `following` knows.
+//! Each step keeps the changes before it, except those tried aside. What `explain` showed before a step is reported
+//! with it. With `--follow-advice`, the steps are those that `advise` suggests (`following`).
 
 mod following;
 mod report;
@@ -17,7 +17,7 @@ use crate::experiment::setup::{Load, Network, Setup, Storage};
 use crate::experiment::{ExperimentArguments, Subject, run as run_experiment};
 use crate::volume::FileSystem;
 
-/// A disk that small records keep busy, with little memory before it.
+/// A disk that small records keep busy, with little memory in front of it.
 const DEVICE: Storage = Storage {
     file_system: FileSystem::Xfs,
     mount_options: String::new(),
@@ -27,10 +27,10 @@ const DEVICE: Storage = Storage {
     dirty_bytes: Some(32 << 20),
 };
 const SECONDS: u64 = 16;
-/// Requests of at least so long are explained: with producers that fill the broker, most are.
+/// Requests at least this slow are explained: with producers that fill the broker, most are.
 const EXPLAINED_MS: u64 = 10;
 
-/// Id, name, and what it changes.
+/// Id, name, and changes.
 type Step = (&'static str, &'static str, &'static [(Setting, u32)]);
 
 const STEPS: &[Step] = &[
@@ -45,19 +45,19 @@ const STEPS: &[Step] = &[
     ("mtu-9000", "MTU 9000", &[(Setting::Mtu, 9000)]),
     ("log-dirs-3", "3 log.dirs", &[(Setting::Devices, 3)]),
 ];
-/// Later steps do not keep it: the lock is a partition's, no matter what topic that is of, so this should make no difference.
+/// Later steps do not keep it: the lock is a partition's, no matter of which topic, so this should make no difference.
 const ASIDE: &str = "topics-2x8";
 
 /// Arguments of `tune`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TuneArguments {
-    /// Take the steps that `advise` says, each from the recording of the one before; then search, and compare
+    /// Take the steps that `advise` suggests, each from the recording of the one before; then search, and compare
     #[arg(long, conflicts_with = "only")]
     pub follow_advice: bool,
-    /// Follow so many pieces of advice at most
+    /// Follow at most N pieces of advice
     #[arg(long, value_name = "N", default_value_t = 8, requires = "follow_advice", value_parser = clap::value_parser!(u32).range(1..=50))]
     pub steps: u32,
-    /// Try so many further configurations in the search, once each
+    /// Try N further configurations in the search, once each
     #[arg(long, value_name = "N", default_value_t = 20, requires = "follow_advice", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub search: u32,
     #[command(flatten)]
@@ -67,7 +67,7 @@ pub struct TuneArguments {
 /// Runs the experiment.
 ///
 /// # Errors
-/// Where runs failed, or were interrupted: what was measured is kept.
+/// Runs failed or were interrupted; finished ones are kept.
 pub(crate) fn run(arguments: &TuneArguments, brokerscope: Option<&Path>) -> Result<()> {
     if arguments.follow_advice {
         return following::run(arguments, brokerscope);
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &TuneArguments, brokerscope: Option<&Path>) -> Resu
     run_experiment(&subject, setups(), &arguments.experiment, brokerscope)
 }
 
-/// All steps' configurations, the one before them first.
+/// The configurations of all steps, after the one before them.
 fn setups() -> Vec<Setup> {
     let (mut tuned, mut before) = (Configuration::out_of_the_box(), "base");
     let mut setups = vec![tuned.setup("base", "out of the box", None)];
@@ -91,22 +91,22 @@ fn setups() -> Vec<Setup> {
     setups
 }
 
-/// What all steps together make of it.
+/// The configuration after all steps.
 fn after_all_steps() -> Configuration {
-    let kept = STEPS.iter().filter(|(id, ..)| *id != ASIDE);
-    kept.fold(Configuration::out_of_the_box(), |tuned, (_, _, changes)| tuned.with_all(changes))
+    let steps = STEPS.iter().filter(|(id, ..)| *id != ASIDE);
+    steps.fold(Configuration::out_of_the_box(), |tuned, (_, _, changes)| tuned.with_all(changes))
 }
 
-/// Until the JVMs' compilers have done most of their work.
+/// How long until the JVMs' compilers have done most of their work, in seconds.
 const WARM_UP_S: u64 = 6;
 const PRODUCERS: u32 = 2;
 const RECORD_BYTES: u32 = 100;
 
-/// One setting.
+/// A setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Setting {
     Topics,
-    /// Of each topic.
+    /// Per topic.
     Partitions,
     /// `log.dirs`, each on its own device.
     Devices,
@@ -118,25 +118,26 @@ enum Setting {
     IoThreads,
     /// `num.network.threads`.
     NetworkThreads,
-    /// The link's largest packet, bytes.
+    /// The link's MTU, bytes.
     Mtu,
     /// `buffer.memory`, bytes.
     Buffer,
 }
 
-/// What there is to know of one.
+/// Properties of a setting.
 struct About {
     name: &'static str,
-    /// What advice calls it, and what it is a setting of; nothing of one that nobody advises.
-    advised: (&'static str, &'static str),
-    /// In a directory's name.
+    /// What it is a setting of in advice, and its name there; empty if it is never advised.
+    advice_name: (&'static str, &'static str),
+    /// Its abbreviation in a directory's name.
     letter: &'static str,
-    /// Kafka's own (`ProducerConfig`, `ServerConfigs`, `SocketServerConfigs`; `linger.ms` before Kafka 4), and Ethernet's.
+    /// Kafka's default (`ProducerConfig`, `ServerConfigs`, `SocketServerConfigs`; `linger.ms` before Kafka 4), or
+    /// Ethernet's.
     default: u32,
     /// The least and the most that it may be here.
     within: (u32, u32),
-    /// Those that a search tries.
-    searched: &'static [u32],
+    /// The values that a search tries.
+    search_values: &'static [u32],
 }
 
 impl Setting {
@@ -153,7 +154,7 @@ impl Setting {
     ];
 
     const fn about(self) -> About {
-        let (advised, letter, default, within, searched): ((_, &str), _, _, _, &[u32]) = match self {
+        let (advice_name, letter, default, within, search_values): ((_, &str), _, _, _, &[u32]) = match self {
             Self::Topics => (("", "topics"), "t", 1, (1, 2), &[1]),
             Self::Partitions => (("topics", "partitions"), "p", 1, (1, 16), &[1, 4, 16]),
             Self::Devices => (("log-dirs", "devices"), "dev", 1, (1, 4), &[1, 2, 4]),
@@ -172,18 +173,18 @@ impl Setting {
         let name = match self {
             Self::Devices => "log.dirs' devices",
             Self::Mtu => "MTU",
-            _ => advised.1,
+            _ => advice_name.1,
         };
-        About { name, advised, letter, default, within, searched }
+        About { name, advice_name, letter, default, within, search_values }
     }
 
-    /// The one that advice names so, if the lab has it.
-    fn named(of: &str, name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|setting| !of.is_empty() && setting.about().advised == (of, name))
+    /// The setting that advice names so, if the lab has it.
+    fn find(of: &str, name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|setting| !of.is_empty() && setting.about().advice_name == (of, name))
     }
 
-    /// A value of it for people.
-    fn shown(self, value: u32) -> String {
+    /// Formats a value for people.
+    fn format_value(self, value: u32) -> String {
         match self {
             Self::Batch => format!("{} KiB", value >> 10),
             Self::Buffer => format!("{} MiB", value >> 20),
@@ -192,7 +193,7 @@ impl Setting {
     }
 }
 
-/// A value of each.
+/// A value of each setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Configuration(BTreeMap<Setting, u32>);
 
@@ -205,47 +206,47 @@ impl Configuration {
         self.0.get(&setting).copied().unwrap_or_else(|| setting.about().default)
     }
 
-    /// The same with one of another value.
+    /// Changes one setting.
     fn with(mut self, setting: Setting, value: u32) -> Self {
         self.0.insert(setting, value);
         self
     }
 
-    /// The same with some of other values.
+    /// Changes some settings.
     fn with_all(self, changes: &[(Setting, u32)]) -> Self {
         changes.iter().fold(self, |tuned, &(setting, value)| tuned.with(setting, value))
     }
 
-    /// A name for a directory: it says all.
+    /// A directory name with all values.
     fn id(&self) -> String {
-        let said = self.0.iter().map(|(setting, value)| format!("{}{value}", setting.about().letter));
-        said.collect::<Vec<_>>().join("-")
+        let parts = self.0.iter().map(|(setting, value)| format!("{}{value}", setting.about().letter));
+        parts.collect::<Vec<_>>().join("-")
     }
 
-    /// What is other than out of the box.
-    fn described(&self) -> String {
+    /// Lists the settings that are not at their defaults.
+    fn describe(&self) -> String {
         let other = self.0.iter().filter(|(setting, value)| **value != setting.about().default);
-        let said: Vec<String> = other
-            .map(|(setting, value)| format!("{} {}", setting.about().name, setting.shown(*value)))
+        let parts: Vec<String> = other
+            .map(|(setting, value)| format!("{} {}", setting.about().name, setting.format_value(*value)))
             .collect();
-        if said.is_empty() { "out of the box".to_owned() } else { said.join(", ") }
+        if parts.is_empty() { "out of the box".to_owned() } else { parts.join(", ") }
     }
 
-    /// What is other than there: `batch.size 16 KiB -> 64 KiB`.
+    /// Lists the changes from another configuration: `batch.size 16 KiB -> 64 KiB`.
     fn changed_from(&self, before: &Self) -> String {
-        let said = self.settings_changed_from(before).into_iter().map(|setting| {
-            let [from, to] = [before, self].map(|tuned| setting.shown(tuned.of(setting)));
+        let parts = self.settings_changed_from(before).into_iter().map(|setting| {
+            let [from, to] = [before, self].map(|tuned| setting.format_value(tuned.of(setting)));
             format!("{} {from} -> {to}", setting.about().name)
         });
-        said.collect::<Vec<_>>().join(", ")
+        parts.collect::<Vec<_>>().join(", ")
     }
 
-    /// Which are.
+    /// The settings that differ from another configuration.
     fn settings_changed_from(&self, before: &Self) -> Vec<Setting> {
         Setting::ALL.into_iter().filter(|setting| self.of(*setting) != before.of(*setting)).collect()
     }
 
-    /// As a run of an experiment, on devices that are all alike.
+    /// Converts it to a run of an experiment, on devices that are all alike.
     fn setup(&self, id: &str, name: &str, builds_on: Option<&str>) -> Setup {
         let of = |setting: Setting| format!("{}={}", setting.about().name, self.of(setting));
         let properties = [Setting::Batch, Setting::Linger, Setting::Buffer].map(of);
@@ -268,9 +269,9 @@ impl Configuration {
         }
     }
 
-    /// As a run of an experiment whose configurations follow from each other.
+    /// Converts it to a run of an experiment whose configurations follow from each other.
     fn to_setup(&self) -> Setup {
-        self.setup(&self.id(), &self.described(), None)
+        self.setup(&self.id(), &self.describe(), None)
     }
 }
 
@@ -286,7 +287,7 @@ mod tests {
         let at = |id: &str| setups.iter().find(|setup| setup.id == id).unwrap();
         assert_eq!(at("partitions-16").topics, [("topic1".to_owned(), 16)]);
         assert_eq!(at("topics-2x8").topics, [("topic1".to_owned(), 8), ("topic2".to_owned(), 8)]);
-        // What was tried aside is not kept.
+        // The step that was tried aside is not kept.
         assert_eq!(at("batch-64k").topics, [("topic1".to_owned(), 16)]);
         assert_eq!(at("batch-64k").builds_on.as_deref(), Some("partitions-16"));
         let last = setups.last().unwrap();
@@ -315,9 +316,9 @@ mod setting_tests {
     fn every_value_that_is_tried_is_one_that_may_be() {
         for setting in Setting::ALL {
             let (least, most) = setting.about().within;
-            assert!(setting.about().searched.contains(&setting.about().default), "{setting:?}");
+            assert!(setting.about().search_values.contains(&setting.about().default), "{setting:?}");
             assert!(
-                setting.about().searched.iter().all(|value| (least..=most).contains(value)),
+                setting.about().search_values.iter().all(|value| (least..=most).contains(value)),
                 "{setting:?}"
             );
         }
@@ -329,8 +330,8 @@ mod setting_tests {
         let other = start.clone().with(Setting::Batch, 65_536).with(Setting::Devices, 2);
         assert_ne!(start.id(), other.id());
         assert_eq!(start.id(), other.clone().with(Setting::Batch, 16_384).with(Setting::Devices, 1).id());
-        assert_eq!(start.described(), "out of the box");
-        assert_eq!(other.described(), "log.dirs' devices 2, batch.size 64 KiB");
+        assert_eq!(start.describe(), "out of the box");
+        assert_eq!(other.describe(), "log.dirs' devices 2, batch.size 64 KiB");
         assert_eq!(other.changed_from(&start), "log.dirs' devices 1 -> 2, batch.size 16 KiB -> 64 KiB");
         assert_eq!(other.settings_changed_from(&start), [Setting::Devices, Setting::Batch]);
     }

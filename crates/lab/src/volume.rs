@@ -1,4 +1,4 @@
-//! A file system on a loop device on a [`Device`] with injected latency, and where its journal or log lies.
+//! A file system on a loop device on a [`Device`] with injected latency, and the location of its journal or log.
 
 mod journal;
 
@@ -18,12 +18,12 @@ use crate::session::poll;
 use crate::site::Site;
 use crate::{files, process, site};
 
-/// How a volume is made.
+/// Options of a volume.
 #[derive(Clone, Debug)]
 pub struct VolumeOptions {
     /// Its size (the image is sparse) and the seed of its delays.
     pub device: DeviceOptions,
-    /// What is made on it.
+    /// The file system on it.
     pub file_system: FileSystem,
     /// Its mount options, such as `commit=1`; empty for the kernel's defaults.
     pub mount_options: String,
@@ -49,15 +49,15 @@ impl Volume {
     /// Makes the device, the loop device and the file system, and mounts it in `site`.
     ///
     /// # Errors
-    /// What is not permitted here (FUSE, loop devices, mount) or not installed; nothing stays behind.
+    /// Something is not permitted here (FUSE, loop devices, mount) or not installed; nothing is left behind.
     pub fn prepare(site: &Site, options: &VolumeOptions) -> Result<Self> {
         Self::prepare_another(site, 1, options)
     }
 
-    /// As [`Volume::prepare`], where a site has several: each has a `number`.
+    /// Like [`Volume::prepare`], for a site with several volumes: each has a `number`.
     ///
     /// # Errors
-    /// As there.
+    /// Like [`Volume::prepare`].
     pub(crate) fn prepare_another(site: &Site, number: u32, options: &VolumeOptions) -> Result<Self> {
         let device = Device::start(site, number, options.device)?;
         let loop_device = LoopDevice::attach(&device.image())?;
@@ -71,7 +71,7 @@ impl Volume {
         Ok(volume)
     }
 
-    /// Where it is mounted.
+    /// Its mount point.
     pub fn directory(&self) -> &Path {
         &self.mounted.0
     }
@@ -84,28 +84,28 @@ impl Volume {
     /// The loop device's number.
     ///
     /// # Errors
-    /// Where the mount is gone.
+    /// The mount is gone.
     pub fn device_number(&self) -> Result<(u32, u32)> {
         let about = fs::metadata(self.directory()).map_err(Error::io("look at", self.directory()))?;
         Ok((rustix::fs::major(about.dev()), rustix::fs::minor(about.dev())))
     }
 
-    /// The byte ranges of the file system's journal (XFS calls it its log) on the device; none without one.
+    /// The byte ranges of the file system's journal (XFS calls it its log) on the device; empty without one.
     pub fn journal(&self) -> &[Extent] {
         &self.journal
     }
 
-    /// The device beneath, to inject other delays and read its trace.
+    /// The device below, to inject other delays and read its trace.
     pub fn device(&mut self) -> &mut Device {
         &mut self.device
     }
 
-    /// Makes every write into the journal take `least_ms..=most_ms` longer from now on.
+    /// Makes every write to the journal take `least_ms..=most_ms` longer from now on.
     pub fn inject_journal_delay(&mut self, least_ms: u64, most_ms: u64) -> Result<()> {
         self.delay(&self.journal.clone(), Direction::Write, (least_ms, most_ms))
     }
 
-    /// Makes everything of one direction but the journal take so much longer from now on.
+    /// Makes everything of one direction but the journal take `ms` longer from now on.
     pub fn inject_data_delay(&mut self, direction: Direction, ms: u64) -> Result<()> {
         self.delay(&journal::between(&self.journal), direction, (ms, ms))
     }
@@ -113,7 +113,7 @@ impl Volume {
     /// The byte ranges of a file of its ext4 file system on the device, as far as it has been written back.
     ///
     /// # Errors
-    /// Where there is no such file, or debugfs is not installed.
+    /// There is no such file, or debugfs is not installed.
     pub(crate) fn extents_of(&self, file: &Path) -> Result<Vec<Extent>> {
         let about = fs::metadata(file).map_err(Error::io("look at", file))?;
         journal::inode_extents(self.loop_device(), about.ino())
@@ -145,7 +145,7 @@ impl Mount {
         rustix::mount::mount(device, directory, name, MountFlags::empty(), Some(options.as_c_str()))
             .map_err(Error::io(&format!("mount {name} on"), directory))?;
         let mounted = Self(directory.to_owned());
-        // A Kafka log directory may hold nothing but partitions. XFS makes none.
+        // A Kafka log directory may hold nothing but partitions. XFS does not create this one.
         let lost_and_found = directory.join("lost+found");
         if lost_and_found.exists() {
             fs::remove_dir(&lost_and_found).map_err(Error::io("remove", &lost_and_found))?;
@@ -163,7 +163,7 @@ impl Drop for Mount {
 /// Few inodes: making them takes as long as writing them does.
 const EXT4: &[&str] = &["-q", "-F", "-b", "4096", "-N", "16384"];
 
-/// What a volume holds.
+/// The file system of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum FileSystem {
     /// ext4 with a journal of 64 MiB.
@@ -172,14 +172,14 @@ pub enum FileSystem {
     Ext4FastCommit,
     /// ext4 without a journal.
     Ext4WithoutJournal,
-    /// XFS with a log as small as mkfs.xfs makes it: it fills soonest.
+    /// XFS with the smallest log that mkfs.xfs makes: it fills soonest.
     Xfs,
     /// btrfs.
     Btrfs,
 }
 
 impl FileSystem {
-    /// As mount(2) calls it.
+    /// Its name for mount(2).
     pub fn name(self) -> &'static str {
         match self {
             Self::Ext4 | Self::Ext4FastCommit | Self::Ext4WithoutJournal => "ext4",
@@ -211,7 +211,7 @@ impl FileSystem {
     }
 }
 
-/// How long the kernel may take to let go of a detached device.
+/// How long the kernel may take to release a detached device.
 const DETACH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An attached loop device; dropping it detaches.
@@ -222,13 +222,13 @@ struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Attaches the first free loop device to `file`. With direct I/O, so that requests go to the file
-    /// side by side: buffered, the loop driver's one worker would make all wait for a delayed one.
+    /// Attaches the first free loop device to `file`. Uses direct I/O, so that requests go to the file concurrently:
+    /// buffered, the loop driver's only worker would make all wait for a delayed one.
     fn attach(file: &Path) -> Result<Self> {
         let mut command = Command::new("losetup");
-        let said = process::output(command.args(["--find", "--show", "--direct-io=on"]).arg(file))?;
-        let path = said.lines().map(str::trim).find(|line| line.starts_with("/dev/loop"));
-        let path = path.ok_or_else(|| Error::Tool { tool: "losetup".to_owned(), said: said.clone() })?;
+        let output = process::output(command.args(["--find", "--show", "--direct-io=on"]).arg(file))?;
+        let path = output.lines().map(str::trim).find(|line| line.starts_with("/dev/loop"));
+        let path = path.ok_or_else(|| Error::Tool { tool: "losetup".to_owned(), output: output.clone() })?;
         Ok(Self { path: PathBuf::from(path) })
     }
 }
@@ -239,14 +239,14 @@ impl Drop for LoopDevice {
     }
 }
 
-/// Detaches `device` and waits until the kernel has let go of its file.
+/// Detaches `device` and waits until the kernel has released its file.
 pub(crate) fn detach(device: &Path) -> Result<()> {
     process::output(Command::new("losetup").arg("--detach").arg(device))?;
     poll(DETACH_TIMEOUT, || backing_file(device).is_none());
     Ok(())
 }
 
-/// The loop devices whose file lies beneath `site`.
+/// The loop devices whose file is below `site`.
 pub(crate) fn loops_beneath(site: &Path) -> Vec<PathBuf> {
     let Ok(listing) = fs::read_dir("/sys/block") else { return Vec::new() };
     let names = listing.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -260,12 +260,12 @@ fn backing_file(device: &Path) -> Option<PathBuf> {
     fs::read_to_string(file).ok().map(|path| PathBuf::from(path.trim_end()))
 }
 
-/// The limit, while it lives.
+/// A limit on a device's dirty pages; lifted when dropped.
 #[derive(Debug)]
 pub struct DirtyLimit(PathBuf);
 
 impl DirtyLimit {
-    /// Limits device `major:minor` to so many bytes.
+    /// Limits device `major:minor` to this many bytes.
     pub fn set(device: (u32, u32), bytes: u64) -> Result<Self> {
         let this = Self(path(device));
         this.write("strict_limit", "1")?;
@@ -273,7 +273,7 @@ impl DirtyLimit {
         Ok(this)
     }
 
-    /// Lifts what a killed lab left on the loop device, where this kernel has such limits.
+    /// Lifts a limit that a killed lab left on the loop device, if this kernel has such limits.
     fn lift(device: (u32, u32)) {
         drop(Self(path(device)));
     }
@@ -285,7 +285,7 @@ impl DirtyLimit {
 
 impl Drop for DirtyLimit {
     fn drop(&mut self) {
-        // Gone with the device, or the next to use it says why.
+        // Fails if the device is gone; otherwise the next use of it reports why.
         let _ = self.write("strict_limit", "0");
         let _ = self.write("max_ratio", "100");
     }

@@ -1,6 +1,7 @@
-//! Experiments that are interrupted or killed: nothing of them stays, and the same command goes on.
+//! Experiments that are interrupted or killed: nothing of them stays, and the same command continues.
 //!
-//! Runs only with `BROKERSCOPE_LIVE_TESTS=1`; part of `make test-long`. Arguments that are no flags select cases by name.
+//! Runs only with `BROKERSCOPE_LIVE_TESTS=1`; part of `make test-long`. Arguments that are not flags select cases by
+//! name.
 
 #![expect(clippy::unwrap_used, reason = "a test, though clippy takes it for a program")]
 
@@ -47,7 +48,7 @@ fn an_interrupted_experiment_leaves_nothing_and_goes_on() {
     let cache = Cache::new();
     let (before, sysctls) = (Machine::now(), dirty_settings());
     let second = cache.path().join("second-records");
-    // Records until it is asked to stop, and says when it is the second that does.
+    // Records until it is asked to stop, and creates a file when it records the second one.
     let stand_in = cache.stand_in(&format!(
         "case $1 in record) trap 'exit 0' INT; mkdir \"$3\"; [ -e kept/ext4/1 ] && touch {}; \
          touch \"$3\"/manifest.json; while :; do sleep 0.1; done;; \
@@ -75,22 +76,22 @@ fn an_interrupted_experiment_leaves_nothing_and_goes_on() {
     cache.assert_no_sites();
 
     let output = experiment().output().unwrap();
-    let (told, shown) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
-    assert!(output.status.success(), "{told}");
-    assert!(told.contains("2 runs, 1 of them done") && told.contains("run 2 of 2"), "{told}");
-    assert!(!told.contains("run 1 of 2"), "{told}");
-    assert!(shown.contains("ext4 without journal"), "{shown}");
-    let compared = shown.lines().last().unwrap();
+    let (stderr, stdout) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.contains("2 runs, 1 of them done") && stderr.contains("run 2 of 2"), "{stderr}");
+    assert!(!stderr.contains("run 1 of 2"), "{stderr}");
+    assert!(stdout.contains("ext4 without journal"), "{stdout}");
+    let compared = stdout.lines().last().unwrap();
     assert!(
         compared.contains("kept/ext4-no-journal --slo 65ms --md ") && compared.ends_with("-o page.html"),
-        "{shown}"
+        "{stdout}"
     );
     before.assert_unchanged();
     assert_eq!(dirty_settings(), sysctls);
     cache.assert_no_sites();
 }
 
-/// Interrupted while the first of its brokers is recorded: all of them go, with their devices.
+/// Interrupted while the first of its brokers is recorded: all brokers end, with their devices.
 fn an_interrupted_fleet_leaves_nothing() {
     let cache = Cache::new();
     let before = Machine::now();
@@ -103,7 +104,7 @@ fn an_interrupted_fleet_leaves_nothing() {
     cache.assert_no_sites();
 }
 
-/// What experiments change of the kernel's settings.
+/// The kernel settings that experiments change.
 fn dirty_settings() -> Vec<String> {
     let read = |name| fs::read_to_string(Path::new("/proc/sys/vm").join(name)).unwrap();
     ["dirty_expire_centisecs", "dirty_writeback_centisecs"].map(read).to_vec()

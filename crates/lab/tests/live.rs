@@ -1,8 +1,8 @@
-//! Experiments for real: FUSE, loop devices, mounts and a broker, and that nothing of them stays.
+//! Real experiments: FUSE, loop devices, mounts and a broker; nothing of them stays.
 //!
-//! Runs only with `BROKERSCOPE_LIVE_TESTS=1`, and then what is not permitted is a failure. It has a `main`, because
-//! libtest would swallow the line that says it did not run, and because the cases compare the machine before and after
-//! and so must run one at a time. Arguments that are no flags select cases by name.
+//! Runs only with `BROKERSCOPE_LIVE_TESTS=1`, and then anything that is not permitted is a failure. It has a `main`,
+//! because libtest would swallow the line that says it did not run, and because the cases compare the machine before
+//! and after and so must run one at a time. Arguments that are not flags select cases by name.
 
 #![expect(
     clippy::unwrap_used,
@@ -81,7 +81,7 @@ fn a_dropped_site_leaves_nothing() {
     let site = Site::claim_in(root.path()).unwrap();
     let volume = volume(&site);
     assert_ne!(before, Machine::now(), "what is compared can see a volume");
-    // The site goes first: it is the net under everything that hangs on it.
+    // The site goes first: it is the safety net for everything that belongs to it.
     drop(site);
     drop(volume);
     before.assert_unchanged();
@@ -122,14 +122,14 @@ fn networks_and_cgroups_go_with_their_site() {
     crowd.kill().unwrap();
     crowd.wait().unwrap();
     assert_ne!(before, Machine::now(), "what is compared can see a network");
-    // As when the lab was killed: what hangs on the site is found without its handles.
+    // As after a killed lab: what belongs to the site is found without its handles.
     drop(site);
     assert!(!path.exists(), "the cgroup stays");
     drop((network, group));
     before.assert_unchanged();
 }
 
-/// What one host sends reaches the other, and what does not fit a limit is dropped.
+/// Packets of one host reach the other, and those that do not fit a limit are dropped.
 fn assert_carries(network: &Network) {
     let address = SocketAddr::from((Network::address(2), 9));
     let receiver = network.host(2).unwrap().within(|| UdpSocket::bind(address)).unwrap().unwrap();
@@ -169,14 +169,15 @@ fn a_demo_shows_the_explanation_and_leaves_nothing() {
     let before = Machine::now();
     let stand_in =
         cache.stand_in("case $1 in record) mkdir \"$3\"; sleep 3;; explain) echo \"because of $2\";; esac");
-    let kept = cache.path().join("kept");
+    let directory = cache.path().join("kept");
     let answer = cache.lab(&["demo", "--seconds", "3", "--seed", "1"]);
-    let output = { answer }.arg("--keep").arg(&kept).arg("--brokerscope").arg(stand_in).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("because of {}\n", kept.display()));
-    assert!(said.contains("injected") && said.contains("--seed 1"), "{said}");
-    assert!(kept.is_dir());
+    let output =
+        { answer }.arg("--keep").arg(&directory).arg("--brokerscope").arg(stand_in).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("because of {}\n", directory.display()));
+    assert!(stderr.contains("injected") && stderr.contains("--seed 1"), "{stderr}");
+    assert!(directory.is_dir());
     before.assert_unchanged();
     cache.assert_no_sites();
 }

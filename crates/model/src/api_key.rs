@@ -1,5 +1,5 @@
-//! Kafka's APIs that something is known of besides the name: their keys, as [`crate::Request::api_key`] holds them, and names
-//! (`ApiKeys.java`). `wire` has all APIs, and a test of `capture` holds that both say the same.
+//! The Kafka APIs that the code treats specially: their keys, as in [`crate::Request::api_key`], and names
+//! (`ApiKeys.java`). `wire` has all APIs, and a test in `capture` checks that both agree.
 
 macro_rules! apis {
     ($($key:literal $name:ident;)*) => {
@@ -43,7 +43,7 @@ apis! {
     78 SHARE_FETCH;
 }
 
-/// Kafka's name of an API; `UNKNOWN` of one that is not among [`NAMES`].
+/// Kafka's name of an API; `UNKNOWN` if it is not in [`NAMES`].
 pub const fn name(api_key: i16) -> &'static str {
     let mut left = NAMES;
     while let [(key, name), rest @ ..] = left {

@@ -1,6 +1,6 @@
-//! What can make a request slow, by name. Does not know how a cause is found or what to do about it.
+//! The causes that can make a request slow, by name. Does not know how a cause is found or what to do about it.
 
-/// Declares the causes: their names, and what each is in one line.
+/// Declares the causes: their names, and a one-line description of each.
 macro_rules! causes {
     ($($(#[doc = $doc:literal])+ $Cause:ident = $name:literal,)+) => {
         named! {
@@ -9,7 +9,7 @@ macro_rules! causes {
         }
 
         impl Cause {
-            /// What it is, in one line.
+            /// Its description, in one line.
             pub fn doc(self) -> &'static str {
                 match self { $(Self::$Cause => concat!($($doc,)+).trim_start(),)+ }
             }
@@ -24,7 +24,7 @@ causes! {
     FastCommit = "fast-commit",
     /// A file change waited for space in the XFS log.
     XfsLogSpace = "xfs-log-space",
-    /// Somebody had frozen the file system, as snapshots do, and writes waited until it was thawed.
+    /// The file system was frozen, as snapshots do, and writes waited until it was thawed.
     FsFrozen = "fs-frozen",
     /// An operation waited for an NFS server.
     NfsWait = "nfs-wait",
@@ -104,7 +104,7 @@ causes! {
     KernelWait = "kernel-wait",
     /// A thread waited in Java for a lock or a condition, and nothing says why.
     JavaWait = "java-wait",
-    /// Nothing that was seen explains it.
+    /// Nothing that was observed explains it.
     Unobserved = "unobserved",
 }
 

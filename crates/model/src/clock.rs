@@ -1,4 +1,4 @@
-//! Nanoseconds, clock domains and the one conversion between them. Does not read clocks: sources hand in pairs.
+//! Nanoseconds, clock domains and the one conversion between them. Does not read clocks: sources pass pairs.
 //!
 //! Packets carry `CLOCK_REALTIME`, probes `CLOCK_MONOTONIC`. Everything stored is UTC nanoseconds that
 //! are `CLOCK_MONOTONIC` plus one offset fixed when the recording starts, so that no duration jumps when
@@ -88,7 +88,7 @@ impl Sum for Nanos {
     }
 }
 
-/// As people say a length: `812 ns`, `43.1 µs`, `126 ms`, `4.1 s`.
+/// Prints a length for people: `812 ns`, `43.1 µs`, `126 ms`, `4.1 s`.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (sign, n) = if self.0 < 0 { ("-", self.0.unsigned_abs()) } else { ("", self.0.unsigned_abs()) };
@@ -111,7 +111,7 @@ pub struct ClockPair {
     pub realtime_ns: i64,
 }
 
-/// What to add to `CLOCK_MONOTONIC` to get a recording's time: fixed at its start.
+/// The offset from `CLOCK_MONOTONIC` to a recording's time, fixed at its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockOffset(i64);
 
@@ -136,8 +136,8 @@ impl ClockOffset {
         Nanos((monotonic_ns as i64).saturating_add(self.0))
     }
 
-    /// A `CLOCK_REALTIME` reading on the recording's clock, given a pair sampled near that moment: what
-    /// the wall clock has been stepped by since the start is taken out again.
+    /// A `CLOCK_REALTIME` reading on the recording's clock, given a pair sampled near that moment: removes the steps of
+    /// the wall clock since the start.
     pub fn from_realtime(self, realtime_ns: i64, near: ClockPair) -> Nanos {
         let stepped_ns = Self::at(near).0.saturating_sub(self.0);
         Nanos(realtime_ns.saturating_sub(stepped_ns))

@@ -1,4 +1,4 @@
-//! CPUs that were taken away from this machine. Does not know whom that held up.
+//! CPUs that were taken from this machine. Does not know which threads that delayed.
 
 use std::sync::Arc;
 
@@ -6,18 +6,18 @@ use crate::{Nanos, Tid};
 
 row! {
     cpu_gap_row =>
-    /// A time in which a CPU ran nothing of this machine, or only for a part of it.
+    /// A time in which a CPU ran nothing of this machine, or only part of the time.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct CpuGap {
-        /// The CPU's timer interrupt before, on time.
+        /// The CPU's last timer interrupt that was on time.
         start: Nanos as "start_ns",
-        /// The one that showed it.
+        /// The timer interrupt that revealed it.
         end: Nanos as "end_ns" => length: Nanos as "latency_ns" "From start to end.",
-        /// How it shows.
+        /// How it was detected.
         kind: CpuGapKind,
         /// The CPU's number.
         cpu: u32,
-        /// CPUs that are looked at: all that were online when the recording of this began.
+        /// CPUs that are watched: all that were online when the watch for gaps began.
         cpus: u32,
         /// Steal time that the kernel counted for the CPU meanwhile; 0 where its hypervisor reports none.
         stolen: Nanos as "stolen_ns",
@@ -29,9 +29,9 @@ row! {
 }
 
 named! {
-    /// How it shows that a CPU was taken away.
+    /// How it was detected that a CPU was taken.
     pub enum CpuGapKind {
-        /// Timer interrupts did not come for 30 ms or longer, and the CPU did not run meanwhile.
+        /// No timer interrupt came for 30 ms or longer, and the CPU did not run meanwhile.
         Gap = "gap",
         /// They came, and the kernel counted steal time between them.
         Steal = "steal",
@@ -39,6 +39,6 @@ named! {
 }
 
 lengths! {
-    /// How long it was.
+    /// How long it lasted.
     CpuGap::length;
 }

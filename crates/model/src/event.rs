@@ -1,5 +1,5 @@
-//! Anything that was seen, and the table of a recording that each kind of event goes to. Does not order events: sources
-//! deliver them roughly by [`Event::time`].
+//! Events, and the table of a recording that each kind of event goes to. Does not order events: sources deliver them
+//! roughly by [`Event::time`].
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::{
     RequestLatencies, Row as _, SocketOp, TcpEvent, TlsTraffic,
 };
 
-/// Declares events: their kind, which has the name of its row, table, folder, and the moment at which each is complete.
+/// Declares events: their kind (named like its row), table, folder, and the moment at which each is complete.
 macro_rules! events {
     ($($(#[doc = $doc:literal])+ $Kind:ident($Row:ty), $Table:ident, $folder:literal, $row:ident => $time:expr;)*) => {
         /// One thing seen by one source.
@@ -34,7 +34,7 @@ macro_rules! events {
                 match event { $(Event::$Kind(_) => Self::$Table,)* }
             }
 
-            /// What its rows are.
+            /// The meaning of its rows.
             pub fn doc(self) -> &'static str {
                 match self { $(Self::$Table => concat!($($doc,)+).trim_start(),)* }
             }
@@ -55,7 +55,8 @@ macro_rules! events {
     };
 }
 
-/// The events as a macro that hands their kinds and tables on: `events!(m)` expands to `m! { (Request Requests "requests") … }`.
+/// The events as a macro that passes their kinds and tables on: `events!(m)` expands to `m! { (Request Requests
+/// "requests") … }`.
 macro_rules! event_list {
     (($d:tt) $($event:tt)*) => {
         #[doc(hidden)]
@@ -93,21 +94,21 @@ events! {
     TcpEvent(Box<TcpEvent>), TcpEvents, "tcp_events", event => event.at;
     /// A partition whose number of replicas is new or has changed.
     PartitionState(PartitionState), PartitionStates, "partition_states", state => state.at;
-    /// TLS on a listener, which was not read.
+    /// Unread TLS traffic on a listener.
     TlsTraffic(TlsTraffic), TlsTraffic, "tls_traffic", traffic => traffic.end;
-    /// A figure of the host.
+    /// A metric of the host.
     HostSample(Box<HostSample>), HostSamples, "host_samples", sample => sample.end;
     /// A thread on the CPU.
     CpuSample(Box<CpuSample>), CpuSamples, "cpu_samples", sample => sample.at;
     /// A thread that waited for a Java lock.
     LockWait(Box<LockWait>), LockWaits, "lock_waits", wait => wait.end;
-    /// A call in which a request handler worked on one request for long.
+    /// A long call in which a request handler worked on one request.
     HandlerCall(Box<HandlerCall>), HandlerCalls, "handler_calls", call => call.end;
     /// A pause of the JVM, for a collection or another operation.
     JvmPause(Box<JvmPause>), JvmPauses, "jvm_pauses", pause => pause.end;
     /// A time in which something had stopped the broker's process.
     ProcessStop(Box<ProcessStop>), ProcessStops, "process_stops", stop => stop.end;
-    /// A time in which a CPU was taken away from this machine.
+    /// A time in which a CPU was taken from this machine.
     CpuGap(Box<CpuGap>), CpuGaps, "cpu_gaps", gap => gap.end;
     /// The broker's process came or went.
     BrokerChange(BrokerChange), BrokerChanges, "broker_changes", change => change.at;
@@ -117,20 +118,20 @@ events! {
 
 row! {
     broker_change_row =>
-    /// A broker's process ended or another one took its place; or more or less of it is watched.
+    /// A broker's process ended or was replaced, or the set of sources that watch it changed.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct BrokerChange {
         /// When it was noticed.
         at: Nanos as "at_ns",
         /// The process.
         pid: Pid,
-        /// What became of it.
+        /// Its new state.
         state: BrokerState,
     }
 }
 
 named! {
-    /// What became of a broker's process.
+    /// State of a broker's process.
     pub enum BrokerState {
         /// It is watched from here on.
         Watched = "watched",
@@ -138,23 +139,23 @@ named! {
         Gone = "gone",
         /// Requests were slow: from here on an always-on watch sees as much as any, for a while.
         Escalated = "escalated",
-        /// The end of that.
+        /// The end of an escalation.
         AlwaysOn = "always-on",
     }
 }
 
 row! {
     loss_row =>
-    /// A number of things lost by one source in a stretch of time.
+    /// A number of things that one source lost in a span of time.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Loss {
         /// The last time at which the count was known to be unchanged.
         start: Nanos as "start_ns",
         /// When the change was noticed.
         end: Nanos as "end_ns",
-        /// What was lost.
+        /// The kind of things lost.
         kind: LossKind,
-        /// How many (packets, events, bytes: see the kind).
+        /// Their number (packets, events, bytes: see the kind).
         count: u64,
         /// More about it, for people.
         detail: Arc<str>,
@@ -170,18 +171,18 @@ named! {
         StreamGapBytes = "stream-gap-bytes",
         /// Frames that could not be decoded.
         FramesUndecodable = "frames-undecodable",
-        /// Probe events for which the ring buffer had no room.
+        /// Probe events that the ring buffer had no room for.
         ProbeEventsDropped = "probe-events-dropped",
         /// Operations a probe could not follow: a full map.
         ProbeMapFull = "probe-map-full",
         /// Events dropped between a source and the recorder.
         EventsDropped = "events-dropped",
-        /// Requests in no count of an always-on watch; of a connection that is older than the watch or encrypted, its reads. No
-        /// verdict on another request depends on them.
+        /// Requests that an always-on watch could not count; for a connection that is encrypted or older than the
+        /// watch, its reads. No verdict on another request depends on them.
         RequestsUncounted = "requests-uncounted",
-        /// Seconds for which a source was off because watching had cost more than `--max-cost`.
+        /// Seconds in which a source was off because watching had cost more than `--max-cost`.
         SourceShed = "source-shed",
-        /// Seconds for which a source saw nothing because what it watched by was gone.
+        /// Seconds in which a source saw nothing because what it reads from had gone.
         SourceDown = "source-down",
     }
 }

@@ -1,4 +1,4 @@
-//! One operation of the broker on a file. Does not say why it took long; see [`crate::OffCpu`].
+//! One operation of the broker on a file. Does not say why it was slow; see [`crate::OffCpu`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use crate::{Nanos, Pid, Tid, TopicPartition};
 
 row! {
     file_op_row =>
-    /// A file operation, from entering the kernel to leaving it.
+    /// A file operation, from entry into the kernel to return.
     #[derive(Clone, Debug, PartialEq)]
     pub struct FileOp {
         /// Entry of the system call.
         start: Nanos as "start_ns",
         /// Its return.
         end: Nanos as "end_ns" => latency: Nanos as "latency_ns" "From start to end.",
-        /// What was done.
+        /// The operation.
         op: FileOpKind,
         /// The process.
         pid: Pid,
@@ -23,26 +23,26 @@ row! {
         tid: Tid,
         /// The thread's name, as far as it is known (the kernel keeps 15 characters).
         thread: Arc<str>,
-        /// Bytes done; none where the call failed, 0 for operations that move no bytes.
+        /// Bytes transferred; none if the call failed, 0 for operations that transfer none.
         bytes: Option<u64>,
         /// The error (`errno`) of a call that failed.
         errno: Option<i32>,
-        /// Of a read's `bytes`, those that were not in the page cache and came from the device; none where that
-        /// was not watched or nothing was read.
+        /// The part of a read's `bytes` that was not in the page cache and came from the device; none if that was not
+        /// watched or nothing was read.
         disk_bytes: Option<u64>,
         /// Bytes beyond `bytes` that a read had the kernel read ahead.
         readahead_bytes: Option<u64>,
-        /// Where the operation began in the file: the position at entry, or the call's own offset; the new length
-        /// for a truncation.
+        /// Where the operation began in the file: the position at entry, or the offset in the call; the new length for
+        /// a truncation.
         offset: u64,
-        /// The file: below its log dir where one is known (`topicA-0/00000000000000000000.log`), else as far
-        /// as the path was seen.
+        /// The file: relative to its log dir where that is known (`topicA-0/00000000000000000000.log`), else as much of
+        /// the path as was seen.
         file: Arc<str>,
-        /// What a rename made of it, named as `file` is.
+        /// The new name after a rename, in the form of `file`.
         renamed_to: Option<Arc<str>>,
         /// The partition the file belongs to.
         topic_partition: Option<TopicPartition>,
-        /// What kind of file it is to the broker.
+        /// The kind of file it is to the broker.
         kind: FileKind,
         /// The block device that holds the file system.
         device: Device,
@@ -50,10 +50,10 @@ row! {
         inode: u64,
         /// The file system's type (`ext4`, `xfs`).
         fs: Arc<str>,
-        /// The head of the record batch that was written, where the bytes were one.
+        /// The head of the record batch that was written, if the bytes were one.
         batch: Option<BatchHead>,
-        /// The jbd2 transaction that the operation's last handle joined: a handle that had to wait, waited
-        /// for the one before it (`fs/jbd2/transaction.c`).
+        /// The jbd2 transaction that the operation's last handle joined: a handle that had to wait waited for the
+        /// transaction before it (`fs/jbd2/transaction.c`).
         journal_transaction: Option<u32>,
     }
 }
@@ -93,7 +93,7 @@ named! {
 }
 
 named! {
-    /// What a file is to the broker, from its name.
+    /// The kind of file to the broker, from its name.
     pub enum FileKind {
         /// A segment's records.
         Log = "log",
@@ -118,7 +118,7 @@ named! {
 
 row! {
     device_row =>
-    /// A block device's number. The name lives beside it where somebody looked it up.
+    /// A block device's number. Has the name too, where it was looked up.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     pub struct Device {
         /// The kernel's name (`loop0`, `dm-17`), or empty.
@@ -131,7 +131,7 @@ row! {
 }
 
 impl Device {
-    /// Whether both are the same device, also where their names differ.
+    /// Whether both are the same device, even if their names differ.
     pub fn is(&self, other: &Self) -> bool {
         self.number() == other.number()
     }
@@ -169,7 +169,7 @@ row! {
         producer_id: i64,
         /// Its sequence number of the first record, or -1.
         base_sequence: i32,
-        /// Records in the batch; 0 where its head does not say: of a compressed message of magic 0 or 1.
+        /// Records in the batch; 0 if its head does not say: for a compressed message of magic 0 or 1.
         records: u32,
     }
 }

@@ -1,5 +1,5 @@
-//! What the host, its devices and the broker as a whole did, and what the broker runs on: its host, its file systems,
-//! its limits and its JVM's command line. Does not read or judge them.
+//! Metrics of the host, its devices and the broker as a whole, and facts about what the broker runs on: its host, file
+//! systems, limits and JVM command line. Does not read or judge them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use crate::Nanos;
 
 row! {
     host_sample_row =>
-    /// One figure of one thing over about a second. Rates are per second of `end - start`; the metrics, their units
-    /// and sources are listed where they are read.
+    /// One metric of one thing over about a second. Rates are per second of `end - start`; the metrics, their units and
+    /// sources are listed where they are read.
     #[derive(Clone, Debug, PartialEq)]
     pub struct HostSample {
         /// The reading before.
         start: Nanos as "start_ns",
         /// This reading.
         end: Nanos as "end_ns",
-        /// What kind of thing it is of.
+        /// The kind of thing that was measured.
         scope: HostScope,
         /// Which one: a device, an interface, a group of threads, a cgroup; empty for the host itself.
         name: Arc<str>,
-        /// The figure's name with its unit (`util_ratio`, `read_bytes_per_second`).
+        /// The metric's name with its unit (`util_ratio`, `read_bytes_per_second`).
         metric: Arc<str>,
         /// Its value.
         value: f64,
@@ -28,7 +28,7 @@ row! {
 }
 
 named! {
-    /// What a sample is of.
+    /// The kind of thing that a sample measures.
     pub enum HostScope {
         /// A block device, as iostat counts.
         Device = "device",
@@ -45,17 +45,17 @@ named! {
     }
 }
 
-/// A value, or in a few words why it is not known (`/proc/7/limits: permission denied`).
+/// A value, or the reason why it is unknown, in a few words (`/proc/7/limits: permission denied`).
 pub type Known<T> = Result<T, Arc<str>>;
 
-/// Declares facts, each known or with the reason why not.
+/// Declares facts, each known or with the reason why it is not.
 macro_rules! facts {
     ($(#[$meta:meta])* pub struct $Facts:ident { $($(#[doc = $doc:literal])+ $fact:ident: $ty:ty,)* }) => {
         $(#[$meta])*
         pub struct $Facts { $($(#[doc = $doc])+ pub $fact: Known<$ty>,)* }
 
         impl $Facts {
-            /// Facts of which none is known, for one reason.
+            /// Facts that are all unknown, for one reason.
             pub fn unknown(why: &str) -> Self {
                 let why: Arc<str> = why.into();
                 Self { $($fact: Err(Arc::clone(&why)),)* }
@@ -65,14 +65,14 @@ macro_rules! facts {
 }
 
 facts! {
-    /// What one broker runs on.
+    /// Facts about what one broker runs on.
     #[derive(Clone, Debug, PartialEq)]
     pub struct HostFacts {
         /// The kernel's release (`6.1.0-18-amd64`).
         kernel: Arc<str>,
         /// CPUs that are online.
         cpus: u32,
-        /// How many CPUs the cgroup's quota amounts to; none without a quota.
+        /// The cgroup's quota in CPUs; none without a quota.
         cpu_quota: Option<f64>,
         /// Memory of the host.
         memory_bytes: u64,
@@ -80,15 +80,15 @@ facts! {
         memory_limit_bytes: Option<u64>,
         /// Swap space of the host.
         swap_bytes: u64,
-        /// Settings of the kernel by their names (`vm.swappiness`).
+        /// Kernel settings by name (`vm.swappiness`).
         sysctls: BTreeMap<Arc<str>, i64>,
-        /// Which mode of transparent huge pages is chosen (`always`, `madvise`, `never`).
+        /// The mode of transparent huge pages (`always`, `madvise`, `never`).
         huge_pages: Arc<str>,
-        /// What the log dirs are on, one a log dir.
+        /// The volumes of the log dirs, one for each.
         volumes: Vec<Volume>,
         /// Interfaces of the broker's network namespace, without the loopback.
         interfaces: Vec<Interface>,
-        /// What the process may have.
+        /// The process's limits.
         limits: Limits,
         /// Files that it has open, sockets among them.
         open_files: u64,
@@ -96,12 +96,12 @@ facts! {
         mapped_areas: u64,
         /// The words of the JVM's command line, those from the environment first.
         jvm_arguments: Vec<Arc<str>>,
-        /// Partitions of which the broker has replicas, or at least those that were seen to be used.
+        /// Partitions with a replica on this broker, or at least those that were seen in use.
         partitions: u64,
     }
 }
 
-/// What one log dir is on.
+/// The volume that a log dir is on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
     /// The log dir, as the broker names it.
@@ -110,11 +110,11 @@ pub struct Volume {
     pub device: Arc<str>,
     /// The file system's type.
     pub fs: Arc<str>,
-    /// Its mount options, those of the mount and those of the file system.
+    /// Its mount options: those of the mount and those of the file system.
     pub options: Known<Vec<Arc<str>>>,
     /// Disks beneath the device: partitions, volumes and arrays followed down.
     pub disks: Known<u32>,
-    /// What an ext4's superblock says; none for other file systems.
+    /// Features from an ext4's superblock; none for other file systems.
     pub ext4: Known<Option<Ext4>>,
 }
 
@@ -138,7 +138,7 @@ pub struct Interface {
     pub speed_bits_per_second: Option<u64>,
 }
 
-/// What a process may have (`/proc/PID/limits`, soft); none is unlimited.
+/// Limits of a process (`/proc/PID/limits`, soft); none is unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Open files.

@@ -1,5 +1,5 @@
-//! Pauses of the JVM, waits for Java locks and calls of request handlers. Does not say which requests they delayed, or what a lock's holder was
-//! doing meanwhile: `diagnose` looks that up by the holder's thread.
+//! Pauses of the JVM, waits for Java locks and calls of request handlers. Does not say which requests they delayed, or
+//! what a lock's holder did meanwhile: `diagnose` looks that up by the holder's thread.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::{Nanos, Pid, Tid};
 
 row! {
     jvm_pause_row =>
-    /// One stop of all Java threads of a process.
+    /// One pause of all Java threads of a process.
     #[derive(Clone, Debug, PartialEq)]
     pub struct JvmPause {
         /// When it began: for a safepoint, when the JVM asked its threads to stop.
@@ -18,35 +18,35 @@ row! {
         pid: Pid,
         /// Why threads were stopped.
         kind: JvmPauseKind,
-        /// What ran meanwhile: the collection's name (`G1New`, `Pause Young (Normal)`), or the VM operation's (`ThreadDump`);
-        /// empty where unknown.
+        /// What ran meanwhile: the name of the collection (`G1New`, `Pause Young (Normal)`) or of the VM operation
+        /// (`ThreadDump`); empty where unknown.
         operation: Arc<str>,
         /// Why that ran (`G1 Evacuation Pause`); empty where unknown.
         cause: Arc<str>,
         /// The collection's number in this process.
         gc_id: Option<u32>,
-        /// The part of it in which the JVM waited until every thread had stopped (time to safepoint), where known.
+        /// How long the JVM waited until every thread had stopped (time to safepoint), where known.
         time_to_safepoint: Option<Nanos> as "time_to_safepoint_ns",
     }
 }
 
 impl JvmPause {
-    /// Whether two accounts are of one stop: a JVM is in one of each kind at a time.
+    /// Whether both report the same pause: a JVM is in one of each kind at a time.
     pub fn is_same_pause(&self, other: &Self) -> bool {
         let same_process = self.pid == other.pid || self.pid == 0 || other.pid == 0;
         let overlap = self.start < other.end && other.start < self.end;
         self.kind == other.kind && same_process && overlap
     }
 
-    /// One stop of which there are two accounts: the one that numbers its collection, which says more, else this one;
-    /// with what only the other has.
+    /// Merges two reports of one pause: prefers the one that numbers its collection, which says more, else this one,
+    /// and fills its gaps from the other.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
         let (mut pause, more) =
             if self.gc_id.is_none() && other.gc_id.is_some() { (other, self) } else { (self, other) };
-        let filled = |own: Arc<str>, more: Arc<str>| if own.is_empty() { more } else { own };
-        pause.operation = filled(pause.operation, more.operation);
-        pause.cause = filled(pause.cause, more.cause);
+        let or_other = |own: Arc<str>, more: Arc<str>| if own.is_empty() { more } else { own };
+        pause.operation = or_other(pause.operation, more.operation);
+        pause.cause = or_other(pause.cause, more.cause);
         pause.time_to_safepoint = pause.time_to_safepoint.or(more.time_to_safepoint);
         pause.pid = if pause.pid == 0 { more.pid } else { pause.pid };
         pause
@@ -70,7 +70,7 @@ row! {
     pub struct LockWait {
         /// When the thread found the lock taken.
         start: Nanos as "start_ns",
-        /// When it had the lock, or when its dump was taken.
+        /// When it had the lock, or the time of the dump.
         end: Nanos as "end_ns" => length: Nanos as "latency_ns" "From start to end.",
         /// The process; 0 where the source does not say.
         pid: Pid,
@@ -78,35 +78,35 @@ row! {
         tid: Tid,
         /// Its full name.
         thread: Arc<str>,
-        /// What it waited for.
+        /// The lock that it waited for.
         lock: Lock,
-        /// Who held it, where the source says.
+        /// The thread that held it, where the source says.
         holder: Option<LockHolder>,
         /// Java stack of the wait, outermost method first, joined by `;`; empty where none was taken.
         stack: Arc<str>,
-        /// How it was seen.
+        /// The source that reported it.
         source: LockSource as "seen_by",
     }
 }
 
 row! {
     lock_row =>
-    /// A lock, as far as the JVM tells locks apart.
+    /// A lock, as far as the JVM distinguishes locks.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     pub struct Lock {
-        /// How it is waited for.
+        /// How threads wait for it.
         kind: LockKind,
         /// The class of the monitor's object, or of the synchronizer that the thread was parked on
         /// (`java.util.concurrent.locks.ReentrantLock$NonfairSync`).
         class: Arc<str>,
-        /// Tells two locks of a class apart; 0 where unknown. An address: the collector may move the object, so that
+        /// Distinguishes two locks of a class; 0 where unknown. An address: the collector may move the object, so that
         /// one lock may have several.
         address: u64,
     }
 }
 
 named! {
-    /// How a lock is waited for.
+    /// How threads wait for a lock.
     pub enum LockKind {
         /// A monitor (`synchronized`).
         Monitor = "monitor",
@@ -133,9 +133,10 @@ row! {
     /// (`KafkaRequestHandler.run`), of which Flight Recorder's `jdk.MethodTrace` reports the long ones.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct HandlerCall {
-        /// When the handler began, right after it had taken the request from the queue.
+        /// When the handler began, right after it took the request from the queue.
         start: Nanos as "start_ns",
-        /// When it was ready for the next request. The response may have left before, or come later by another thread.
+        /// When it was ready for the next request. Another thread may send the response later, or it may have left
+        /// before.
         end: Nanos as "end_ns" => length: Nanos as "latency_ns" "From start to end.",
         /// The process; 0 where the source does not say.
         pid: Pid,
@@ -149,13 +150,13 @@ row! {
 }
 
 named! {
-    /// How a wait was seen, which says what its times mean.
+    /// The source of a wait, which defines the meaning of its times.
     pub enum LockSource {
         /// Flight Recorder's `jdk.JavaMonitorEnter` or `jdk.ThreadPark`: both ends of the wait. The holder of a monitor is
-        /// who had it last before the waiter, not everyone who had it during the wait.
+        /// the thread that had it last before the waiter, not every thread that had it during the wait.
         Jfr = "jfr",
-        /// `HotSpot`'s probes `monitor__contended__*`: both ends by the kernel's clock, no stack. The holder is who handed the
-        /// monitor over last during the wait, where that was seen.
+        /// `HotSpot`'s probes `monitor__contended__*`: both ends by the kernel's clock, no stack. The holder is the
+        /// thread that last handed the monitor over during the wait, where that was seen.
         Usdt = "usdt",
         /// A thread dump: the thread was waiting at that moment, so both ends are the dump's time.
         ThreadDump = "thread-dump",
@@ -163,7 +164,7 @@ named! {
 }
 
 lengths! {
-    /// How long threads were stopped.
+    /// How long the threads were stopped.
     JvmPause::length;
     /// How long it waited.
     LockWait::length;

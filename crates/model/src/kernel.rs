@@ -1,4 +1,4 @@
-//! What the kernel did for or to the broker: block requests, journal commits, writers paused for dirty pages, memory
+//! Kernel activity that affects the broker: block requests, journal commits, writers paused for dirty pages, memory
 //! reclaim, calls of kernel functions. Does not know who waited for it.
 
 use std::sync::Arc;
@@ -11,8 +11,8 @@ row! {
     #[derive(Clone, Debug, PartialEq)]
     pub struct BlockIo {
         /// When its first part entered the device's queue (`block_bio_queue`), where that was seen: from there to
-        /// `start` it waited for its thread's plug, the scheduler, a free tag or a limit that counts requests. What
-        /// blk-throttle (`io.max`) holds back has not entered yet.
+        /// `start` it waited for its thread's plug, the scheduler, a free tag or a limit that counts requests. A
+        /// request that blk-throttle (`io.max`) holds back has not entered yet.
         queued: Option<Nanos> as "queued_ns",
         /// When it was handed to the driver (`block_rq_issue`).
         start: Nanos as "start_ns",
@@ -32,10 +32,10 @@ row! {
         thread: Arc<str>,
         /// The kernel's flags (`rwbs`): `W` write, `R` read, `F` flush or FUA, `S` sync, `M` metadata, …
         flags: Arc<str>,
-        /// The inode whose page its first part holds; none for metadata, journals and what does not come from the
-        /// page cache.
+        /// The inode whose page its first part holds; none for metadata, journals and data that is not from the page
+        /// cache.
         inode: Option<u64>,
-        /// That inode's file as file operations named it, where they did.
+        /// That inode's file as named by file operations, if any named it.
         file: Option<Arc<str>>,
     }
 }
@@ -48,7 +48,7 @@ impl BlockIo {
 }
 
 named! {
-    /// Which way the data went.
+    /// The direction of the data.
     pub enum Direction {
         /// From the device.
         Read = "read",
@@ -72,7 +72,7 @@ row! {
         device: Device,
         /// The transaction's number.
         transaction: u32,
-        /// The phases, where `jbd2_run_stats` was seen. Its tracepoint counts in jiffies.
+        /// The phases, where `jbd2_run_stats` was seen. That tracepoint counts in jiffies.
         phases: Option<CommitPhases>,
     }
 }
@@ -135,7 +135,7 @@ row! {
         tid: Tid,
         /// The thread's name as far as it is known.
         thread: Arc<str>,
-        /// Whether a memory cgroup's limit asked for it, not the host's shortage.
+        /// Whether a memory cgroup's limit caused it, not a shortage of the host.
         memcg: bool,
         /// Pages it freed.
         pages: u64,
@@ -160,19 +160,19 @@ row! {
         tid: Tid,
         /// The thread's name as far as it is known.
         thread: Arc<str>,
-        /// How its ends were seen.
+        /// The source of its start and end.
         seen_by: SpanSource,
     }
 }
 
 named! {
-    /// By what a span's ends are known.
+    /// The source of a span's start and end.
     pub enum SpanSource {
         /// The function's entry and return themselves (fentry and fexit).
         Function = "function",
         /// A pair of tracepoints inside it.
         Tracepoints = "tracepoints",
-        /// A stretch off the CPU in it: the call may have begun earlier and ended later.
+        /// An interval off the CPU in it: the call may have begun earlier and ended later.
         OffCpu = "off-cpu",
     }
 }

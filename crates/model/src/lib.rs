@@ -1,9 +1,8 @@
-//! The vocabulary that every part of brokerscope shares: what was seen (events), where and when, and
-//! what was concluded (verdicts).
+//! The types that every part of brokerscope shares: observations with their place and time (events), and conclusions
+//! (verdicts).
 //!
-//! It does not know where an event came from, how it is stored or how it is printed. Events are plain
-//! values; times are [`Nanos`] on one clock (see [`clock`]); text that repeats (topics, threads, stacks)
-//! is shared by `Arc<str>`.
+//! Does not know where an event came from, how it is stored or how it is printed. Events are plain values; times are
+//! [`Nanos`] on one clock (see [`clock`]); text that repeats (topics, threads, stacks) is shared by `Arc<str>`.
 
 #[macro_use]
 pub mod row;
@@ -57,7 +56,8 @@ pub use verdict::{
     Waiter,
 };
 
-/// A thread's id, as [`Pid`]; 0 for one that the pid namespace does not see, as the kernel's own from a container.
+/// A thread's id, like [`Pid`]; 0 for a thread that is invisible in the pid namespace, such as the kernel's own threads
+/// in a container.
 pub type Tid = u32;
-/// A process's id as `/proc` shows it where it was seen: in the pid namespace of the process that watched.
+/// A process's id in the pid namespace of the process that watched it, as that one's `/proc` shows it.
 pub type Pid = u32;

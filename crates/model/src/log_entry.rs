@@ -1,14 +1,14 @@
-//! What one line of a broker's own log tells: something that took time, or a change that explains why something else
-//! did. Does not know how lines look.
+//! The content of one line of a broker's own log: something that took time, or a change that explains why something
+//! else did. Does not know the format of lines.
 
 use std::sync::Arc;
 
 use crate::{Nanos, TopicPartition};
 
 named! {
-    /// What a line is about.
+    /// The subject of a line.
     pub enum LogKind {
-        /// A partition's log went on in a new segment.
+        /// A partition's log continued in a new segment.
         SegmentRoll = "segment-roll",
         /// The state of a partition's producers was written to a file, which a roll waits for.
         ProducerSnapshot = "producer-snapshot",
@@ -16,9 +16,9 @@ named! {
         TierCleanup = "tier-cleanup",
         /// Tiered storage wrote a partition's state file in another format.
         TierMigration = "tier-migration",
-        /// A leader took replicas out of the in-sync set.
+        /// A leader removed replicas from the in-sync set.
         IsrShrink = "isr-shrink",
-        /// A leader took replicas into it.
+        /// A leader added replicas to the in-sync set.
         IsrExpand = "isr-expand",
         /// The in-sync set as the controller has it now.
         IsrChange = "isr-change",
@@ -44,9 +44,9 @@ named! {
         ControlledShutdown = "controlled-shutdown",
         /// The broker stopped.
         Shutdown = "shutdown",
-        /// Something was written through to a disk.
+        /// Something was flushed to a disk.
         Fsync = "fsync",
-        /// Anything else of which the log says how long it took.
+        /// Any other operation whose duration the log gives.
         SlowOperation = "slow-operation",
         /// A heartbeat was not sent in time.
         Heartbeat = "heartbeat",
@@ -56,29 +56,29 @@ named! {
         GcPause = "gc-pause",
         /// A JVM pause (safepoint).
         Safepoint = "safepoint",
-        /// A request, as Kafka's request log has it.
+        /// A request in Kafka's request log.
         Request = "request",
-        /// What a pattern of the user's found.
+        /// A match of one of the user's patterns.
         Pattern = "pattern",
     }
 }
 
-/// What one line tells.
+/// The content of one line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogEntry {
-    /// When the line was written; none where it does not say, or not on which day.
+    /// When the line was written; none if it gives no time, or no date.
     pub at: Option<Nanos>,
-    /// What it is about.
+    /// Its subject.
     pub kind: LogKind,
     /// The name of the user's pattern that found it.
     pub pattern: Option<Arc<str>>,
-    /// Its level, as `INFO`; none where it has none.
+    /// Its level, such as `INFO`; none if it has none.
     pub level: Option<&'static str>,
     /// The partition it is about.
     pub topic_partition: Option<TopicPartition>,
     /// How long it took, up to when it was written.
     pub length: Option<Nanos>,
-    /// How many: segments removed or loaded, producers, logs, replicas less or more; of a pattern, its value.
+    /// A count: segments removed or loaded, producers, logs, replicas removed or added; for a pattern, its value.
     pub count: Option<u64>,
     /// An offset in the partition.
     pub offset: Option<i64>,
@@ -86,12 +86,12 @@ pub struct LogEntry {
     pub before_bytes: Option<u64>,
     /// A file's bytes after.
     pub after_bytes: Option<u64>,
-    /// The message, without what stands before it in the line and without its logger; bounded. Not escaped.
+    /// The message, without the line's prefix and without its logger; bounded. Not escaped.
     pub text: Box<str>,
 }
 
 impl LogEntry {
-    /// Of this kind, and nothing more is known.
+    /// An entry of this kind, with nothing else known.
     pub fn new(kind: LogKind) -> Self {
         Self {
             at: None,
@@ -108,7 +108,7 @@ impl LogEntry {
         }
     }
 
-    /// What it is called in outputs: the user's name for it, or its kind's.
+    /// Its name in outputs: the user's name for it, or its kind's.
     pub fn name(&self) -> &str {
         self.pattern.as_deref().unwrap_or(self.kind.as_str())
     }

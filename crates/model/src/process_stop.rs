@@ -1,4 +1,4 @@
-//! Times in which a process stood still because something outside it had stopped it. Does not know who waited for it.
+//! Times in which something outside a process had stopped it. Does not know who waited for it.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ row! {
     pub struct ProcessStop {
         /// When the first thread stopped; under a tracer, when more than half of the threads were halted.
         start: Nanos as "start_ns",
-        /// When the last thread was let go on; under a tracer, the first.
+        /// When the last thread continued; under a tracer, the first.
         end: Nanos as "end_ns" => length: Nanos as "latency_ns" "From start to end.",
         /// The process.
         pid: Pid,
-        /// What stopped it.
+        /// The cause of the stop.
         kind: StopKind as "stopped_by",
-        /// Who sent the signal, is the tracer, or thawed the cgroup; none where that was not seen.
+        /// The thread that sent the signal, is the tracer, or thawed the cgroup; none where that was not seen.
         by_tid: Option<Tid>,
         /// Its name; empty where that was not seen.
         by: Arc<str>,
-        /// Threads that were seen to stop. A freezer leaves threads that sleep where they are.
+        /// Threads that were seen to stop. A freezer does not wake sleeping threads, so they are not counted.
         threads: u32,
     }
 }
 
 named! {
-    /// What stops all threads of a process.
+    /// Causes that stop all threads of a process.
     pub enum StopKind {
         /// A signal (`SIGSTOP`, `SIGTSTP`), until `SIGCONT`.
         Signal = "signal",
@@ -39,6 +39,6 @@ named! {
 }
 
 lengths! {
-    /// How long it stood still.
+    /// How long it was stopped.
     ProcessStop::length;
 }

@@ -1,5 +1,5 @@
-//! A request as the wire showed it, paired with its response, and how it ended: answered, failed, or kept waiting on
-//! purpose. Does not say why it was slow.
+//! A request as seen on the wire, paired with its response, and how it ended: answered, failed, or delayed on purpose.
+//! Does not say why it was slow.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ row! {
         arrival: Nanos as "arrival_ns",
         /// When its last byte was seen.
         arrival_end: Nanos as "arrival_end_ns",
-        /// When the first byte of the response was seen; none for acks=0, or if it was not captured.
+        /// When the first byte of the response was seen; none with acks=0, or if it was not captured.
         response: Option<Nanos> as "response_ns",
         /// When the last byte of the response was seen.
         end: Option<Nanos> as "end_ns"
             => latency: Option<Nanos> as "latency_ns" "First byte of the request to last byte of the response.",
         /// The part of the latency in which the request was complete but an earlier one of its connection was
-        /// still unanswered (Kafka serves one request a connection at a time).
+        /// still unanswered (Kafka serves one request of a connection at a time).
         head_of_line: Option<Nanos> as "head_of_line_ns",
-        /// Fetch: when so much of what it brought was at the broker that `min_bytes` was reached: the last byte of
-        /// the produce request that brought it. At most `arrival_end` where the data was there already. If a produce
-        /// request was not seen or cannot be told from another: when a response first reported a high watermark above
-        /// the data, if that was before the fetch arrived and enough lay below it; else none. If it brought nothing: the
-        /// same of the offset that it asked for.
+        /// Fetch: when enough of the data it returned had reached the broker for `min_bytes`: the last byte of the
+        /// produce request that brought it. At most `arrival_end` if the data was there already. If a produce request
+        /// was not seen or cannot be distinguished from another: when a response first reported a high watermark above
+        /// the data, if that was before the fetch arrived and enough data lay below it; else none. If the fetch
+        /// returned nothing: the same for the offset that it requested.
         data: Option<Nanos> as "data_ns",
         /// The API key as on the wire, known or not.
         api_key: i16,
@@ -39,20 +39,21 @@ row! {
         api_version: i16,
         /// The client's number for this request on this connection.
         correlation_id: i32,
-        /// What the client calls itself; may hold anything.
+        /// The name that the client gives itself; may contain anything.
         client_id: Option<Arc<str>>,
         /// The client's end of the connection.
         client: SocketAddr,
         /// The broker's end of the connection.
         broker: SocketAddr,
-        /// Bytes of the request's frame, without the four of its length; 0 of Kafka's request log, which does not say.
+        /// Bytes of the request's frame, without the four of its length; 0 from Kafka's request log, which does not
+        /// say.
         request_bytes: u32,
         /// Bytes of the response's frame, without the four of its length.
         response_bytes: Option<u32>,
-        /// The TCP sequence number of the request's first byte (of the four of its length): the request ends
+        /// The TCP sequence number of the request's first byte (the first of the four of its length): the request ends
         /// `4 + request_bytes` later, modulo 2^32. None in recordings that do not say.
         sequence: Option<u32>,
-        /// The same of its response, in the other direction.
+        /// The TCP sequence number of the response's first byte, in the other direction.
         response_sequence: Option<u32>,
         /// Produce: 0, 1 or -1 (all).
         acks: Option<i16>,
@@ -60,23 +61,25 @@ row! {
         transactional_id: Option<Arc<str>>,
         /// The group's id, where the request carries one.
         group_id: Option<Arc<str>>,
-        /// Fetch and `ShareFetch`: how many bytes the broker shall wait for.
+        /// Fetch and `ShareFetch`: how many bytes the broker should wait for.
         min_bytes: Option<i32>,
         /// Fetch and `ShareFetch`: how long it may wait for them, in milliseconds.
         max_wait_ms: Option<i32>,
-        /// How long the broker says it throttled the client, in milliseconds.
+        /// How long the broker throttled the client by its response, in milliseconds.
         throttle_ms: Option<i32>,
-        /// The error code of the response as a whole (0 is none), where it has one.
+        /// The error code of the whole response (0 is none), where it has one.
         error_code: Option<i16>,
-        /// What could not be read of this request or its response.
+        /// The part of this request or its response that could not be read.
         error: Option<Arc<str>>,
-        /// What its times and bytes are from: `packets`, `socket-calls` with `--watch always-on`, `tls-agent` with `--see-tls`, or `request-log` with `record --request-log`. None in recordings that do not say.
+        /// The source of its times and bytes: `packets`, `socket-calls` with `--watch always-on`, `tls-agent` with
+        /// `--see-tls`, or `request-log` with `record --request-log`. None in recordings that do not say.
         seen_by: Option<RequestSource>,
-        /// Of Kafka's request log: from `arrival_ns` to a request handler having taken it.
+        /// From Kafka's request log: from `arrival_ns` until a request handler took it.
         queue: Option<Nanos> as "queue_ns",
-        /// Of Kafka's request log: from there until the work on this broker was done.
+        /// From Kafka's request log: then until the work on this broker was done.
         local: Option<Nanos> as "local_ns",
-        /// Of Kafka's request log: from there until others had done theirs. What is left until `response_ns` is the response's queue.
+        /// From Kafka's request log: then until other brokers had done theirs. The rest until `response_ns` is the
+        /// response's queue.
         remote: Option<Nanos> as "remote_ns",
         /// The partitions the request names, in its order.
         partitions: Vec<Partition>,
@@ -92,12 +95,12 @@ impl Partition {
 }
 
 impl Request {
-    /// A request on a connection, of which nothing else is known yet.
+    /// A request on a connection, with nothing else known yet.
     pub fn new(client: SocketAddr, broker: SocketAddr) -> Self {
         Self { client, broker, ..Row::empty() }
     }
 
-    /// About how many bytes of memory it takes; a name that it shares with others counts each time.
+    /// Approximate size in memory, in bytes; a shared name counts each time.
     pub fn memory_bytes(&self) -> usize {
         let texts = [&self.client_id, &self.transactional_id, &self.group_id, &self.error];
         let texts: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
@@ -118,12 +121,12 @@ impl Request {
 }
 
 named! {
-    /// What a request was seen by.
+    /// The source that saw a request.
     pub enum RequestSource {
         /// Its packets: all of both frames, and when their bytes came and left.
         Packets = "packets",
-        /// The broker's calls on its socket (`--watch always-on`): from the first byte in it to the last that it wrote, and only
-        /// the heads of both frames.
+        /// The broker's calls on its socket (`--watch always-on`): from the first byte in the socket to the last byte
+        /// that the broker wrote, and only the heads of both frames.
         SocketCalls = "socket-calls",
         /// The agent in the broker's JVM (`--see-tls`): all of both frames, and when the broker's calls for them began and ended.
         TlsAgent = "tls-agent",
@@ -151,22 +154,23 @@ row! {
             => first_batch_crc: Option<u32> as "batch_crc" "The CRC of its first batch.",
         /// The record batches, in order; more than one only from old clients.
         batches: Vec<Batch>,
-        /// Fetch: the first offset asked for.
+        /// Fetch: the first requested offset.
         fetch_offset: Option<i64>,
-        /// The offset the broker gave the first record.
+        /// The offset that the broker gave the first record.
         base_offset: Option<i64>,
         /// The broker's error code for this partition (0 is none).
         error_code: Option<i16>,
-        /// Produce: when the newest of its records was made, by the producer's clock and to a millisecond; none where no batch says so.
+        /// Produce: when its newest record was created, by the producer's clock, in milliseconds; none if no batch says
+        /// so.
         newest_record: Option<Nanos> as "newest_record_ns",
-        /// Values of the record header that the user named, one a record that has it.
+        /// Values of the record header that the user named, one for each record that has it.
         message_ids: Vec<Arc<str>>,
     }
 }
 
 row! {
     batch_row =>
-    /// What identifies a record batch: on the wire and again in the write of it.
+    /// The fields that identify a record batch, on the wire and again in its write.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Batch {
         /// The message format: 0, 1 or 2.
@@ -175,7 +179,7 @@ row! {
         crc: u32,
         /// Bytes of the batch on the wire, its 12 leading bytes included.
         bytes: u32,
-        /// Records in the batch; 0 where its head does not say: of a compressed message of magic 0 or 1.
+        /// Records in the batch; 0 if its head does not say: for a compressed message of magic 0 or 1.
         records: u32,
         /// The idempotent producer's id, or -1.
         producer_id: i64,
@@ -198,24 +202,24 @@ const METADATA_TOPIC_ID: TopicId = TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 
 /// Kafka's error code for "no error".
 const NONE: i16 = 0;
 
-/// How much later than allowed a broker's timer may answer a long poll, and the network bring it.
+/// How much later than allowed a long poll may end, for the broker's timer and the network.
 const OVERRUN: Nanos = Nanos::from_millis(50);
 
 named! {
-    /// Why a broker keeps a request on purpose. The time is what the client asked for, not slowness.
+    /// Why a broker delays a request on purpose. The client requested that time: it is not slowness.
     pub enum IntendedWait {
-        /// A fetch that waited for data, and none came, or less than it wanted.
+        /// A fetch that waited for data, but none came, or less than requested.
         LongPoll = "long-poll",
-        /// A member of a consumer group that waited for the others (KIP-62).
+        /// A member of a consumer group that waited for the other members (KIP-62).
         Rebalance = "rebalance",
     }
 }
 
-/// Declares how a request ended, of all of its columns or some.
+/// Declares how a request ended, for types with all of its columns or some.
 macro_rules! outcome {
     ($($Columns:ty),*) => {$(
         impl $Columns {
-            /// Whether an answer was due and none was seen. With acks=0 none is due.
+            /// Whether an answer was due but not seen. With acks=0 none is due.
             pub fn is_unanswered(&self) -> bool {
                 self.end.is_none() && self.acks != Some(0)
             }
@@ -234,8 +238,9 @@ macro_rules! outcome {
                 self.latency().map(|latency| (latency - ahead).at_least_zero())
             }
 
-            /// The part of the latency in which a fetch that brought data waited for it, no longer than it allowed. Nothing where it is not known when the data came.
-            pub fn waited_for_data(&self) -> Nanos {
+            /// The part of the latency in which a fetch that returned data waited for it, no longer than it allowed.
+            /// Zero if it is not known when the data came.
+            pub fn data_wait(&self) -> Nanos {
                 let (Some(data), Some(max_wait_ms)) = (self.data, self.max_wait_ms) else { return Nanos::ZERO };
                 if self.min_bytes.is_none_or(|bytes| bytes <= 0) || self.end.is_none() || self.failed() {
                     return Nanos::ZERO;
@@ -244,33 +249,33 @@ macro_rules! outcome {
                 (data - begun).min(Nanos::from_millis(max_wait_ms.into())).at_least_zero()
             }
 
-            /// The latency without the wait for data: what there is to answer for.
+            /// The latency without the wait for data: the part that the broker is responsible for.
             pub fn latency_less_wait(&self) -> Option<Nanos> {
-                self.latency().map(|latency| latency - self.waited_for_data())
+                self.latency().map(|latency| latency - self.data_wait())
             }
 
-            /// The longest that a fetch can have waited for data, as far as it allowed that: also where it is not known
-            /// when they came.
-            pub fn may_have_waited(&self) -> Nanos {
+            /// The longest that a fetch can have waited for data, no longer than it allowed, even if it is not known
+            /// when the data came.
+            pub fn max_data_wait(&self) -> Nanos {
                 let known =
                     self.data.is_some() || self.api_key != FETCH || self.min_bytes.is_some_and(|bytes| bytes <= 0);
                 let (Some(max_wait_ms), Some(response), false) = (self.max_wait_ms, self.response, known) else {
-                    return self.waited_for_data();
+                    return self.data_wait();
                 };
                 let begun = self.arrival_end + self.head_of_line.unwrap_or(Nanos::ZERO);
                 (response - begun).min(Nanos::from_millis(max_wait_ms.into())).at_least_zero()
             }
 
-            /// Why the broker kept it on purpose, if it did. Not what failed, nor a fetch that brought what it wanted
-            /// (see [`Self::waited_for_data`]) or was kept longer than it allowed.
+            /// Why the broker delayed it on purpose, if it did. `None` for a failed request, and for a fetch that
+            /// returned what it requested (see [`Self::waited_for_data`]) or took longer than it allowed.
             pub fn intended_wait(&self) -> Option<IntendedWait> {
                 match self.api_key {
                     _ if self.failed() => None,
                     FETCH if self.is_of_raft() => Some(IntendedWait::LongPoll),
-                    FETCH if self.came_back_empty() && self.data_was_there() => None,
+                    FETCH if self.returned_no_data() && self.had_data_on_arrival() => None,
                     JOIN_GROUP | SYNC_GROUP => Some(IntendedWait::Rebalance),
-                    FETCH if self.ran_out_of_time() && self.was_patient() => Some(IntendedWait::LongPoll),
-                    FETCH | SHARE_FETCH if self.came_back_empty() && self.was_patient() => {
+                    FETCH if self.reached_max_wait() && self.ended_within_max_wait() => Some(IntendedWait::LongPoll),
+                    FETCH | SHARE_FETCH if self.returned_no_data() && self.ended_within_max_wait() => {
                         Some(IntendedWait::LongPoll)
                     }
                     _ => None,
@@ -286,25 +291,26 @@ macro_rules! outcome {
                 })
             }
 
-            fn came_back_empty(&self) -> bool {
+            fn returned_no_data(&self) -> bool {
                 self.partitions.iter().all(|partition| partition.bytes == 0)
             }
 
-            /// Whether the broker had the data when it came.
-            fn data_was_there(&self) -> bool {
+            /// Whether the broker had the data when the request came.
+            fn had_data_on_arrival(&self) -> bool {
                 self.data.is_some_and(|data| data <= self.arrival_end)
             }
 
-            /// Whether it brought less than it wanted, because the time was over that it gave the broker.
-            fn ran_out_of_time(&self) -> bool {
+            /// Whether it returned less than it requested because its maximum wait had passed.
+            fn reached_max_wait(&self) -> bool {
                 let (Some(min_bytes), Some(max_wait_ms)) = (self.min_bytes, self.max_wait_ms) else { return false };
-                let brought: i64 = self.partitions.iter().map(|partition| i64::from(partition.bytes)).sum();
-                let kept = self.latency_less_head_of_line();
-                brought < min_bytes.into() && kept.is_some_and(|kept| kept >= Nanos::from_millis(max_wait_ms.into()))
+                let bytes: i64 = self.partitions.iter().map(|partition| i64::from(partition.bytes)).sum();
+                let time = self.latency_less_head_of_line();
+                bytes < min_bytes.into() && time.is_some_and(|time| time >= Nanos::from_millis(max_wait_ms.into()))
             }
 
-            /// Whether it allowed the broker to wait for as long as it took. Where its terms could not be read, it did.
-            fn was_patient(&self) -> bool {
+            /// Whether it took no longer than it allowed the broker to wait. If its limits could not be read, assumes
+            /// so.
+            fn ended_within_max_wait(&self) -> bool {
                 let Some(max_wait_ms) = self.max_wait_ms else { return true };
                 let allowed = Nanos::from_millis(max_wait_ms.into()) + OVERRUN;
                 let in_time = self.latency_less_head_of_line().is_some_and(|latency| latency <= allowed);
@@ -338,19 +344,19 @@ mod tests {
         }
     }
 
-    fn brought(bytes: u32, error_code: i16) -> Partition {
+    fn partition(bytes: u32, error_code: i16) -> Partition {
         Partition { bytes, error_code: Some(error_code), ..Partition::default() }
     }
 
     #[test]
     fn a_fetch_that_brought_nothing_was_held_and_one_that_brought_anything_was_not() {
         assert_eq!(
-            request(1, vec![brought(0, 0), brought(0, 0)]).intended_wait(),
+            request(1, vec![partition(0, 0), partition(0, 0)]).intended_wait(),
             Some(IntendedWait::LongPoll)
         );
         assert_eq!(request(1, Vec::new()).intended_wait(), Some(IntendedWait::LongPoll));
-        assert_eq!(request(1, vec![brought(0, 0), brought(1, 0)]).intended_wait(), None);
-        assert_eq!(request(1, vec![brought(0, 6)]).intended_wait(), None);
+        assert_eq!(request(1, vec![partition(0, 0), partition(1, 0)]).intended_wait(), None);
+        assert_eq!(request(1, vec![partition(0, 6)]).intended_wait(), None);
         assert_eq!(Request { end: None, ..request(1, Vec::new()) }.intended_wait(), None);
         let until =
             |ms| Request { end: Some(Nanos(1_000) + Nanos::from_millis(ms)), ..request(1, Vec::new()) };
@@ -361,24 +367,24 @@ mod tests {
         assert_eq!(Request { min_bytes: Some(0), ..waited(5) }.intended_wait(), None);
         let little = |ms, min_bytes| Request {
             min_bytes: Some(min_bytes),
-            partitions: vec![brought(9, 0)],
+            partitions: vec![partition(9, 0)],
             ..waited(ms)
         };
         assert_eq!(little(504, 10).intended_wait(), Some(IntendedWait::LongPoll));
-        assert_eq!(little(504, 9).intended_wait(), None, "it brought what it wanted");
+        assert_eq!(little(504, 9).intended_wait(), None, "it returned what it requested");
         assert_eq!(
             little(400, 10).intended_wait(),
             None,
             "there was time left, so it was answered for another reason"
         );
         assert_eq!(little(900, 10).intended_wait(), None);
-        let raft = Partition { topic: Some("__cluster_metadata".into()), ..brought(9, 0) };
+        let raft = Partition { topic: Some("__cluster_metadata".into()), ..partition(9, 0) };
         let raft = Request { min_bytes: Some(0), partitions: vec![raft], ..waited(503) };
         assert_eq!(raft.intended_wait(), Some(IntendedWait::LongPoll), "the leader waits with any min_bytes");
-        let by_id = Partition { topic_id: TopicId::parse("AAAAAAAAAAAAAAAAAAAAAQ"), ..brought(0, 0) };
+        let by_id = Partition { topic_id: TopicId::parse("AAAAAAAAAAAAAAAAAAAAAQ"), ..partition(0, 0) };
         let by_id = Request { min_bytes: Some(0), partitions: vec![by_id], ..waited(503) };
         assert_eq!(by_id.intended_wait(), Some(IntendedWait::LongPoll));
-        let there = |ms| Request { data: Some(Nanos(ms)), partitions: vec![brought(0, 0)], ..waited(503) };
+        let there = |ms| Request { data: Some(Nanos(ms)), partitions: vec![partition(0, 0)], ..waited(503) };
         assert_eq!(there(1_000).intended_wait(), None, "what it asked for was there");
         assert_eq!(there(1_001).intended_wait(), Some(IntendedWait::LongPoll));
         assert_eq!(request(0, Vec::new()).intended_wait(), None);
@@ -387,9 +393,9 @@ mod tests {
 
     #[test]
     fn a_request_fails_by_its_code_by_what_cannot_be_read_or_by_silence() {
-        let well = request(0, vec![brought(5, 0)]);
+        let well = request(0, vec![partition(5, 0)]);
         assert!(!well.failed());
-        assert!(request(0, vec![brought(5, 0), brought(5, 7)]).failed());
+        assert!(request(0, vec![partition(5, 0), partition(5, 7)]).failed());
         assert!(Request { error_code: Some(15), ..well.clone() }.failed());
         assert!(!Request { error_code: Some(0), ..well.clone() }.failed());
         assert!(Request { error: Some("cut".into()), ..well.clone() }.failed());
@@ -408,9 +414,9 @@ mod tests {
             min_bytes: Some(1),
             max_wait_ms: Some(500),
             data,
-            ..request(1, vec![brought(5, 0)])
+            ..request(1, vec![partition(5, 0)])
         };
-        let waited = |request: &Request| request.waited_for_data();
+        let waited = |request: &Request| request.data_wait();
         assert_eq!(waited(&fetch(Some(at(300)))), Nanos::from_millis(280));
         assert_eq!(fetch(Some(at(300))).latency_less_wait(), Some(Nanos::from_millis(30)));
         assert_eq!(fetch(Some(at(300))).intended_wait(), None);

@@ -1,13 +1,13 @@
-//! How many requests there were and how long they took, as an always-on watch counts them. Says nothing of a single request.
+//! Numbers and latencies of requests, as an always-on watch counts them. Says nothing about a single request.
 
 use crate::Nanos;
 
 row! {
     request_latencies_row =>
-    /// Requests of one API on one listener in a stretch of time, and how long those took that were answered in it.
+    /// Requests of one API on one listener in a span of time, and the latencies of those that were answered in it.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct RequestLatencies {
-        /// When they were counted before.
+        /// When they were last counted before.
         start: Nanos as "start_ns",
         /// When they were counted.
         end: Nanos as "end_ns",
@@ -21,14 +21,14 @@ row! {
         requests: u64,
         /// Bytes of their frames, without the four of the length.
         request_bytes: u64,
-        /// Requests that were found to have no answer, as of a producer with acks=0.
+        /// Requests that get no answer, such as those of a producer with acks=0.
         unanswered: u64,
-        /// Requests whose answers could not be followed: it is not known how long they took.
+        /// Requests whose answers could not be followed: their latencies are unknown.
         given_up: u64,
         /// Bytes of the answered requests' responses, without the four of the length.
         response_bytes: u64,
-        /// Sum of the latencies of the requests that were answered in that time: from the first byte that was in the socket to the
-        /// last that the broker wrote.
+        /// Sum of the latencies of the requests that were answered in that time: from the first byte in the socket to
+        /// the last byte that the broker wrote.
         total_latency: Nanos as "total_latency_ns"
             => answered: u64 as "answered" "Requests that were answered in that time.",
         /// These latencies, in ascending order, each within 1 %.
@@ -43,7 +43,7 @@ row! {
     pub struct LatencyCount {
         /// The latency.
         latency: Nanos as "latency_ns",
-        /// How many took about as long.
+        /// Number of requests with about this latency.
         requests: u64,
     }
 }

@@ -1,9 +1,9 @@
-//! Rows and names, each declared once: from a declaration follow the struct, its columns with their docs, the visitor
+//! Rows and names, each declared once: a declaration generates the struct, its columns with their docs, the visitor
 //! that prints a row, and (in `recording`) the Arrow schema, the builders and the readers.
 //!
-//! [`row!`](crate::row!) declares a row; it also exports the declaration as a macro that hands it to another macro, so
-//! that a crate which stores rows generates its static code from the same list. [`named!`](crate::named!)
-//! declares an enum whose values have names.
+//! [`row!`](crate::row!) declares a row; it also exports the declaration as a macro that passes it to another macro, so
+//! that a crate that stores rows generates its static code from the same list. [`named!`](crate::named!) declares an
+//! enum whose values have names.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -11,22 +11,22 @@ use std::sync::Arc;
 
 use crate::{Nanos, TopicId};
 
-/// One column of a table, or of the rows within a row.
+/// One column of a table, or of a list of rows within a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// Its name, unique within the row.
     pub name: &'static str,
-    /// What its values are.
+    /// The type of its values.
     pub column_type: ColumnType,
     /// Whether values may be absent.
     pub nullable: bool,
     /// Whether other columns determine it: written for queries, never read back.
     pub derived: bool,
-    /// What it means.
+    /// Its meaning.
     pub doc: &'static str,
 }
 
-/// What the values of a column are.
+/// The type of a column's values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum ColumnType {
@@ -47,7 +47,7 @@ pub enum ColumnType {
 }
 
 impl Column {
-    /// The unit of its values, which its name ends in.
+    /// The unit of its values, by the end of its name.
     pub fn unit(&self) -> Option<&'static str> {
         let unit = self.name.rsplit('_').next()?;
         ["ns", "ms", "bytes", "pages"].into_iter().find(|known| *known == unit)
@@ -68,34 +68,35 @@ pub enum Value<'a> {
     Float(f64),
     /// A length of time or a moment.
     Nanos(Nanos),
-    /// Text; may hold anything.
+    /// Text; may contain anything.
     Text(&'a str),
-    /// An address or an id, shown as text.
-    Shown(&'a dyn Display),
+    /// An address or an id, printed as text.
+    Display(&'a dyn Display),
     /// A list of texts.
     Texts(&'a mut dyn Iterator<Item = &'a str>),
     /// A list of rows.
     Rows(&'a dyn Rows),
 }
 
-/// Takes the values of a row, in the order of [`Row::columns`]: the column's name and the value.
+/// Receives the values of a row, in the order of [`Row::columns`]: the column's name and the value.
 pub type ValueVisitor<'v> = &'v mut dyn FnMut(&'static str, Value<'_>);
 
 /// A row of a table, or a group of columns in one.
 pub trait Row {
-    /// Zeros, no texts and the first of each enum's values: for literals that name only what matters.
+    /// A row of zeros, empty texts and the first value of each enum: for literals that name only the fields that
+    /// matter.
     fn empty() -> Self;
-    /// Its columns, in order; those of groups in their place.
+    /// Its columns, in order; a group's columns take its place.
     fn columns() -> Vec<Column>;
-    /// Hands out the value of each column, in order.
+    /// Passes the value of each column to `out`, in order.
     fn visit(&self, out: ValueVisitor<'_>);
 }
 
 /// A list of rows within a row.
 pub trait Rows {
-    /// How many there are.
+    /// The number of rows.
     fn count(&self) -> usize;
-    /// Hands out the values of the row at a place; nothing where there is none.
+    /// Passes the values of the row at an index to `out`; nothing if there is none.
     fn visit(&self, at: usize, out: ValueVisitor<'_>);
 }
 
@@ -113,19 +114,19 @@ impl<R: Row> Rows for Vec<R> {
 
 /// The type of a field, and how it is stored unless its declaration says otherwise.
 pub trait FieldType {
-    /// As itself, or under its name.
+    /// How it is stored: as itself, or as its name.
     type Kind: Field<Value = Self>;
     /// Its value in [`Row::empty`].
     fn empty() -> Self;
 }
 
-/// What a field of a row may be: a value in one column, or a group of columns.
+/// A field of a row: a value in one column, or a group of columns.
 pub trait Field {
     /// The type of the field.
     type Value;
-    /// Adds its column, given all but the type; or the columns of its group.
+    /// Adds its column, given everything but the type, or the columns of its group.
     fn add_columns(column: Column, to: &mut Vec<Column>);
-    /// Hands out its value under its name, or the values of its group; none where it is absent.
+    /// Passes its value to `out` under its name, or the values of its group; `Value::Null` if it is absent.
     fn visit(value: Option<&Self::Value>, name: &'static str, out: ValueVisitor<'_>);
 }
 
@@ -169,11 +170,11 @@ impl<R: Row> Field for Vec<R> {
     }
 }
 
-/// A value that has a name; [`named!`](crate::named!) declares its type.
+/// A value with a name; [`named!`](crate::named!) declares its type.
 pub trait NamedValue: Copy {
     /// The name in tables and JSON.
     fn name(self) -> &'static str;
-    /// The value of that name.
+    /// The value with this name.
     fn of_name(name: &str) -> Option<Self>;
 }
 
@@ -192,13 +193,13 @@ impl<T: NamedValue> Field for ByName<T> {
     }
 }
 
-/// Text that is absent where it is empty.
+/// Text that is stored as absent if it is empty.
 pub struct NonEmpty;
 
-/// A value that is stored as the text that shows it, and not read back.
+/// A value that is stored as its printed text and not read back.
 pub struct AsText<T>(std::marker::PhantomData<T>);
 
-/// Declares fields in one column: their type, the column's type, and how a value is handed out.
+/// Declares fields of one column: their type, the column's type, and how a value is passed on.
 macro_rules! fields {
     (@empty) => { Self::default() };
     (@empty $empty:expr) => { $empty };
@@ -241,8 +242,8 @@ fields! {
     &'static str: Text, value => Value::Text(value);
     String: Text, value => Value::Text(value);
     Arc<str>: Text, value => Value::Text(value);
-    SocketAddr: Text = ([0; 4], 0).into(), value => Value::Shown(value);
-    TopicId: Text, value => Value::Shown(value);
+    SocketAddr: Text = ([0; 4], 0).into(), value => Value::Display(value);
+    TopicId: Text, value => Value::Display(value);
     Vec<Arc<str>>: Texts, texts => Value::Texts(&mut texts.iter().map(AsRef::as_ref));
     Vec<&'static str>: Texts, texts => Value::Texts(&mut texts.iter().copied());
     Vec<crate::Cause>: Texts, causes => Value::Texts(&mut causes.iter().map(|c| c.as_str()));
@@ -268,16 +269,16 @@ impl<T: Display> Field for AsText<T> {
     }
 
     fn visit(value: Option<&T>, name: &'static str, out: ValueVisitor<'_>) {
-        out(name, value.map_or(Value::Null, |value| Value::Shown(value)));
+        out(name, value.map_or(Value::Null, |value| Value::Display(value)));
     }
 }
 
 /// Declares a row: `row! { request_row => /// … pub struct Request { /// … arrival: Nanos as "arrival_ns", … } }`.
 ///
-/// Each field is public, and documented but for those of a subset of another row. `as "…"` gives its column another name than the field's; `in Kind` says how it
-/// is stored where its type does not; `=> latency: Option<Nanos> as "latency_ns" "…"` adds a column that the method of
-/// that name computes. A field that is a row itself is a group: its columns take its place. The first name is that of
-/// the exported macro: `request_row!(m)` expands to `m! { … }` with the declaration in it.
+/// Each field is public, and documented except in a subset of another row. `as "…"` gives its column another name than
+/// the field's; `in Kind` says how it is stored if its type does not; `=> latency: Option<Nanos> as "latency_ns" "…"`
+/// adds a column that the method `latency` computes. A field that is a row itself is a group: its columns take its
+/// place. The first name is the exported macro's: `request_row!(m)` expands to `m! { … }` with the declaration in it.
 #[macro_export]
 macro_rules! row {
     ($export:ident => $($row:tt)*) => {
@@ -382,7 +383,7 @@ macro_rules! column_name {
     };
 }
 
-/// How a field is stored: as its type is, unless declared otherwise; part of [`row!`](crate::row!).
+/// How a field is stored: like its type, unless declared otherwise; part of [`row!`](crate::row!).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! field_kind {
@@ -394,7 +395,7 @@ macro_rules! field_kind {
     };
 }
 
-/// A declaration as a macro that hands it on; part of [`row!`](crate::row!).
+/// A declaration as a macro that passes it on; part of [`row!`](crate::row!).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! export_row {
@@ -411,7 +412,7 @@ macro_rules! export_row {
 
 /// Declares an enum whose values have names: `named! { /// … pub enum FileKind { /// … Log = "log", … } }`.
 ///
-/// It has `ALL` (in order), `as_str`, `parse`, and is shown by its name, padded as asked.
+/// It has `ALL` (in order), `as_str` and `parse`, and `Display` prints its name, padded as requested.
 #[macro_export]
 macro_rules! named {
     ($(#[$meta:meta])* $vis:vis enum $Name:ident { $($(#[$about:meta])* $Value:ident = $name:literal,)+ }) => {
@@ -429,7 +430,7 @@ macro_rules! named {
                 match self { $(Self::$Value => $name),+ }
             }
 
-            /// The value of that name.
+            /// The value with this name.
             $vis fn parse(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$Value),)+ _ => None }
             }

@@ -1,6 +1,6 @@
-//! What was recorded, by the few columns that say when it was, whose, and how it might bear on others: enough to tell what
-//! a verdict can depend on, and to join what was sent with what was written, without making events of everything. Does not
-//! say what is slow.
+//! Summaries of rows: the few columns that say when an event was, whose it was, and how it might affect others. That is
+//! enough to find what a verdict can depend on, and to join requests with writes, without making events of all rows.
+//! Does not say what is slow.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use std::sync::Arc;
 use crate::row::NonEmpty;
 use crate::{FileKind, FileOpKind, Nanos, Partition, Request, Tid, TopicId};
 
-/// An event in outline.
+/// The summary of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RowSummary {
     /// A request, for a row filter.
     Request(RequestPosition),
-    /// A request, to find what took long.
+    /// A request, to find the long ones.
     LongRequest(RequestTiming),
     /// A file operation.
     FileOp(FileOpSummary),
@@ -37,7 +37,7 @@ pub enum RowSummary {
     },
 }
 
-/// A request, as [`crate::Request`] has it: where it lies, and whose it was.
+/// The time, client and connection of a request, as in [`crate::Request`].
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields of Request")]
 pub struct RequestPosition {
@@ -46,13 +46,13 @@ pub struct RequestPosition {
     pub end: Option<Nanos>,
     pub api_key: i16,
     pub client_id: Option<Arc<str>>,
-    /// A number that both ends of its connection give, and hardly any other two.
+    /// A hash of both ends of its connection.
     pub connection: u64,
 }
 
 row! {
     request_timing_row =>
-    /// A request, as [`crate::Request`] has it: what tells whether it was slow, and for whose wish.
+    /// The columns of a [`crate::Request`] that tell whether it was slow, and whether that was intended.
     #[derive(Clone, Debug, PartialEq)]
     #[allow(missing_docs, reason = "the fields of Request")]
     pub struct RequestTiming {
@@ -70,7 +70,7 @@ row! {
     }
 }
 
-/// Declares when what has a request's columns was seen.
+/// Declares the times of types with a request's columns.
 macro_rules! of_request {
     ($($Columns:ty),*) => {$(
         impl $Columns {
@@ -79,7 +79,7 @@ macro_rules! of_request {
                 self.end.map(|end| end - self.arrival)
             }
 
-            /// When the last byte of it, or of its response, was seen.
+            /// When the last byte of its response was seen, or else its own last byte.
             pub fn last_seen(&self) -> Nanos {
                 self.end.unwrap_or(self.arrival_end)
             }
@@ -90,7 +90,7 @@ of_request!(Request, RequestColumns, RequestPosition, RequestTiming);
 
 row! {
     file_op_summary_row =>
-    /// A file operation, as [`crate::FileOp`] has it.
+    /// The time, kind and thread of a [`crate::FileOp`].
     #[derive(Clone, Debug, PartialEq)]
     #[allow(missing_docs, reason = "the fields of FileOp")]
     pub struct FileOpSummary {
@@ -104,7 +104,7 @@ row! {
 
 row! {
     off_cpu_summary_row =>
-    /// A stretch off the CPU, as [`crate::OffCpu`] has it.
+    /// The time and thread of a [`crate::OffCpu`].
     #[derive(Clone, Debug, PartialEq)]
     #[allow(missing_docs, reason = "the fields of OffCpu")]
     pub struct OffCpuSummary {
@@ -118,7 +118,7 @@ row! {
 
 row! {
     request_columns_row =>
-    /// A request, as [`Request`] has it, by the columns that figures of many are made of.
+    /// The columns of a [`Request`] that aggregates need.
     #[derive(Clone, Debug, PartialEq)]
     #[allow(missing_docs, reason = "the fields of Request")]
     pub struct RequestColumns {
@@ -143,7 +143,7 @@ row! {
 
 row! {
     partition_columns_row =>
-    /// A partition of [`RequestColumns`].
+    /// A partition in [`RequestColumns`].
     #[derive(Clone, Debug, PartialEq)]
     #[allow(missing_docs, reason = "the fields of Partition")]
     pub struct PartitionColumns {
@@ -194,7 +194,7 @@ lengths! {
 
 row! {
     file_op_columns_row =>
-    /// A file operation, as [`crate::FileOp`] has it, by the columns that figures of many are made of.
+    /// The columns of a [`crate::FileOp`] that aggregates need.
     #[derive(Clone, Debug, PartialEq)]
     #[allow(missing_docs, reason = "the fields of FileOp")]
     pub struct FileOpColumns {
@@ -210,13 +210,13 @@ row! {
     }
 }
 
-/// What is wanted of a row that was seen in outline.
+/// The choice whether to read a row, by its summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowChoice {
     /// It is read.
     Read,
-    /// It lies in a gap between stretches of time of which everything is read, and is read where it is the first or the last
-    /// of its kind there.
+    /// It lies in a gap between stretches of time that are read whole, and is read if it is the first or the last of
+    /// its kind there.
     Edge {
         /// Its kind.
         kind: u64,
@@ -227,12 +227,12 @@ pub enum RowChoice {
 
 /// Selects the rows that are read.
 pub trait RowFilter: Send + Sync {
-    /// What is wanted of a row. Of one that is beside all stretches from its start to its end, the gap is that of all moments
-    /// in between: the same is wanted of every row of its table and kind that lies within it, whenever that was.
+    /// Chooses whether to read a row. If a row lies outside all stretches from its start to its end, all moments in
+    /// between are in the same gap: every row of its table and kind that lies within its time gets the same choice.
     fn choose(&self, row: &RowSummary) -> RowChoice;
 }
 
-/// The write of a record batch, by what joins it with a request; a topic is a number that both know it by.
+/// The fields that join the write of a record batch with a request. Both have the same number for a topic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields of FileOp and BatchHead")]
 pub struct WriteKey {
@@ -245,14 +245,14 @@ pub struct WriteKey {
     pub base_offset: i64,
 }
 
-/// One partition of a produce request, by what joins it with its write.
+/// The fields that join one partition of a produce request with its write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields of Request and Partition")]
 pub struct ProduceKey {
     pub arrival: Nanos,
     pub response: Option<Nanos>,
     pub last_seen: Nanos,
-    /// None where the name is not known.
+    /// `None` if the name is not known.
     pub topic: Option<u32>,
     pub partition: i32,
     pub bytes: u32,

@@ -7,14 +7,14 @@ use crate::{Nanos, Pid, Tid};
 
 row! {
     socket_op_row =>
-    /// A read from or a write to a connection, from entering the kernel to leaving it.
+    /// A read from or a write to a connection, from entry into the kernel to return.
     #[derive(Clone, Debug, PartialEq)]
     pub struct SocketOp {
         /// Entry of the system call.
         start: Nanos as "start_ns",
         /// Its return.
         end: Nanos as "end_ns" => latency: Nanos as "latency_ns" "From start to end.",
-        /// What was done.
+        /// The operation.
         op: SocketOpKind,
         /// The process.
         pid: Pid,
@@ -26,14 +26,14 @@ row! {
         local: SocketAddr,
         /// The other end.
         remote: SocketAddr,
-        /// Bytes done; none where the call failed.
+        /// Bytes transferred; none if the call failed.
         bytes: Option<u64>,
         /// The error (`errno`) of a call that failed.
         errno: Option<i32>,
         /// The TCP sequence number of the first byte: `copied_seq` of a read, `write_seq` of a write, at entry. The
-        /// same numbers as in the packets of that direction.
+        /// packets of that direction have the same numbers.
         sequence: u32,
-        /// The same at the return: the number after the last byte, and after the FIN where a read came upon that too.
+        /// The sequence number at the return: after the last byte, and after the FIN if a read reached that too.
         sequence_end: u32,
         /// The window that the other end offered when a write began (`snd_wnd`); 0 stops the connection.
         peer_window: Option<u32>,
@@ -60,26 +60,27 @@ row! {
     pub struct TcpEvent {
         /// When it was seen.
         at: Nanos as "at_ns",
-        /// What it was.
+        /// The kind of event.
         kind: TcpEventKind,
-        /// The broker's end, where it is one connection's.
+        /// The broker's end, if the event is of one connection.
         local: Option<SocketAddr>,
         /// The other end.
         remote: Option<SocketAddr>,
-        /// How often since the last report: 1 for what is seen one by one.
+        /// How often since the last report; 1 for events that are reported one by one.
         count: u64,
     }
 }
 
 named! {
-    /// What can go wrong with connections.
+    /// Kinds of trouble with connections.
     pub enum TcpEventKind {
         /// A segment had to be sent again (`tcp:tcp_retransmit_skb`).
         Retransmit = "retransmit",
-        /// The other end offered a window of 0 when the broker wanted to write; or the connection stood still for its
-        /// window before the write for 200 ms, the least after which the kernel probes, and two round trips more.
+        /// The other end offered a window of 0 when the broker wanted to write; or before the write, the window had
+        /// blocked the connection for 200 ms, the minimum before the kernel probes, plus two round trips.
         ZeroWindow = "zero-window",
-        /// A connection was accepted without window scaling (SYN cookies, KAFKA-9648): its windows end at 64 KiB.
+        /// A connection was accepted without window scaling (SYN cookies, KAFKA-9648): its windows are limited to 64
+        /// KiB.
         NoWindowScaling = "no-window-scaling",
         /// A connection found the accept queue full (`ListenOverflows` of the broker's network namespace).
         AcceptQueueOverflow = "accept-queue-overflow",

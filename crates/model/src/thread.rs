@@ -1,4 +1,4 @@
-//! Where threads were: stretches off the CPU, samples on it, and time added up by stack. Does not classify stacks:
+//! Where threads were: intervals off the CPU, samples on it, and time summed by stack. Does not classify stacks:
 //! `diagnose` does.
 
 use std::sync::Arc;
@@ -22,11 +22,11 @@ row! {
         tid: Tid,
         /// The thread's name as far as it is known.
         thread: Arc<str>,
-        /// Whether it was preempted while runnable, not waiting for anything.
+        /// Whether it was preempted while runnable, instead of waiting for something.
         preempted: bool,
         /// Kernel stack, outermost function first, joined by `;`; empty where none could be taken.
         stack: Arc<str>,
-        /// Who made it runnable, where that was seen.
+        /// The thread that made it runnable, where that was seen.
         waker: Option<Waker>,
     }
 }
@@ -36,9 +36,9 @@ row! {
     /// The thread that made another one runnable.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Waker {
-        /// The thread: 0 is an idle CPU that took an interrupt.
+        /// The thread; 0 for an idle CPU that took an interrupt.
         tid: Tid as "woken_by_tid",
-        /// Its name; where an interrupt did it, the thread it happened to interrupt.
+        /// Its name; for an interrupt, the thread that it happened to interrupt.
         thread: Arc<str> as "woken_by_thread",
         /// Its kernel stack, outermost function first, joined by `;`; empty where none was taken.
         stack: Arc<str> as "woken_by_stack",
@@ -47,7 +47,7 @@ row! {
 
 row! {
     cpu_sample_row =>
-    /// One sample.
+    /// One sample of a thread on the CPU.
     #[derive(Clone, Debug, PartialEq)]
     pub struct CpuSample {
         /// When it was taken.
@@ -65,22 +65,22 @@ row! {
     }
 }
 
-/// Where the time went: a stack, and how long and how often threads were there.
+/// Time by stack: how long and how often threads were there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackTime {
-    /// On the CPU or off it.
+    /// Whether the threads were on the CPU or off it.
     pub state: CpuState,
     /// The threads' name as far as it is known.
     pub thread: Arc<str>,
-    /// The thread, where threads of one name are kept apart.
+    /// The thread, where threads of one name are kept separate.
     pub tid: Option<Tid>,
     /// Stack, outermost function first, joined by `;`: user space's frames where they could be named, then the
-    /// kernel's. The kernel's end in [`StackTime::KERNEL`], those of code compiled at run time (Java) in
+    /// kernel's. Kernel frames end in [`StackTime::KERNEL`], frames of code compiled at run time (Java) in
     /// [`StackTime::COMPILED`], as in the output of `stackcollapse-perf`.
     pub stack: Arc<str>,
-    /// How long, all in all.
+    /// Total time.
     pub time: Nanos,
-    /// In how many samples or intervals.
+    /// Number of samples or intervals.
     pub count: u64,
 }
 
@@ -89,14 +89,14 @@ pub struct StackTime {
 pub enum CpuState {
     /// It runs.
     On,
-    /// It waits: for what its stack says, or for a CPU.
+    /// It waits: for what its stack shows, or for a CPU.
     Off,
 }
 
 impl StackTime {
-    /// What ends a frame of the kernel.
+    /// Suffix of a kernel frame.
     pub const KERNEL: &'static str = "_[k]";
-    /// What ends a frame of code that was compiled at run time.
+    /// Suffix of a frame of code that was compiled at run time.
     pub const COMPILED: &'static str = "_[j]";
 }
 
@@ -114,7 +114,7 @@ impl From<&CpuSample> for StackTime {
 }
 
 impl From<&OffCpu> for StackTime {
-    /// An interval's stack is the kernel's alone, and plain.
+    /// An interval's stack has only kernel frames, without suffixes.
     fn from(interval: &OffCpu) -> Self {
         let frames = interval.stack.split(';').filter(|frame| !frame.is_empty());
         let frames: Vec<String> = frames.map(|frame| format!("{frame}{}", Self::KERNEL)).collect();

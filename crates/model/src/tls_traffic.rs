@@ -1,4 +1,4 @@
-//! TLS on a broker's listeners: how much of it passed and was not read. Does not recognise it.
+//! TLS on a broker's listeners: how much of it passed without being read. Does not recognise it.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 
-/// Listeners that are told apart; the rest are counted together, as [`OTHER_LISTENERS`].
+/// Listeners that are counted separately; the rest are counted together, as [`OTHER_LISTENERS`].
 const MAX_LISTENERS: usize = 64;
-/// The listener of what came to listeners beyond the bound.
+/// Stands for all listeners beyond the limit.
 pub const OTHER_LISTENERS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 row! {
     tls_traffic_row =>
-    /// TLS connections to one listener, and what passed on them: it was not read.
+    /// TLS connections to one listener, and their traffic, which was not read.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct TlsTraffic {
-        /// When it was counted before.
+        /// When it was last counted before.
         start: Nanos as "start_ns",
         /// When it was counted.
         end: Nanos as "end_ns",
@@ -39,12 +39,12 @@ pub struct TlsCount {
     pub bytes: u64,
 }
 
-/// Totals of TLS by listener, of a bounded number of them.
+/// Totals of TLS by listener, for a bounded number of listeners.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsTotals(BTreeMap<SocketAddr, TlsCount>);
 
 impl TlsTotals {
-    /// Adds to a listener's count; whether it is the first of that listener.
+    /// Adds to a listener's count; returns whether it is the listener's first.
     pub fn add(&mut self, listener: SocketAddr, count: TlsCount) -> bool {
         let is_full = self.0.len() >= MAX_LISTENERS && !self.0.contains_key(&listener);
         let listener = if is_full { OTHER_LISTENERS } else { listener };
@@ -55,22 +55,22 @@ impl TlsTotals {
         is_first
     }
 
-    /// Adds a row; whether it is the first of its listener.
+    /// Adds a row; returns whether it is its listener's first.
     pub fn take(&mut self, row: &TlsTraffic) -> bool {
         self.add(row.listener, TlsCount { connections: row.connections, bytes: row.bytes })
     }
 
-    /// Whether there was none.
+    /// Whether there was no TLS.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The listeners that had any.
+    /// The listeners with TLS, and their counts.
     pub fn iter(&self) -> impl Iterator<Item = (SocketAddr, TlsCount)> + '_ {
         self.0.iter().map(|(listener, count)| (*listener, *count))
     }
 
-    /// All of it.
+    /// The total over all listeners.
     pub fn total(&self) -> TlsCount {
         self.0.values().fold(TlsCount::default(), |sum, count| TlsCount {
             connections: sum.connections.saturating_add(count.connections),

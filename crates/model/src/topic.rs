@@ -13,7 +13,7 @@ impl TopicId {
     /// The id that stands for no topic.
     pub const ZERO: Self = Self([0; 16]);
 
-    /// Reads the form Kafka prints: URL-safe base64 without padding, 22 characters.
+    /// Parses the form that Kafka prints: URL-safe base64 without padding, 22 characters.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 22 {
             return None;
@@ -79,16 +79,16 @@ impl fmt::Display for TopicPartition {
 
 row! {
     partition_state_row =>
-    /// How many replicas a partition has, where that is new or has changed.
+    /// The number of replicas of a partition, when it is new or has changed.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct PartitionState {
-        /// When it was read from the broker's copy of the cluster's metadata log, or a Metadata response was seen that says so.
+        /// When it was read from the broker's copy of the cluster's metadata log, or seen in a Metadata response.
         at: Nanos as "at_ns",
         /// The topic.
         topic: Arc<str>,
         /// The partition's number.
         partition: i32,
-        /// Its replicas, this broker's among them; 1 for one that nobody follows.
+        /// Its replicas, this broker's included; 1 without followers.
         replicas: u32,
     }
 }

@@ -1,4 +1,4 @@
-//! What was concluded about one slow request. Does not draw the conclusion.
+//! The conclusion about one slow request. Does not draw it.
 
 use std::sync::Arc;
 
@@ -10,29 +10,29 @@ row! {
     /// Why one request was slow.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Verdict {
-        /// Where its time went; adds up to its latency.
+        /// Time in each stage; adds up to the latency.
         stages: Stages,
-        /// The same in the order of time: every instant of the latency is in one of them.
+        /// The stages in time order: every instant of the latency is in one of them.
         stage_spans: Vec<StageSpan>,
         /// The deepest cause that the evidence proves.
         cause: Cause,
-        /// The way from the request to that cause, nearest first (`log-lock`, `journal-commit`).
+        /// The chain from the request to that cause, nearest first (`log-lock`, `journal-commit`).
         chain: Vec<Cause>,
-        /// Shared by all verdicts of one root event (`journal-commit:loop0:2285`).
+        /// The id that all verdicts of one root event share (`journal-commit:loop0:2285`).
         root: Arc<str>,
         /// How firmly the evidence is joined.
         confidence: Confidence,
-        /// What was seen, in the order in which it is shown.
+        /// The evidence, in the order in which it is shown.
         evidence: Vec<Evidence>,
-        /// The partition of the request that the time was lost on, where it was one.
+        /// The partition of the request on which the time was lost, where it was only one.
         partition: Option<TopicPartition> as "partition" in Option<AsText<TopicPartition>>,
-        /// What to change.
+        /// Changes to make.
         advice: Vec<&'static str>,
-        /// What was lost near this request, if anything.
+        /// Losses near this request, if any.
         losses: Vec<Arc<str>>,
-        /// What Kafka's own request log says of it, where that was given and has it.
+        /// Its times in Kafka's own request log, where that was read and has the request.
         kafka: Option<KafkaTimes>,
-        /// What could not be decided, where that was asked for.
+        /// What could not be decided, where that was requested.
         doubts: Vec<Doubt> as "why_not",
         /// The request.
         request: Request,
@@ -40,7 +40,7 @@ row! {
 }
 
 impl Verdict {
-    /// The latency that it explains; none of its time is known of a request that was not answered.
+    /// The latency that it explains; zero for an unanswered request, whose latency is unknown.
     pub fn latency(&self) -> Nanos {
         self.request.latency().unwrap_or(Nanos::ZERO)
     }
@@ -48,16 +48,16 @@ impl Verdict {
 
 row! {
     doubt_row =>
-    /// A part of a request's time that nothing decides, or a link that only the time supports.
+    /// A part of a request's time that could not be explained, or a link that only the time supports.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Doubt {
-        /// The stage that it is about.
+        /// Its stage.
         stage: Stage,
-        /// How long that took.
+        /// How long the stage took.
         time: Nanos as "time_ns",
-        /// What is open.
+        /// The open question.
         what: String,
-        /// What would have told.
+        /// The source that would have answered it.
         tells: String,
     }
 }
@@ -67,9 +67,10 @@ named! {
     pub enum Confidence {
         /// Only the time agrees.
         Weak = "weak",
-        /// One link of the chain is inferred from order and partition, the others are exact; or others took more of the time.
+        /// One link of the chain is inferred from order and partition, the others are exact; or other causes took more
+        /// of the time.
         Strong = "strong",
-        /// Every link has an exact key, and it took half of the time or more.
+        /// Every link has an exact key, and the cause took half of the time or more.
         Exact = "exact",
     }
 }
@@ -81,9 +82,9 @@ named! {
         NetworkIn = "network_in",
         /// Complete, but an earlier request of the connection was being served.
         HeadOfLine = "head_of_line",
-        /// Complete, until a network thread had read it.
+        /// Complete, but not yet read by a network thread.
         Receive = "receive",
-        /// Read, until a request handler took it.
+        /// Read, but not yet taken by a request handler.
         Queue = "queue",
         /// CPU work of the handler.
         Handler = "handler",
@@ -93,11 +94,11 @@ named! {
         Append = "append",
         /// Waiting for followers, or a fetch's long poll.
         Remote = "remote",
-        /// Response queue to the first byte written.
+        /// From the response queue to the first byte written.
         Respond = "respond",
         /// First byte of the response to its last.
         NetworkOut = "network_out",
-        /// What no source saw.
+        /// Time that no source saw.
         Unobserved = "unobserved",
     }
 }
@@ -176,7 +177,7 @@ impl Stages {
 
 row! {
     stage_span_row =>
-    /// A stretch of a request's time that it spent in one stage.
+    /// A span of a request's time in one stage.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct StageSpan {
         /// The stage.
@@ -190,20 +191,20 @@ row! {
 
 row! {
     evidence_row =>
-    /// One thing seen that supports a verdict.
+    /// One observation that supports a verdict.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Evidence {
-        /// What kind of thing.
+        /// The kind of observation.
         kind: EvidenceKind,
         /// Its start.
         start: Nanos as "start_ns",
         /// Its end.
         end: Nanos as "end_ns",
-        /// The thread it happened to; of a wait for a lock, the one that held it.
+        /// The thread it happened to; for a wait for a lock, the thread that held it.
         tid: Option<Tid>,
         /// That thread's name.
         thread: Option<Arc<str>>,
-        /// Of a wait for a lock: the thread that waited.
+        /// For a wait for a lock: the thread that waited.
         waiter: Option<Waiter>,
         /// A sentence for people.
         text: String,
@@ -211,12 +212,12 @@ row! {
 }
 
 impl Evidence {
-    /// Something that was seen between two moments.
+    /// Creates evidence of something that was seen between two moments.
     pub fn new(kind: EvidenceKind, start: Nanos, end: Nanos, text: impl Into<String>) -> Self {
         Self { kind, start, end, tid: None, thread: None, waiter: None, text: text.into() }
     }
 
-    /// The same of a thread.
+    /// Adds the thread that it happened to.
     #[must_use]
     pub fn of_thread(self, tid: Tid, thread: &Arc<str>) -> Self {
         Self { tid: Some(tid), thread: Some(Arc::clone(thread)), ..self }
@@ -252,32 +253,32 @@ named! {
         BlockIo = "block-io",
         /// Another request.
         Request = "request",
-        /// A connection: what its ends or the way between them did.
+        /// A connection: its ends or the path between them.
         Network = "network",
-        /// A figure of the host, the broker's cgroup or its threads.
+        /// A metric of the host, the broker's cgroup or its threads.
         Host = "host",
     }
 }
 
 row! {
     kafka_times_row =>
-    /// The times of one line of Kafka's request log (`kafka.request.logger`, `RequestChannel.scala`). They add up to `total`
-    /// but for rounding to microseconds.
+    /// The times of one line of Kafka's request log (`kafka.request.logger`, `RequestChannel.scala`). They add up to
+    /// `total`, except for rounding to microseconds.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct KafkaTimes {
-        /// From a network thread having read it to a request handler having taken it (`requestQueueTimeMs`).
+        /// From the read by a network thread until a request handler took it (`requestQueueTimeMs`).
         queue: Nanos as "kafka_queue_ns",
         /// Until the work on this broker was done (`localTimeMs`).
         local: Nanos as "kafka_local_ns",
-        /// Until others had done theirs (`remoteTimeMs`).
+        /// Until other brokers had done theirs (`remoteTimeMs`).
         remote: Nanos as "kafka_remote_ns",
-        /// How long the client was asked to wait, which is no part of the total (`throttleTimeMs`).
+        /// How long the client was asked to wait, which is not part of the total (`throttleTimeMs`).
         throttle: Nanos as "kafka_throttle_ns",
         /// Until a network thread took the response (`responseQueueTimeMs`).
         response_queue: Nanos as "kafka_response_queue_ns",
         /// Until all of it was handed to the socket (`sendTimeMs`).
         send: Nanos as "kafka_send_ns",
-        /// All in all (`totalTimeMs`).
+        /// Total time (`totalTimeMs`).
         total: Nanos as "kafka_total_ns",
     }
 }

@@ -1,4 +1,4 @@
-//! `docs/reference/columns.md` is made of the declarations of rows; `BLESS=1` writes it.
+//! `docs/reference/columns.md` is generated from the declarations of rows; `BLESS=1` writes it.
 
 // clippy.toml allows these in test functions; a test crate is nothing else.
 #![allow(clippy::unwrap_used)]
@@ -11,8 +11,8 @@ use model::{Column, ColumnType, Event, Row as _, Table, Verdict};
 const HEAD: &str = "\
 # Columns of a recording
 
-Made of the declarations in `crates/model` (`BLESS=1 cargo test -p model`). Each table is a folder of Parquet files.
-A column with a dot is of the rows in a list: `partitions.topic` is the topic of each partition of a request. A derived
+Generated from the declarations in `crates/model` (`BLESS=1 cargo test -p model`). Each table is a folder of Parquet
+files. A dot marks a column of the rows in a list: `partitions.topic` is the topic of each partition of a request. A derived
 column follows from others and is there for queries.
 ";
 
@@ -85,7 +85,7 @@ fn a_table_names_each_column_once() {
     }
 }
 
-/// Values come in the order of the columns, those of absent groups too.
+/// Values come in the order of the columns, including those of absent groups.
 #[test]
 fn a_row_hands_out_one_value_a_column() {
     let request = model::Request::new(([10, 0, 0, 7], 41_234).into(), ([10, 0, 0, 1], 9_092).into());

@@ -1,6 +1,6 @@
-//! Takes events and verdicts once, as they come, and keeps what a page shows of them, in bounded memory. Its parts may be fed
-//! by a thread each: all requests ([`Traffic`]), all other events but the network's ([`Work`]), and the events around slow
-//! requests with the verdicts ([`SlowRequests`]). Reaches no verdicts.
+//! Takes events and verdicts once, as they arrive, and keeps what a page shows of them, in bounded memory. One thread can
+//! feed each of its parts: all requests ([`Traffic`]), all other events except the network's ([`Work`]), and the events
+//! around slow requests with the verdicts ([`SlowRequests`]). Does not reach verdicts.
 
 use model::row_summary::RequestColumns;
 use model::{Event, Loss, Nanos, Verdict};
@@ -11,18 +11,18 @@ use crate::detail::{Draft, Pool};
 use crate::devices::Beneath;
 use crate::files::TopFiles;
 use crate::grid::{self, Grid};
-use crate::kept::DetailSelection;
 use crate::latency::Latency;
 use crate::partitions::Partitions;
 use crate::recent::{self, Recent};
+use crate::selection::DetailSelection;
 use crate::slow::Slow;
 use crate::stacks::Stacks;
 use crate::threads::Threads;
 use crate::{LossData, RecordingData, RecordingInfo, story};
 
-/// Takes what was seen and concluded. Feed it each event before the engine, and each verdict when it is reached.
+/// Collects events and verdicts. Feed it each event before the engine, and each verdict when it is reached.
 ///
-/// Of a long recording its parts may be fed by one thread each: [`Collector::part`].
+/// For a long recording, feed each of its parts in its own thread: [`Collector::part`].
 pub struct Collector {
     traffic: Traffic,
     work: Work,
@@ -30,7 +30,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// One that has seen nothing. The axis begins at `origin`, or with the first event.
+    /// Creates an empty collector. The axis starts at `origin`, or with the first event.
     pub fn new(origin: Option<Nanos>, slower_than: Nanos) -> Self {
         let axis = Axis { origin, grid: None };
         let partitions = Partitions::new(slower_than);
@@ -43,17 +43,17 @@ impl Collector {
             files: TopFiles::new(),
             losses: Vec::new(),
         };
-        let (slow, kept, recent) = (Slow::new(), DetailSelection::default(), Recent::new(slower_than));
-        Self { traffic, work, cases: SlowRequests { axis, slow, kept, slower_than, recent } }
+        let (slow, selection, recent) = (Slow::new(), DetailSelection::default(), Recent::new(slower_than));
+        Self { traffic, work, cases: SlowRequests { axis, slow, selection, slower_than, recent } }
     }
 
-    /// Its parts: what takes all requests, what takes all other events that are not of the network, and what takes the events
-    /// around slow requests and the verdicts. Only of one that was made with an origin.
+    /// Splits it into its parts, for all requests, for all other events that are not of the network, and for the events around
+    /// slow requests and the verdicts. Requires that it was created with an origin.
     pub fn part(self) -> (Traffic, Work, SlowRequests) {
         (self.traffic, self.work, self.cases)
     }
 
-    /// The same put together again.
+    /// Joins the parts again.
     pub fn of(traffic: Traffic, work: Work, cases: SlowRequests) -> Self {
         Self { traffic, work, cases }
     }
@@ -76,10 +76,10 @@ impl Collector {
         self.cases.verdict(verdict);
     }
 
-    /// Puts together what came of it.
+    /// Builds the data of the recording.
     pub fn finish(self, about: RecordingInfo, conclusion: &Conclusion) -> RecordingData {
         let Self { traffic, work, cases } = self;
-        let SlowRequests { slow, kept, slower_than, axis: cases_axis, .. } = cases;
+        let SlowRequests { slow, selection, slower_than, axis: cases_axis, .. } = cases;
         let grid = Axis::shared([&traffic.axis, &work.axis, &cases_axis]);
         let summary = &conclusion.summary;
         let latency = traffic.latency.finish(&grid);
@@ -87,15 +87,15 @@ impl Collector {
         let (devices, figures, commits) = work.beneath.finish(&grid);
         let joins = &summary.joins;
         let mut pool = Pool::default();
-        let drafts = kept.finish(slow.by_root.iter().map(|root| &*root.root));
-        let requests = drafts.into_iter().map(|draft| draft.told(&grid, &mut pool)).collect();
+        let drafts = selection.finish(slow.by_root.iter().map(|root| &*root.root));
+        let requests = drafts.into_iter().map(|draft| draft.into_detail(&grid, &mut pool)).collect();
         RecordingData {
             about,
             origin_ns: grid.origin.0.to_string(),
             end_ns: grid.since(grid.end),
             bucket_ns: grid.width,
             buckets: grid.buckets(),
-            story: story::tell(summary, &slow, &latency),
+            story: story::build(summary, &slow, &latency),
             latency,
             slow,
             advice: None,
@@ -124,7 +124,7 @@ impl Collector {
     }
 }
 
-/// Takes all requests.
+/// The part that takes all requests.
 pub struct Traffic {
     axis: Axis,
     latency: Latency,
@@ -132,7 +132,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Takes a request: of its partitions their names and bytes, of it when it was, its API, acks, terms and errors.
+    /// Takes a request: its times, API, acks, terms and errors, and the names and bytes of its partitions.
     pub fn request(&mut self, request: &RequestColumns) {
         let grid = self.axis.reach(request.last_seen());
         self.latency.request(grid, request);
@@ -140,10 +140,10 @@ impl Traffic {
     }
 }
 
-/// Losses told one by one.
+/// Limit on the losses listed one by one.
 const MAX_LOSSES: usize = 1_000;
 
-/// Takes all events that are not of the network: neither requests nor what happened to sockets and connections.
+/// The part that takes all events that are not of the network: neither requests nor events of sockets and connections.
 pub struct Work {
     axis: Axis,
     threads: Threads,
@@ -170,11 +170,11 @@ impl Work {
     }
 }
 
-/// Takes the events around slow requests, and the verdicts on them.
+/// The part that takes the events around slow requests, and the verdicts on them.
 pub struct SlowRequests {
     axis: Axis,
     slow: Slow,
-    kept: DetailSelection,
+    selection: DetailSelection,
     slower_than: Nanos,
     recent: Recent,
 }
@@ -193,11 +193,11 @@ impl SlowRequests {
     pub fn verdict(&mut self, verdict: &Verdict) {
         let grid = self.axis.grid(verdict.request.arrival);
         self.slow.verdict(grid, verdict);
-        self.kept.offer(verdict, || Draft::of(verdict, &self.recent));
+        self.selection.offer(verdict, || Draft::of(verdict, &self.recent));
     }
 }
 
-/// An axis that begins at a known moment, or with the first event.
+/// An axis that starts at a known moment, or with the first event.
 #[derive(Clone, Copy, Debug)]
 struct Axis {
     origin: Option<Nanos>,
@@ -205,7 +205,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// Begins where the event does, unless it has begun or is to begin elsewhere.
+    /// Starts the axis at the event's start, unless it has an origin.
     fn begin(&mut self, event: &Event) {
         self.origin.get_or_insert_with(|| match event {
             Event::Request(request) => request.arrival,
@@ -219,14 +219,14 @@ impl Axis {
         self.grid.get_or_insert_with(|| Grid::new(origin))
     }
 
-    /// The axis, with room for a moment.
+    /// The axis, extended to a moment.
     fn reach(&mut self, at: Nanos) -> &Grid {
         let grid = self.grid(at);
         grid.reach(at);
         grid
     }
 
-    /// The one that has room for all that these have.
+    /// An axis that covers all of these.
     fn shared(parts: [&Self; 3]) -> Grid {
         let mut grid = Grid::new(parts.iter().find_map(|part| part.origin).unwrap_or_default());
         for part in parts.iter().filter_map(|part| part.grid.as_ref()) {

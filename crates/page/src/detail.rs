@@ -1,4 +1,4 @@
-//! One slow request with everything that its waterfall shows: its stages and evidence, what the threads of its story and
+//! One slow request with everything that its waterfall shows: its stages and evidence, what the threads of its evidence and
 //! others did meanwhile, the journal's commits and the device's requests. Does not choose the requests.
 
 mod around;
@@ -17,14 +17,14 @@ use around::Around;
 pub(super) use pool::Pool;
 pub(super) use spans::Span;
 
-/// Partitions shown, and spans of stages.
+/// Limits on the partitions shown, and on the spans of stages.
 const MAX_PARTITIONS: usize = 100;
 const MAX_STAGE_SPANS: usize = 200;
 
-/// A slow request. Times are nanoseconds after the page's origin; stretches are numbers of the recording's spans.
+/// A slow request. Times are nanoseconds after the page's origin; spans are numbers of the recording's spans.
 #[derive(Clone, Debug, Serialize)]
 pub struct Detail {
-    /// What a link names it by.
+    /// Id in links.
     pub id: String,
     /// First byte of the request.
     pub arrival_ns: i64,
@@ -34,55 +34,55 @@ pub struct Detail {
     pub response_ns: Option<i64>,
     /// Its last byte.
     pub end_ns: i64,
-    /// Kafka's name of the API.
+    /// Kafka's name for the API.
     pub api: &'static str,
     /// Its version.
     pub api_version: i16,
-    /// The client's number for it.
+    /// The client's correlation id.
     pub correlation_id: i32,
-    /// What the client calls itself.
+    /// The client's id.
     pub client_id: Option<String>,
     /// The client's end of the connection.
     pub client: String,
-    /// The broker's.
+    /// The broker's end.
     pub broker: String,
     /// Bytes of its frame.
     pub request_bytes: u32,
     /// Produce: 0, 1 or -1.
     pub acks: Option<i16>,
-    /// Its partitions, as the broker names their directories, with the bytes of each.
+    /// Its partitions, named like the broker's directories, with the bytes of each.
     pub partitions: Vec<(String, u32)>,
     /// Nanoseconds in each stage, in their order.
     pub stages: Vec<i64>,
-    /// The same in the order of time: the number of the stage, its start and its end.
+    /// The stages in order of time: the number of the stage, its start and its end.
     pub stage_spans: Vec<(usize, i64, i64)>,
     /// The cause.
     pub cause: &'static str,
-    /// The way to it, nearest first.
+    /// The chain to it, nearest first.
     pub chain: Vec<&'static str>,
     /// The root's id.
     pub root: String,
     /// `exact`, `strong` or `weak`.
     pub confidence: &'static str,
-    /// The partition that the time was lost on.
+    /// The partition that was slow.
     pub partition: Option<String>,
-    /// What was seen that supports the verdict, in the order of the story.
+    /// The evidence of the verdict, in the order of the chain.
     pub evidence: Vec<Proof>,
     /// What to change.
     pub advice: Vec<&'static str>,
-    /// What was lost near it.
+    /// Losses near it.
     pub losses: Vec<String>,
-    /// What could not be decided, and what would have told.
+    /// What could not be decided, and what would have shown it.
     pub doubts: Vec<Open>,
-    /// What threads did meanwhile: those of the evidence first, in its order.
+    /// Threads and what they did meanwhile: those of the evidence first, in its order.
     pub threads: Vec<Lane>,
     /// Commits of journals.
     pub commits: Vec<CommitData>,
     /// Requests to devices.
     pub block_ios: Vec<u32>,
-    /// Stops of the JVM, and calls of kernel functions by threads that are not the broker's.
+    /// JVM pauses, and calls of kernel functions by threads that are not the broker's.
     pub others: Vec<u32>,
-    /// Whether something of its surroundings had been given up, or is not told, for want of room.
+    /// Whether some surrounding events were dropped, or are not shown, because of a limit.
     pub cut: bool,
 }
 
@@ -95,19 +95,19 @@ pub struct Proof {
     pub start_ns: i64,
     /// Its end.
     pub end_ns: i64,
-    /// The thread; of a wait for a lock, the one that held it.
+    /// The thread; for a wait for a lock, its holder.
     pub tid: Option<Tid>,
     /// Its name.
     pub thread: Option<String>,
     /// A sentence.
     pub text: String,
-    /// Of a wait for a lock: the thread that waited.
+    /// For a wait for a lock: the thread that waited.
     pub waiter_tid: Option<Tid>,
     /// Its name.
     pub waiter: Option<String>,
 }
 
-/// What one thread did.
+/// One thread and what it did.
 #[derive(Clone, Debug, Serialize)]
 pub struct Lane {
     /// The thread.
@@ -127,11 +127,11 @@ pub struct Open {
     pub stage: &'static str,
     /// What is open.
     pub what: String,
-    /// What would have told.
+    /// What would have shown it.
     pub tells: String,
 }
 
-/// A slow request that may be shown in detail, with its surroundings; its detail is made once it is known to stay.
+/// A slow request that may be shown in detail, with its surroundings; its detail is built once it is sure to be shown.
 pub(super) struct Draft {
     verdict: Verdict,
     around: Around,
@@ -139,17 +139,17 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// A request and what is around it.
+    /// Drafts a request with its surroundings.
     pub(super) fn of(verdict: &Verdict, recent: &Recent) -> Self {
         let cut = !recent.is_whole_from(verdict.request.arrival);
         Self { verdict: verdict.clone(), around: Around::of(verdict, recent), cut }
     }
 
-    /// Tells it. What finds no room among the spans is left out and the request is marked as cut.
-    pub(super) fn told(self, grid: &Grid, pool: &mut Pool) -> Detail {
+    /// Builds the detail. Spans beyond the limit are left out, and the request is marked as cut.
+    pub(super) fn into_detail(self, grid: &Grid, pool: &mut Pool) -> Detail {
         let Self { verdict, around, mut cut } = self;
-        let mut spans = |events: &[Arc<RecentEvent>], concluded: (Tid, &[Evidence])| {
-            let (waiter, waits) = concluded;
+        let mut spans = |events: &[Arc<RecentEvent>], inferred: (Tid, &[Evidence])| {
+            let (waiter, waits) = inferred;
             let mut numbers: Vec<_> = waits.iter().filter_map(|wait| pool.wait(grid, waiter, wait)).collect();
             let event = |seen: &Arc<RecentEvent>| pool.event(grid, seen, around::is_evidence(&verdict, seen));
             numbers.extend(events.iter().filter_map(event));
@@ -160,7 +160,7 @@ impl Draft {
             tid: thread.tid,
             thread: thread.name.to_string(),
             in_evidence: thread.in_evidence,
-            spans: spans(&thread.events, (thread.tid, &thread.concluded)),
+            spans: spans(&thread.events, (thread.tid, &thread.inferred)),
         });
         let threads = lanes.collect();
         let mut spans = |events| spans(events, (0, &[]));

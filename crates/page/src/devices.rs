@@ -8,12 +8,12 @@ use serde::Serialize;
 use super::grid::{Cells, Grid, Merge, Sums, rows};
 use report::slowest::Slowest;
 
-/// Devices, figures of the host and commits told.
+/// Limits on devices, figures of the host and commits.
 const MAX_DEVICES: usize = 64;
 const MAX_FIGURES: usize = 600;
 const MAX_COMMITS: usize = 1_000;
 
-/// What is beneath the broker.
+/// The devices, host figures and journals below the broker.
 pub(super) struct Beneath {
     devices: BTreeMap<String, Cells<Sums<6>>>,
     figures: BTreeMap<(&'static str, String, String), Cells<Mean>>,
@@ -38,17 +38,17 @@ impl Merge for Mean {
 pub struct DeviceData {
     /// Its name.
     pub device: String,
-    /// By bucket of issue: the bucket, reads, writes, flushes and others, bytes, and in microseconds the time that the device
-    /// took, the time before it had them, and the longest that it took.
+    /// By bucket of issue: the bucket, reads, writes, flushes and others, bytes, and in microseconds the time in the device,
+    /// the time before the device, and the longest time in the device.
     pub cells: Vec<Vec<i64>>,
 }
 
 /// One figure of the host, about once a second.
 #[derive(Clone, Debug, Serialize)]
 pub struct FigureData {
-    /// What it is of.
+    /// Its scope.
     pub scope: &'static str,
-    /// Which one of them.
+    /// Its instance within the scope.
     pub name: String,
     /// The figure, with its unit.
     pub metric: String,
@@ -59,7 +59,7 @@ pub struct FigureData {
 /// One commit of a journal; times are nanoseconds after the origin.
 #[derive(Clone, Debug, Serialize)]
 pub struct CommitData {
-    /// Its beginning.
+    /// Its start.
     pub start_ns: i64,
     /// Its end.
     pub end_ns: i64,
@@ -67,7 +67,7 @@ pub struct CommitData {
     pub device: String,
     /// The transaction.
     pub transaction: u32,
-    /// Its phases in order, milliseconds, where they were seen.
+    /// Its phases in order, milliseconds, if they were seen.
     pub phases: Vec<(&'static str, i64)>,
     /// Blocks it logged.
     pub blocks: Option<u32>,
@@ -152,7 +152,7 @@ impl CommitData {
 }
 
 impl Mean {
-    /// To four significant digits: nobody reads more off a chart, and they take room.
+    /// The mean, rounded to four significant digits: a chart shows no more, and digits take space.
     fn value(self) -> f64 {
         let mean = self.sum / f64::from(self.count.max(1));
         format!("{mean:.3e}").parse().unwrap_or(mean)

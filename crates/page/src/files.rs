@@ -1,4 +1,4 @@
-//! What was done with each file, over time. Holds a bounded number of files.
+//! Operations on each file, over time. Holds a bounded number of files.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::grid::{COARSE, Cells, Grid, Merge, Sums, highest, rows, total};
 use report::bounded_map::BoundedMap;
 
-/// Files told apart, and those told.
+/// Limits on the files counted separately, and on those shown.
 const MAX: usize = 5_000;
-const TOLD: usize = 150;
+const MAX_SHOWN: usize = 150;
 
 /// The files.
 pub(super) struct TopFiles {
@@ -27,14 +27,14 @@ struct OfFile {
 /// One file.
 #[derive(Clone, Debug, Serialize)]
 pub struct FileData {
-    /// Its name; none for all files that are not told apart.
+    /// Its name; `None` for the sum of all other files.
     pub file: Option<String>,
-    /// What it is to the broker.
+    /// The kind of file.
     pub kind: &'static str,
     /// The device that holds it.
     pub device: Option<String>,
-    /// By [`COARSE`] bucket: the bucket, operations, bytes written, bytes read and those of them that came from the device, and the
-    /// operations' time in microseconds together and the longest.
+    /// By [`COARSE`] bucket: the bucket, operations, bytes written, bytes read, bytes of these that came from the device, and in
+    /// microseconds the operations' total time and the longest.
     pub cells: Vec<Vec<i64>>,
 }
 
@@ -64,13 +64,13 @@ impl TopFiles {
         });
     }
 
-    /// Those that took the most time first.
+    /// The files, the one that took the most time first.
     pub(super) fn finish(self, grid: &Grid) -> Vec<FileData> {
         let files = self.by_file.into_groups().map(|(who, (), of)| {
             let cells = of.cells.finish(grid, COARSE);
             let file = who.map(|name| name.to_string());
             (total(&cells, 4), FileData { file, kind: of.kind, device: of.device, cells: rows(&cells, 4) })
         });
-        highest(files, |data| data.file.clone(), TOLD)
+        highest(files, |data| data.file.clone(), MAX_SHOWN)
     }
 }

@@ -1,5 +1,5 @@
-//! One axis of time for everything a page shows over time. Its buckets double in width as the input goes on, so that
-//! their number is bounded for any length. Does not know what is counted.
+//! One time axis for everything a page shows over time. Its buckets double in width as the input grows, so that their
+//! number is bounded for any length. Does not know what is counted.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use model::Nanos;
 
 /// The narrowest bucket. Widths are this times a power of two.
 const FINEST: i64 = 25_000_000;
-/// At most so many buckets.
+/// Limit on buckets.
 const MAX: i64 = 480;
 
-/// Buckets of the axis in one cell of what is summed up over the selected time and not drawn over it.
+/// Buckets of the axis per cell of data that is summed up over the selected time and not drawn over it.
 pub(super) const COARSE: i64 = 4;
 
 /// The axis.
@@ -23,12 +23,12 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// An axis that begins here.
+    /// Creates an axis that starts here.
     pub(super) fn new(origin: Nanos) -> Self {
         Self { origin, width: FINEST, end: origin }
     }
 
-    /// Makes room for this moment.
+    /// Extends the axis to this moment.
     pub(super) fn reach(&mut self, at: Nanos) {
         self.end = self.end.max(at);
         while (at - self.origin).0 / self.width >= MAX {
@@ -36,22 +36,22 @@ impl Grid {
         }
     }
 
-    /// How many buckets there are.
+    /// Number of buckets.
     pub(super) fn buckets(&self) -> u32 {
         self.bucket(self.end) + 1
     }
 
-    /// The bucket of a moment; what was earlier than the first one is in it.
+    /// The bucket of a moment; earlier moments are in the first bucket.
     pub(super) fn bucket(&self, at: Nanos) -> u32 {
         ((at - self.origin).0.max(0) / self.width).min(MAX - 1) as u32
     }
 
-    /// A moment as the page tells it: nanoseconds after the origin, which a JavaScript number holds exactly.
+    /// A moment as nanoseconds after the origin, which a JavaScript number holds exactly.
     pub(super) fn since(&self, at: Nanos) -> i64 {
         (at - self.origin).0
     }
 
-    /// The buckets that a stretch of time is in, each with its share of it.
+    /// The buckets that a span overlaps, each with its share of the time.
     pub(super) fn shares(&self, start: Nanos, end: Nanos) -> impl Iterator<Item = (u32, i64)> + use<> {
         let grid = *self;
         let (first, last) = (grid.bucket(start), grid.bucket(end));
@@ -64,9 +64,9 @@ impl Grid {
     }
 }
 
-/// What can be put together with another of its kind.
+/// A value that can be merged with another one.
 pub(super) trait Merge: Default {
-    /// Adds the other one.
+    /// Adds the other value.
     fn merge(&mut self, other: Self);
 }
 
@@ -76,7 +76,7 @@ impl Merge for i64 {
     }
 }
 
-/// Counts of one bucket, added up, and the longest time of one.
+/// Sums of one bucket, and the longest single time.
 #[derive(Clone, Debug)]
 pub(super) struct Sums<const N: usize> {
     pub(super) sums: [i64; N],
@@ -97,14 +97,14 @@ impl<const N: usize> Merge for Sums<N> {
 }
 
 impl<const N: usize> Sums<N> {
-    /// The bucket and its sums; those from this one on are times, in microseconds.
+    /// The bucket and its sums; the sums from index `times` on are times, converted to microseconds.
     pub(super) fn numbers(&self, bucket: u32, times: usize) -> Vec<i64> {
         let sums = self.sums.iter().enumerate().map(|(at, sum)| if at < times { *sum } else { sum / 1_000 });
         [i64::from(bucket)].into_iter().chain(sums).collect()
     }
 }
 
-/// The same of each bucket, with the longest time at the end.
+/// The numbers of each bucket, with the longest time at the end.
 pub(super) fn rows<const N: usize>(cells: &BTreeMap<u32, Sums<N>>, times: usize) -> Vec<Vec<i64>> {
     let row = |(&at, bucket): (&u32, &Sums<N>)| {
         let mut numbers = bucket.numbers(at, times);
@@ -119,7 +119,7 @@ pub(super) fn total<const N: usize>(cells: &BTreeMap<u32, Sums<N>>, which: usize
     cells.values().filter_map(|bucket| bucket.sums.get(which)).sum()
 }
 
-/// The data of those with the highest rank, at most so many; of equals the first by name.
+/// The data with the highest ranks, at most `most`; equal ranks are sorted by name.
 pub(super) fn highest<R: Ord, T, N: Ord>(
     ranked: impl Iterator<Item = (R, T)>,
     name: impl Fn(&T) -> N,
@@ -130,7 +130,7 @@ pub(super) fn highest<R: Ord, T, N: Ord>(
     ranked.into_iter().take(most).map(|(_, data)| data).collect()
 }
 
-/// What was counted in each bucket that has anything.
+/// Values of the buckets that are not empty.
 #[derive(Clone, Debug)]
 pub(super) struct Cells<V> {
     width: i64,
@@ -144,7 +144,7 @@ impl<V> Default for Cells<V> {
 }
 
 impl<V: Merge> Cells<V> {
-    /// The cell of a bucket of this axis as wide as it is now.
+    /// The cell of a bucket of the axis, at its current width.
     pub(super) fn of(&mut self, grid: &Grid, bucket: u32) -> &mut V {
         self.coarsen(grid.width);
         self.cells.entry(bucket).or_default()
@@ -155,7 +155,7 @@ impl<V: Merge> Cells<V> {
         self.of(grid, grid.bucket(moment))
     }
 
-    /// The cells, by buckets that are so many of the axis' wide.
+    /// The cells, each as wide as `buckets` buckets of the axis.
     pub(super) fn finish(mut self, grid: &Grid, buckets: i64) -> BTreeMap<u32, V> {
         self.coarsen(grid.width.saturating_mul(buckets));
         self.cells
@@ -202,7 +202,7 @@ mod tests {
         let (start, end) = (Nanos(FINEST / 2), Nanos(3 * FINEST + 7));
         let shares: Vec<_> = grid.shares(start, end).collect();
         assert_eq!(shares, [(0, FINEST - FINEST / 2), (1, FINEST), (2, FINEST), (3, 7)]);
-        // What began before the axis did counts from its beginning on.
+        // A span that starts before the axis counts from the axis' start.
         assert_eq!(grid.shares(Nanos(-5), Nanos(5)).collect::<Vec<_>>(), [(0, 5)]);
         assert_eq!(grid.shares(Nanos(5), Nanos(5)).count(), 0);
     }

@@ -1,4 +1,4 @@
-//! A page's data inside the built front end: one file of HTML. Data can neither end its element nor become markup.
+//! A page's data inside the built front end: one HTML file. Data can neither end its element nor become markup.
 
 use std::io::{self, Write};
 
@@ -7,13 +7,13 @@ use report::json;
 
 /// Built from `web/` by `make web`; `make test` builds it again and compares.
 const TEMPLATE: &str = include_str!("../../../web/dist/page.html");
-/// Where the data goes, in the template: the text of a script element that is no script.
+/// Placeholder of the data in the template: the text of a script element that is not a script.
 const PLACE: &str = "@PAGE-DATA@";
 
 /// Writes the page.
 ///
 /// # Errors
-/// Those of `out`, and [`io::ErrorKind::InvalidData`] where the built front end has no place for data.
+/// Those of `out`, and [`io::ErrorKind::InvalidData`] if the built front end has no place for data.
 pub fn write(out: &mut dyn Write, page: &Page) -> io::Result<()> {
     let missing =
         || io::Error::new(io::ErrorKind::InvalidData, "web/dist/page.html has no place for data: make web");
@@ -23,8 +23,8 @@ pub fn write(out: &mut dyn Write, page: &Page) -> io::Result<()> {
     out.write_all(after.as_bytes())
 }
 
-/// In a script element only `<` can begin an end tag or a comment (HTML, section 13.2.5.4, the script data states); it
-/// stands in JSON's strings alone.
+/// Writes JSON with `<` escaped. In a script element only `<` can start an end tag or a comment (HTML, section 13.2.5.4, the
+/// script data states); in JSON it occurs only in strings.
 fn write_data(out: &mut dyn Write, page: &Page) -> io::Result<()> {
     let mut text = Vec::new();
     json::write(&mut text, page)?;

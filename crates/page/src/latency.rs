@@ -1,4 +1,4 @@
-//! How long all requests took, over time: counts by bucket of time and level of latency, for each API. Does not judge.
+//! Latency of all requests, over time: counts by bucket of time and level of latency, for each API. Does not judge.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use serde::Serialize;
 use super::grid::{Cells, Grid, Merge};
 use report::distribution::Distribution;
 
-/// The first level's upper bound, and how many levels a factor of ten has.
+/// The first level's upper bound, and the number of levels per factor of ten.
 const LOWEST_NS: f64 = 10_000.0;
 const PER_DECADE: f64 = 10.0;
 /// Levels: below 10 µs, seven decades from there, and 100 s and longer.
 const LEVELS: usize = 72;
 
-/// Requests by API. Long polls are apart.
+/// Requests by API. Intended waits are separate.
 #[derive(Debug, Default)]
 pub(super) struct Latency {
     apis: BTreeMap<(&'static str, bool), OfApi>,
@@ -51,7 +51,7 @@ pub struct LatencyData {
     pub bounds_ns: Vec<i64>,
     /// By API.
     pub apis: Vec<ApiData>,
-    /// Requests whose response was not seen, and that one was due for.
+    /// Requests whose response was due but not seen.
     pub unanswered: u64,
 }
 
@@ -60,19 +60,19 @@ pub struct LatencyData {
 pub struct ApiData {
     /// Kafka's name.
     pub api: &'static str,
-    /// Whether the broker kept them on purpose: a long poll, a rebalance.
+    /// Whether the broker kept the requests on purpose: a long poll, a rebalance.
     pub intended_wait: bool,
-    /// How many were answered.
+    /// Number of answered requests.
     pub requests: u64,
-    /// Percentiles and the slowest, nanoseconds.
+    /// Median, nanoseconds.
     pub p50_ns: u64,
-    /// 90 %.
+    /// 90th percentile.
     pub p90_ns: u64,
-    /// 99 %.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// 99.9 %.
+    /// 99.9th percentile.
     pub p999_ns: u64,
-    /// The slowest.
+    /// Maximum.
     pub max_ns: u64,
     /// Triples of bucket, level and count.
     pub cells: Vec<u32>,
@@ -114,8 +114,8 @@ impl OfApi {
             cells: Vec::new(),
         };
         for (bucket, levels) in self.cells.finish(grid, 1) {
-            let counted = (0..).zip(levels.0.iter()).filter(|(_, count)| **count > 0);
-            data.cells.extend(counted.flat_map(|(level, &count)| [bucket, level, count]));
+            let counts = (0..).zip(levels.0.iter()).filter(|(_, count)| **count > 0);
+            data.cells.extend(counts.flat_map(|(level, &count)| [bucket, level, count]));
         }
         data
     }

@@ -1,13 +1,13 @@
-//! A recording as a page to look at and pass on: one HTML file that asks nothing of any network.
+//! A recording as a page to view and share: one HTML file that needs no network.
 //!
-//! [`Collector`] takes events and verdicts as they come, once, and keeps a bounded amount of them: sums over time, and the
-//! slowest requests in detail. [`Page`] is what came of one or several recordings; it is written as JSON, or as HTML
+//! [`Collector`] takes events and verdicts once, as they arrive, and keeps a bounded amount of data: sums over time, and the
+//! slowest requests in detail. [`Page`] is the result for one or several recordings; it is written as JSON, or as HTML
 //! around the same JSON ([`html`]). The front end is built from `web/` and is in the repository, so that building
-//! brokerscope takes no Node. [`flame_graph`] draws time by stack by itself.
+//! brokerscope does not need Node. [`flame_graph`] draws time by stack without the front end.
 //!
-//! Knows events, verdicts, and what `report` makes of advice and comparisons. Must not know how verdicts are reached, where
-//! recordings lie, or what the front end looks like: the types that both share are generated from the structs here
-//! (`tests/typescript.rs`).
+//! Knows events, verdicts, and the data that `report` makes from advice and comparisons. Must not know how verdicts are
+//! reached, where recordings are stored, or what the front end looks like: the types that both share are generated from the
+//! structs here (`tests/typescript.rs`).
 
 mod collector;
 mod detail;
@@ -16,13 +16,13 @@ mod files;
 pub mod flame_graph;
 mod grid;
 pub mod html;
-mod kept;
 mod latency;
 pub mod markdown;
 mod names;
 mod partitions;
 pub mod perfetto;
 mod recent;
+mod selection;
 mod slow;
 mod stacks;
 mod story;
@@ -48,7 +48,7 @@ use stacks::FlameData;
 use story::Story;
 use threads::ThreadData;
 
-/// What the data's `format` says, and its version: another one where a field is dropped or means something else.
+/// The data's `format`. Its version changes when a field is dropped or changes its meaning.
 pub const FORMAT: &str = "brokerscope-page";
 /// See [`FORMAT`].
 pub const VERSION: u32 = 3;
@@ -62,74 +62,74 @@ pub struct Page {
     pub version: u32,
     /// The program that wrote it.
     pub written_by: String,
-    /// What was recorded.
+    /// The recordings.
     pub recordings: Vec<RecordingData>,
-    /// What was compared; the field is not there where nothing was.
+    /// The comparison; the field is absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<ComparisonData>,
 }
 
 impl Page {
-    /// A page of these.
+    /// Creates a page of these recordings.
     pub fn of(recordings: Vec<RecordingData>) -> Self {
         let written_by = format!("brokerscope {}", env!("CARGO_PKG_VERSION"));
         Self { format: FORMAT, version: VERSION, written_by, recordings, comparison: None }
     }
 
-    /// A page that compares.
+    /// Creates a page with a comparison.
     pub fn comparing(comparison: ComparisonData) -> Self {
         Self { comparison: Some(comparison), ..Self::of(Vec::new()) }
     }
 }
 
-/// What is known of a recording beside its events.
+/// Facts about a recording besides its events.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RecordingInfo {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Facts worth a line: the host, the broker, its settings.
     pub facts: Vec<(String, String)>,
-    /// What was to be seen, and how that went.
+    /// The plan: what was to be observed, and whether it was.
     pub plan: Vec<(String, String)>,
 }
 
-/// One recording. Times are nanoseconds after `origin_ns`; cells begin with their bucket of time.
+/// One recording. Times are nanoseconds after `origin_ns`; cells start with their bucket of time.
 #[derive(Clone, Debug, Serialize)]
 pub struct RecordingData {
-    /// What is known of it.
+    /// Facts about it.
     pub about: RecordingInfo,
-    /// The axis' beginning, UTC nanoseconds, as text: a JavaScript number would not hold it.
+    /// Start of the axis, UTC nanoseconds, as text: a JavaScript number cannot hold it.
     pub origin_ns: String,
-    /// When the last event was.
+    /// Time of the last event.
     pub end_ns: i64,
-    /// The width of a bucket of time, and how many there are.
+    /// Width of a bucket of time.
     pub bucket_ns: i64,
-    /// How many buckets.
+    /// Number of buckets.
     pub buckets: u32,
-    /// In sentences.
+    /// Summary in sentences.
     pub story: Story,
     /// All requests.
     pub latency: LatencyData,
-    /// The slow ones.
+    /// Slow requests.
     pub slow: SlowData,
-    /// What to change; the field is not there where no rule was asked.
+    /// What to change; the field is absent if no rules were evaluated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<AdviceData>,
-    /// Some of them in detail, the slowest first.
+    /// Some slow requests in detail, the slowest first.
     pub requests: Vec<Detail>,
-    /// Stretches of time in them, each once: requests name them by number.
+    /// Spans of these requests, each once: requests refer to them by number.
     pub spans: Vec<Span>,
-    /// Buckets in one cell of a partition or a file.
+    /// Buckets per cell of a partition or a file.
     pub coarse_buckets: i64,
     /// Topics × partitions.
     pub partitions: Vec<PartitionData>,
-    /// What a thread's cells count.
+    /// Names of the states in threads' cells.
     pub thread_states: Vec<&'static str>,
     /// Threads.
     pub threads: Vec<ThreadData>,
     /// Block devices.
     pub devices: Vec<DeviceData>,
-    /// The host.
+    /// Figures of the host.
     pub figures: Vec<FigureData>,
     /// The longest commits of journals.
     pub commits: Vec<CommitData>,
@@ -137,38 +137,38 @@ pub struct RecordingData {
     pub flames: FlameData,
     /// Files.
     pub files: Vec<FileData>,
-    /// What was lost.
+    /// Losses.
     pub losses: Vec<LossData>,
-    /// Totals of it.
+    /// Totals of losses by kind.
     pub loss_totals: BTreeMap<&'static str, u64>,
-    /// How produce partitions found their writes.
+    /// Joins of produce partitions with their writes.
     pub joins: [(&'static str, u64); 4],
     /// What could not be observed, and why.
     pub unobservable: Vec<Unobservable>,
-    /// What else is to be known.
+    /// Further notes.
     pub notes: Vec<String>,
 }
 
-/// Something lost.
+/// A loss.
 #[derive(Clone, Debug, Serialize)]
 pub struct LossData {
-    /// Between when it was lost.
+    /// Start of the interval of the loss.
     pub start_ns: i64,
-    /// And when.
+    /// End of the interval.
     pub end_ns: i64,
-    /// What.
+    /// Its kind.
     pub kind: &'static str,
-    /// How many.
+    /// Number of lost events.
     pub count: u64,
-    /// More about it.
+    /// Details.
     pub detail: String,
 }
 
 impl RecordingData {
-    /// The same with what rules say of it.
+    /// Adds the advice of rules.
     #[must_use]
-    pub fn advised(self, advised: &AdviceReport) -> Self {
-        Self { advice: Some(AdviceData::of(advised)), ..self }
+    pub fn with_advice(self, report: &AdviceReport) -> Self {
+        Self { advice: Some(AdviceData::of(report)), ..self }
     }
 }
 

@@ -1,4 +1,4 @@
-//! A page's story as Markdown, for an issue or an incident note. Text from outside stands in code spans, which it cannot end.
+//! A page's story as Markdown, for an issue or an incident note. Text from outside goes into code spans, which it cannot end.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use report::advice::RecommendationData;
 use report::markdown::{cell, code};
 use report::quantity::format_count;
 
-/// Roots and requests told.
+/// Limits on roots and requests.
 const ROOTS: usize = 10;
 const REQUESTS: usize = 10;
 
@@ -35,8 +35,8 @@ fn note(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
     requests(out, recording)?;
     let lost = recording.loss_totals.iter().filter(|(_, count)| **count > 0);
     list(out, "Lost", lost.map(|(kind, count)| format!("{} {kind}", format_count(*count))))?;
-    let unseen = recording.unobservable.iter().map(|one| format!("{}: {}", one.what, code(&one.why)));
-    list(out, "What could not be observed", unseen)?;
+    let unobservable = recording.unobservable.iter().map(|one| format!("{}: {}", one.what, code(&one.why)));
+    list(out, "What could not be observed", unobservable)?;
     list(out, "Input", recording.about.facts.iter().map(|(name, value)| format!("{name}: {}", code(value))))
 }
 
@@ -49,7 +49,7 @@ fn list(out: &mut dyn Write, title: &str, items: impl Iterator<Item = String>) -
     Ok(())
 }
 
-/// What rules advise, by layer and rank.
+/// Writes the advice of rules, by layer and rank.
 fn advice(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
     let Some(advice) = recording.advice.as_ref().filter(|advice| !advice.layers.is_empty()) else {
         return Ok(());
@@ -57,7 +57,7 @@ fn advice(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
     writeln!(out, "\n## Advice")?;
     for layer in &advice.layers {
         writeln!(out, "\n### {}\n", layer.layer)?;
-        layer.given.iter().try_for_each(|given| one(out, given))?;
+        layer.given.iter().try_for_each(|recommendation| write_one(out, recommendation))?;
     }
     let missing = advice.missing.iter().map(|missing| format!("{}: {}", missing.input, code(&missing.why)));
     let mut missing = missing.peekable();
@@ -68,18 +68,17 @@ fn advice(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
     Ok(())
 }
 
-fn one(out: &mut dyn Write, given: &RecommendationData) -> io::Result<()> {
-    let cost =
-        given.cost_ns.map_or_else(|| "no cost measured".to_owned(), |ns| format!("cost {}", Nanos(ns)));
-    writeln!(out, "- **{}. {}** ({cost}): {}", given.rank, given.rule, code(&given.evidence))?;
-    for (at, change) in given.changes.iter().enumerate() {
+fn write_one(out: &mut dyn Write, one: &RecommendationData) -> io::Result<()> {
+    let cost = one.cost_ns.map_or_else(|| "no cost measured".to_owned(), |ns| format!("cost {}", Nanos(ns)));
+    writeln!(out, "- **{}. {}** ({cost}): {}", one.rank, one.rule, code(&one.evidence))?;
+    for (at, change) in one.changes.iter().enumerate() {
         let word = if at == 0 { "change" } else { change.combination };
         let [setting, old, new] = [&change.setting, &change.old, &change.new].map(|text| code(text));
         writeln!(out, "  - {word} {setting}: {old} → {new}")?;
     }
-    writeln!(out, "  - expect {}", code(&given.effect))?;
-    writeln!(out, "  - risk: {}", given.risk)?;
-    writeln!(out, "  - verify {}", code(&given.verify))
+    writeln!(out, "  - expect {}", code(&one.effect))?;
+    writeln!(out, "  - risk: {}", one.risk)?;
+    writeln!(out, "  - verify {}", code(&one.verify))
 }
 
 fn roots(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
@@ -108,8 +107,8 @@ fn requests(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
     )?;
     for one in recording.requests.iter().take(REQUESTS) {
         let client = cell(one.client_id.as_deref().unwrap_or(&one.client));
-        let (latency, way) = (Nanos(one.end_ns - one.arrival_ns), one.chain.join(" ← "));
-        writeln!(out, "| {} {} | {client} | {latency} | {way} |", one.api, one.correlation_id)?;
+        let (latency, chain) = (Nanos(one.end_ns - one.arrival_ns), one.chain.join(" ← "));
+        writeln!(out, "| {} {} | {client} | {latency} | {chain} |", one.api, one.correlation_id)?;
     }
     Ok(())
 }

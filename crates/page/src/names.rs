@@ -1,4 +1,4 @@
-//! Texts that repeat, each once: rows name them by number. Does not know what they are.
+//! Interned texts, each stored once: rows refer to them by number. Does not know what they mean.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Names {
         number
     }
 
-    /// All of them, by their numbers.
+    /// All texts, by their numbers.
     pub(super) fn into_texts(self) -> Vec<String> {
         self.texts.into_iter().map(|text| text.to_string()).collect()
     }

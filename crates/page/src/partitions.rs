@@ -1,4 +1,4 @@
-//! What each partition took of requests and bytes, over time. Holds a bounded number of partitions.
+//! Requests and bytes of each partition, over time. Holds a bounded number of partitions.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use serde::Serialize;
 use super::grid::{COARSE, Cells, Grid, Merge, Sums, highest, rows, total};
 use report::bounded_map::BoundedMap;
 
-/// Partitions told apart, and those told.
+/// Limits on the partitions counted separately, and on those shown.
 const MAX: usize = 2_000;
-const TOLD: usize = 300;
+const MAX_SHOWN: usize = 300;
 
 /// The partitions.
 pub(super) struct Partitions {
@@ -22,12 +22,12 @@ pub(super) struct Partitions {
 /// One partition.
 #[derive(Clone, Debug, Serialize)]
 pub struct PartitionData {
-    /// Its topic, or the topic's id; none for all partitions that are not told apart.
+    /// Its topic, or the topic's id; `None` for the sum of all other partitions.
     pub topic: Option<String>,
     /// Its number.
     pub partition: i32,
-    /// By [`COARSE`] bucket of arrival: the bucket, requests, slow ones, bytes, and their latencies in microseconds together and the
-    /// longest of them.
+    /// By [`COARSE`] bucket of arrival: the bucket, requests, slow requests, bytes, and in microseconds their total latency and
+    /// the longest.
     pub cells: Vec<Vec<i64>>,
 }
 
@@ -39,7 +39,7 @@ impl Partitions {
     pub(super) fn request(&mut self, grid: &Grid, request: &RequestColumns) {
         let Some(latency) = request.latency_less_wait() else { return };
         let latency = latency.at_least_zero();
-        // A fetch names every partition it would like; those that brought nothing did not take its time.
+        // A fetch names every partition it wants; those that returned nothing did not take its time.
         for partition in request.partitions.iter().filter(|partition| partition.bytes > 0) {
             let cells = self.by_partition.of((name(partition), partition.partition), ());
             cells.at(grid, request.arrival).merge(Sums {
@@ -49,7 +49,7 @@ impl Partitions {
         }
     }
 
-    /// Those with the most slow requests, then the most time, first.
+    /// The partitions with the most slow requests, then the most time, first.
     pub(super) fn finish(self, grid: &Grid) -> Vec<PartitionData> {
         let partitions = self.by_partition.into_groups().map(|(who, (), cells)| {
             let cells = cells.finish(grid, COARSE);
@@ -58,7 +58,7 @@ impl Partitions {
             let rank = (total(&cells, 1), total(&cells, 3));
             (rank, PartitionData { topic, partition, cells: rows(&cells, 3) })
         });
-        highest(partitions, |data| (data.topic.clone(), data.partition), TOLD)
+        highest(partitions, |data| (data.topic.clone(), data.partition), MAX_SHOWN)
     }
 }
 

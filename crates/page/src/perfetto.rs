@@ -1,6 +1,6 @@
 //! A page's slow requests as a trace that ui.perfetto.dev and Chrome open: the JSON of the Trace Event Format. Requests, threads,
-//! journals, devices and stops of the JVM are tracks; arrows lead from a request to its evidence: the waits, writes, commits
-//! and device requests that explain it. Only what the page tells in detail is in it.
+//! journals, devices and JVM pauses are tracks; arrows lead from a request to its evidence: the waits, writes, commits and
+//! device requests that explain it. Contains only what the page shows in detail.
 
 mod tracks;
 
@@ -22,7 +22,7 @@ const THREADS: u32 = 2;
 const BENEATH: u32 = 3;
 const GROUPS: [(u32, &str); 3] =
     [(REQUESTS, "slow requests"), (THREADS, "threads"), (BENEATH, "journals, devices, JVM")];
-/// So many processes of the trace a recording has.
+/// Process ids reserved per recording.
 const EACH: u32 = 10;
 
 /// Writes the trace: one object, times in microseconds after the recording's origin.
@@ -32,7 +32,7 @@ const EACH: u32 = 10;
 pub fn write(mut out: &mut dyn Write, page: &Page) -> io::Result<()> {
     let mut trace = Trace::default();
     for (at, recording) in (0..).zip(&page.recordings) {
-        tell(&mut trace, at * EACH, recording);
+        write_recording(&mut trace, at * EACH, recording);
     }
     let object = json!({
         "traceEvents": trace.into_events(),
@@ -46,7 +46,7 @@ fn origins(page: &Page) -> BTreeMap<&str, &str> {
     page.recordings.iter().map(|one| (one.about.name.as_str(), one.origin_ns.as_str())).collect()
 }
 
-fn tell(trace: &mut Trace, base: u32, recording: &RecordingData) {
+fn write_recording(trace: &mut Trace, base: u32, recording: &RecordingData) {
     for (group, what) in GROUPS {
         trace.process(base + group, &format!("{}: {what}", recording.about.name));
     }
@@ -62,16 +62,16 @@ fn tell(trace: &mut Trace, base: u32, recording: &RecordingData) {
     }
 }
 
-/// What a slice is of, beneath requests.
+/// Source of a slice below requests.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
-    /// The span of that number.
+    /// The span with this number.
     Span(u32),
-    /// The commit from then to then.
+    /// The commit with this start and end.
     Commit(i64, i64),
 }
 
-/// Requests in rows without overlap, each with its stages beneath.
+/// Adds the requests in rows without overlap, each with its stages below.
 fn requests(trace: &mut Trace, base: u32, recording: &RecordingData) -> Vec<Slice> {
     let of = |detail: &Detail| {
         let stages = &recording.slow.stages;
@@ -95,12 +95,12 @@ fn requests(trace: &mut Trace, base: u32, recording: &RecordingData) -> Vec<Slic
     slices
 }
 
-/// What threads did and what was beneath them.
+/// Adds the spans of threads, devices and the JVM.
 fn spans(trace: &mut Trace, base: u32, recording: &RecordingData) -> BTreeMap<Source, Slice> {
     let mut by_track = BTreeMap::<Track, Vec<u32>>::new();
     for (number, (group, owner)) in owners(recording) {
         let Some(span) = recording.spans.get(number as usize) else { continue };
-        // Reasons lie within operations: each kind has a track.
+        // Reasons lie within operations, so each kind has a track.
         let name = if owner == DEVICE { owner } else { format!("{owner} {}", span.kind) };
         by_track.entry(Track { pid: base + group, name }).or_default().push(number);
     }
@@ -120,7 +120,7 @@ fn spans(trace: &mut Trace, base: u32, recording: &RecordingData) -> BTreeMap<So
 /// The track of requests to devices.
 const DEVICE: &str = "block requests";
 
-/// The group of tracks, and whose each span is: many requests show the same one.
+/// The group of tracks and the owner of each span: many requests show the same span.
 #[expect(clippy::indexing_slicing, reason = "every lane's thread has been named")]
 fn owners(recording: &RecordingData) -> BTreeMap<u32, (u32, String)> {
     let mut owners = BTreeMap::new();
@@ -144,7 +144,7 @@ fn owners(recording: &RecordingData) -> BTreeMap<u32, (u32, String)> {
     owners
 }
 
-/// Every journal's commits, by their times.
+/// Adds every journal's commits, by their times.
 fn commits(trace: &mut Trace, base: u32, recording: &RecordingData) -> BTreeMap<Source, Slice> {
     let mut by_device = BTreeMap::<&str, BTreeMap<(i64, i64), &CommitData>>::new();
     let of_requests = recording.requests.iter().flat_map(|detail| &detail.commits);
@@ -164,7 +164,7 @@ fn commits(trace: &mut Trace, base: u32, recording: &RecordingData) -> BTreeMap<
     slices
 }
 
-/// The stretch that a piece of evidence is of: of its kind and thread, a wait's of who waited, and at its time.
+/// The slice of a piece of evidence: one of its kind and thread (for a wait, the waiter) that overlaps most.
 fn evidence(detail: &Detail, proof: &Proof, recording: &RecordingData) -> Option<Source> {
     let (start, end) = (proof.start_ns, proof.end_ns);
     let mut commits = detail.commits.iter().map(|commit| (commit.start_ns, commit.end_ns));

@@ -1,5 +1,5 @@
-//! The slow requests: where their time went and what caused it, over time, by root, and one by one. Keeps a bounded
-//! number of them; the totals of all are the engine's.
+//! Slow requests: where their time went and what caused it, over time, by root, and one by one. Keeps a bounded number
+//! of them; the totals of all come from the engine.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use super::grid::{Cells, Grid, Merge, Sums};
 use super::names::Names;
 use report::slowest::Slowest;
 
-/// Rows told one by one: the slowest.
+/// Limit on rows: the slowest are shown.
 const MAX_ROWS: usize = 20_000;
-/// Roots whose times are known, and those told.
+/// Limits on the roots whose times are known, and on those shown.
 const MAX_ROOTS: usize = 10_000;
-const TOLD_ROOTS: usize = 500;
+const MAX_SHOWN_ROOTS: usize = 500;
 
 /// The slow requests.
 pub(super) struct Slow {
@@ -27,7 +27,7 @@ pub(super) struct Slow {
     advice: HashMap<Cause, Vec<&'static str>>,
 }
 
-/// A slow request, as much of it as a row shows.
+/// The part of a slow request that a row shows.
 struct Row {
     arrival: Nanos,
     latency: Nanos,
@@ -43,37 +43,37 @@ struct Row {
 /// The slow requests, over time and one by one.
 #[derive(Clone, Debug, Serialize)]
 pub struct SlowData {
-    /// From which latency on a request counts as slow.
+    /// Latency from which a request counts as slow.
     pub slower_than_ns: i64,
-    /// Requests seen, and slow ones among them.
+    /// Requests seen.
     pub requests: u64,
-    /// Slow ones that were judged.
+    /// Slow requests with a verdict.
     pub slow: u64,
-    /// Slow requests of APIs that are not judged.
+    /// Slow requests of APIs without verdicts.
     pub not_judged: Vec<(&'static str, u64)>,
     /// The stages' names, in order.
     pub stages: Vec<&'static str>,
     /// The causes' names.
     pub causes: Vec<&'static str>,
-    /// Totals by cause, most time first.
+    /// Totals by cause, the most time first.
     pub by_cause: Vec<CauseData>,
-    /// Roots, most time first.
+    /// Roots, the most time first.
     pub by_root: Vec<RootData>,
-    /// Roots that are not told.
+    /// Number of roots that are not shown.
     pub more_roots: u64,
     /// Time of slow requests by the bucket of their arrival: the bucket, then microseconds by stage.
     pub stage_cells: Vec<Vec<i64>>,
-    /// The same by cause.
+    /// Like `stage_cells`, by cause.
     pub cause_cells: Vec<Vec<i64>>,
-    /// Texts that the rows name by number.
+    /// Texts that the rows refer to by number.
     pub names: Vec<String>,
     /// The rows, slowest first; see [`ROW`].
     pub rows: Vec<[i64; 9]>,
-    /// What a row's numbers are.
+    /// Names of a row's numbers.
     pub row: [&'static str; 9],
 }
 
-/// What a row's numbers are, in order. Names are numbers of `names`, -1 where there is none.
+/// Names of a row's numbers, in order. A name is an index into `names`, -1 for none.
 pub(super) const ROW: [&str; 9] = [
     "arrival_ns",
     "latency_ns",
@@ -91,9 +91,9 @@ pub(super) const ROW: [&str; 9] = [
 pub struct CauseData {
     /// Its name.
     pub cause: &'static str,
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
-    /// Their latencies together.
+    /// Their total latency.
     pub time_ns: i64,
     /// What to change.
     pub advice: Vec<&'static str>,
@@ -106,17 +106,17 @@ pub struct RootData {
     pub root: String,
     /// Its cause.
     pub cause: &'static str,
-    /// What it was.
+    /// Description.
     pub text: String,
-    /// How many requests it slowed.
+    /// Number of requests that it slowed.
     pub requests: u64,
-    /// Their latencies together, and the slowest.
+    /// Their total latency.
     pub time_ns: i64,
     /// The slowest of them.
     pub slowest_ns: i64,
-    /// From the first arrival to the last end of them, where known.
+    /// Their first arrival, if known.
     pub start_ns: Option<i64>,
-    /// The last end.
+    /// Their last end.
     pub end_ns: Option<i64>,
 }
 
@@ -166,7 +166,7 @@ impl Slow {
             causes: Cause::ALL.iter().map(|cause| cause.as_str()).collect(),
             by_cause: by_cause(summary, &advice),
             by_root: by_root(grid, summary, &roots),
-            more_roots: summary.by_root.len().saturating_sub(TOLD_ROOTS) as u64,
+            more_roots: summary.by_root.len().saturating_sub(MAX_SHOWN_ROOTS) as u64,
             stage_cells: stages.finish(grid, 1).iter().map(|(&at, sums)| sums.numbers(at, 0)).collect(),
             cause_cells: causes.finish(grid, 1).iter().map(|(&at, sums)| sums.numbers(at, 0)).collect(),
             rows,
@@ -213,17 +213,17 @@ fn cause_index(cause: Cause) -> usize {
 }
 
 fn by_cause(summary: &Summary, advice: &HashMap<Cause, Vec<&'static str>>) -> Vec<CauseData> {
-    let told = summary.by_cause.iter().map(|total| CauseData {
+    let causes = summary.by_cause.iter().map(|total| CauseData {
         cause: total.cause.as_str(),
         requests: total.requests,
         time_ns: total.time.0,
         advice: advice.get(&total.cause).cloned().unwrap_or_default(),
     });
-    told.collect()
+    causes.collect()
 }
 
 fn by_root(grid: &Grid, summary: &Summary, times: &HashMap<Arc<str>, (Nanos, Nanos)>) -> Vec<RootData> {
-    let told = summary.by_root.iter().take(TOLD_ROOTS).map(|total| {
+    let roots = summary.by_root.iter().take(MAX_SHOWN_ROOTS).map(|total| {
         let times = times.get(&total.root);
         RootData {
             root: total.root.to_string(),
@@ -236,5 +236,5 @@ fn by_root(grid: &Grid, summary: &Summary, times: &HashMap<Arc<str>, (Nanos, Nan
             end_ns: times.map(|(_, end)| grid.since(*end)),
         }
     });
-    told.collect()
+    roots.collect()
 }

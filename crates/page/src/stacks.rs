@@ -10,10 +10,10 @@ use serde::Serialize;
 use super::grid::{Cells, Grid, Merge};
 use super::names::Names;
 
-/// Stacks told apart in each state, and those told.
+/// Limits on the stacks counted separately in each state, and on those shown.
 const MAX: usize = 20_000;
-const TOLD: usize = 1_500;
-/// Buckets of the axis in one of a flame graph's: it is filtered by brushing, not drawn over time.
+const MAX_SHOWN: usize = 1_500;
+/// Buckets of the axis per bucket of a flame graph, which is filtered by brushing and not drawn over time.
 pub(super) const BUCKETS_EACH: i64 = 8;
 
 /// Buckets and the time in each.
@@ -35,9 +35,9 @@ struct OfState {
 /// Flame graphs, filtered by time.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlameData {
-    /// Buckets of the axis in one of these.
+    /// Buckets of the axis per bucket of these.
     pub buckets_each: i64,
-    /// Names of frames, which stacks name by number.
+    /// Names of frames, which stacks refer to by number.
     pub frames: Vec<String>,
     /// Time on the CPU: samples.
     pub on_cpu: StackData,
@@ -50,9 +50,9 @@ pub struct FlameData {
 pub struct StackData {
     /// Numbers of frames, outermost first; the first is the threads' name.
     pub stacks: Vec<Vec<u32>>,
-    /// For each stack pairs of bucket and microseconds.
+    /// For each stack, pairs of bucket and microseconds.
     pub cells: Vec<Vec<(u32, i64)>>,
-    /// Microseconds in stacks that are not told.
+    /// Microseconds in stacks that are not shown.
     pub left_out_us: i64,
 }
 
@@ -91,13 +91,13 @@ impl OfState {
             let cells = cells.finish(grid, BUCKETS_EACH);
             by_role.entry((role(&thread), stack)).or_default().extend(cells);
         }
-        let mut all: Vec<_> = by_role.into_iter().map(|(key, cells)| (key, summed(cells))).collect();
+        let mut all: Vec<_> = by_role.into_iter().map(|(key, cells)| (key, merge_buckets(cells))).collect();
         let time = |cells: &[(u32, i64)]| cells.iter().map(|(_, length)| length).sum::<i64>();
         all.sort_by(|(a, of_a), (b, of_b)| time(of_b).cmp(&time(of_a)).then_with(|| a.cmp(b)));
         let mut left_out_us = self.left_out.0 / 1_000;
         let mut data = StackData { stacks: Vec::new(), cells: Vec::new(), left_out_us: 0 };
         for (at, ((role, stack), cells)) in all.into_iter().enumerate() {
-            if at >= TOLD {
+            if at >= MAX_SHOWN {
                 left_out_us += time(&cells) / 1_000;
                 continue;
             }
@@ -108,19 +108,19 @@ impl OfState {
     }
 }
 
-fn summed(mut cells: Shares) -> Shares {
+fn merge_buckets(mut cells: Shares) -> Shares {
     cells.sort_unstable();
-    cells.dedup_by(|next, kept| {
-        let same = next.0 == kept.0;
+    cells.dedup_by(|next, previous| {
+        let same = next.0 == previous.0;
         if same {
-            kept.1.merge(next.1);
+            previous.1.merge(next.1);
         }
         same
     });
     cells
 }
 
-/// A stack off the CPU is the kernel's alone, and plain: its frames are marked as those of samples are.
+/// Numbers of a stack's frames. An off-CPU stack has only kernel frames without marks: they get the same marks as in samples.
 fn numbers(role: &str, stack: &str, state: CpuState, names: &mut Names) -> Vec<u32> {
     let frames = stack.split(';').filter(|frame| !frame.is_empty());
     let mut numbers = vec![names.number(role)];
@@ -142,7 +142,7 @@ fn role(thread: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{role, summed};
+    use super::{merge_buckets, role};
 
     #[test]
     fn threads_of_one_role_have_one_name() {
@@ -159,6 +159,6 @@ mod tests {
 
     #[test]
     fn cells_of_one_bucket_are_one() {
-        assert_eq!(summed(vec![(3, 1), (1, 2), (3, 4)]), [(1, 2), (3, 5)]);
+        assert_eq!(merge_buckets(vec![(3, 1), (1, 2), (3, 4)]), [(1, 2), (3, 5)]);
     }
 }

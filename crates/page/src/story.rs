@@ -1,4 +1,4 @@
-//! What a page says in sentences: what was slow, why, and what to change. Does not judge: it counts what verdicts say.
+//! A page's summary in sentences: what was slow, why, and what to change. Does not judge: it counts verdicts.
 
 use diagnose::Summary;
 use model::{Cause, Nanos};
@@ -10,7 +10,7 @@ use report::explanation::nothing_slow;
 use report::quantity::{format_count, format_count_of};
 use report::tls::tls_lines;
 
-/// Causes and roots named.
+/// Limits on the causes and roots named.
 const MAX_CAUSES: usize = 4;
 const MAX_ROOTS: usize = 3;
 
@@ -19,13 +19,13 @@ const MAX_ROOTS: usize = 3;
 pub struct Story {
     /// What was slow, in one sentence.
     pub headline: String,
-    /// Why, one sentence a cause.
+    /// Why, one sentence per cause.
     pub why: Vec<Why>,
     /// The root events that took the most time.
     pub roots: Vec<Why>,
     /// What to change: the cause and the advice.
     pub change: Vec<Why>,
-    /// How fast requests were, by API.
+    /// Latencies of requests, by API.
     pub speeds: Vec<String>,
 }
 
@@ -34,14 +34,14 @@ pub struct Story {
 pub struct Why {
     /// The cause.
     pub cause: &'static str,
-    /// The root, where it is about one.
+    /// The root, if it is about one.
     pub root: Option<String>,
     /// The sentence.
     pub text: String,
 }
 
-/// Tells it.
-pub(super) fn tell(summary: &Summary, slow: &SlowData, latency: &LatencyData) -> Story {
+/// Builds the story.
+pub(super) fn build(summary: &Summary, slow: &SlowData, latency: &LatencyData) -> Story {
     Story {
         headline: headline(summary, slow),
         why: why(summary),
@@ -105,19 +105,19 @@ fn roots(slow: &SlowData) -> Vec<Why> {
     known.take(MAX_ROOTS).map(sentence).collect()
 }
 
-/// Evidence is worded as part of a sentence. A name that it begins with stays as it is spelt.
+/// Makes a whole sentence of evidence, which is worded as part of one. A leading name keeps its spelling.
 fn sentence_of(text: &str) -> String {
     let text = text.strip_prefix("the ").map_or_else(|| text.to_owned(), |rest| format!("The {rest}"));
     if text.ends_with('.') { text } else { text + "." }
 }
 
 fn change(slow: &SlowData) -> Vec<Why> {
-    let mut told: Vec<&str> = Vec::new();
+    let mut seen_advice: Vec<&str> = Vec::new();
     let mut change = Vec::new();
     for total in &slow.by_cause {
         for advice in &total.advice {
-            if !told.contains(advice) {
-                told.push(advice);
+            if !seen_advice.contains(advice) {
+                seen_advice.push(advice);
                 change.push(Why { cause: total.cause, root: None, text: (*advice).to_owned() });
             }
         }

@@ -1,4 +1,4 @@
-//! What each thread of the broker did, over time: how long it was in which state. Holds a bounded number of threads.
+//! Time that each thread of the broker spent in each state, over time. Holds a bounded number of threads.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use super::grid::{Cells, Grid, Merge, highest};
 use report::bounded_map::BoundedMap;
 use report::thread_state::{StateTimes, ThreadState, ThreadStates, is_paused_with_jvm};
 
-/// Threads told apart, and those told.
+/// Limits on the threads counted separately, and on those shown.
 const MAX: usize = 1_000;
-const TOLD: usize = 64;
-/// Processes whose stops are told apart.
+const MAX_SHOWN: usize = 64;
+/// Limit on the processes whose JVM pauses are counted.
 const MAX_PROCESSES: usize = 64;
 
 /// The threads.
 pub(super) struct Threads {
     by_tid: BoundedMap<Tid, (), OfThread>,
     states: ThreadStates,
-    /// Stops by process, with the end of the last: a collection within a safepoint counts once.
-    stops: HashMap<Pid, (Nanos, Cells<i64>)>,
+    /// JVM pauses by process, with the end of the last one: a collection within a safepoint counts once.
+    pauses: HashMap<Pid, (Nanos, Cells<i64>)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,7 @@ impl Merge for StateTimes {
 /// One thread.
 #[derive(Clone, Debug, Serialize)]
 pub struct ThreadData {
-    /// Its id; none for all that are not told apart.
+    /// Its id; `None` for the sum of all other threads.
     pub tid: Option<Tid>,
     /// Its name.
     pub thread: String,
@@ -50,65 +50,65 @@ pub struct ThreadData {
 
 impl Threads {
     pub(super) fn new() -> Self {
-        Self { by_tid: BoundedMap::new(MAX), states: ThreadStates::default(), stops: HashMap::new() }
+        Self { by_tid: BoundedMap::new(MAX), states: ThreadStates::default(), pauses: HashMap::new() }
     }
 
     pub(super) fn event(&mut self, grid: &Grid, event: &Event) {
         if let Event::JvmPause(pause) = event {
-            return self.stop(grid, pause);
+            return self.add_pause(grid, pause);
         }
         let Self { by_tid, states, .. } = self;
-        states.of(event, &mut |stretch| {
-            let of = by_tid.of(stretch.tid, ());
-            of.pid = stretch.pid;
-            // The longest name is the one that was not cut.
-            if stretch.thread.len() > of.name.len() {
-                of.name = Arc::clone(stretch.thread);
+        states.of(event, &mut |span| {
+            let of = by_tid.of(span.tid, ());
+            of.pid = span.pid;
+            // The longest name is the one that was not truncated.
+            if span.thread.len() > of.name.len() {
+                of.name = Arc::clone(span.thread);
             }
-            for (bucket, share) in grid.shares(stretch.start, stretch.end) {
-                of.cells.of(grid, bucket).add(stretch.state, share);
+            for (bucket, share) in grid.shares(span.start, span.end) {
+                of.cells.of(grid, bucket).add(span.state, share);
             }
         });
     }
 
-    fn stop(&mut self, grid: &Grid, pause: &JvmPause) {
-        if self.stops.len() >= MAX_PROCESSES && !self.stops.contains_key(&pause.pid) {
+    fn add_pause(&mut self, grid: &Grid, pause: &JvmPause) {
+        if self.pauses.len() >= MAX_PROCESSES && !self.pauses.contains_key(&pause.pid) {
             return;
         }
-        let (ended, cells) = self.stops.entry(pause.pid).or_insert((Nanos::MIN, Cells::default()));
+        let (ended, cells) = self.pauses.entry(pause.pid).or_insert((Nanos::MIN, Cells::default()));
         for (bucket, share) in grid.shares(pause.start.max(*ended), pause.end) {
             cells.of(grid, bucket).merge(share);
         }
         *ended = pause.end.max(*ended);
     }
 
-    /// Those that were seen to do the most first.
+    /// The threads, the busiest first.
     pub(super) fn finish(self, grid: &Grid) -> Vec<ThreadData> {
-        let Self { by_tid, stops, .. } = self;
-        let stops: HashMap<_, _> =
-            stops.into_iter().map(|(pid, (_, cells))| (pid, cells.finish(grid, 1))).collect();
-        let told = by_tid.into_groups().map(|(tid, (), of)| {
+        let Self { by_tid, pauses, .. } = self;
+        let pauses: HashMap<_, _> =
+            pauses.into_iter().map(|(pid, (_, cells))| (pid, cells.finish(grid, 1))).collect();
+        let data = by_tid.into_groups().map(|(tid, (), of)| {
             let mut cells = of.cells.finish(grid, 1);
             if is_paused_with_jvm(&of.name) {
-                // A source without a process reports the only one.
-                for (&bucket, &stopped) in [of.pid, 0].iter().filter_map(|pid| stops.get(pid)).flatten() {
+                // A source that names no process reports the only one.
+                for (&bucket, &stopped) in [of.pid, 0].iter().filter_map(|pid| pauses.get(pid)).flatten() {
                     cells.entry(bucket).or_default().add(ThreadState::Stopped, stopped);
                 }
             }
             for bucket in cells.values_mut() {
-                *bucket = bucket.parted(grid.width);
+                *bucket = bucket.split_at_grid(grid.width);
             }
             let time: i64 = cells.values().map(StateTimes::busy).sum();
             let cells = cells.iter().map(numbers).collect();
             (time, ThreadData { tid, thread: of.name.to_string(), cells })
         });
-        highest(told, |data| data.tid, TOLD)
+        highest(data, |data| data.tid, MAX_SHOWN)
     }
 }
 
-fn numbers((&at, spent): (&u32, &StateTimes)) -> [i64; 8] {
+fn numbers((&at, times): (&u32, &StateTimes)) -> [i64; 8] {
     let mut numbers = [at.into(), 0, 0, 0, 0, 0, 0, 0];
-    numbers.iter_mut().skip(1).zip(spent.iter()).for_each(|(number, (_, ns))| *number = ns / 1_000);
+    numbers.iter_mut().skip(1).zip(times.iter()).for_each(|(number, (_, ns))| *number = ns / 1_000);
     numbers
 }
 
@@ -155,7 +155,7 @@ mod tests {
         }))
     }
 
-    fn stop(start: i64, end: i64, kind: JvmPauseKind) -> Event {
+    fn pause(start: i64, end: i64, kind: JvmPauseKind) -> Event {
         Event::JvmPause(Box::new(JvmPause {
             start: Nanos(start * MS),
             end: Nanos(end * MS),
@@ -188,8 +188,8 @@ mod tests {
             off_cpu(1, (0, 10, 10), futex),
             off_cpu(1, (26, 36, 38), "vfs_write;wait_transaction_locked;schedule"),
             write(25, 40),
-            stop(52, 58, JvmPauseKind::Gc),
-            stop(51, 60, JvmPauseKind::Safepoint),
+            pause(52, 58, JvmPauseKind::Gc),
+            pause(51, 60, JvmPauseKind::Safepoint),
             off_cpu(1, (50, 65, 65), futex),
             off_cpu(1, (75, 85, 85), futex),
             Event::LockWait(Box::new(wait)),
@@ -197,8 +197,8 @@ mod tests {
         ] {
             threads.event(&grid, &event);
         }
-        let told = threads.finish(&grid);
-        let [first, second] = &told[..] else { panic!("{told:?}") };
+        let data = threads.finish(&grid);
+        let [first, second] = &data[..] else { panic!("{data:?}") };
         // By bucket of 25 ms: running, waiting for a CPU, file operation, blocked, lock, stopped, idle.
         assert_eq!(
             first.cells,
@@ -209,7 +209,7 @@ mod tests {
                 [3, 0, 0, 0, 0, 10_000, 0, 0],
             ]
         );
-        // It did nothing: it comes last, and it was stopped too.
+        // It did nothing, so it comes last; it was stopped too.
         assert_eq!((second.tid, second.cells[2]), (Some(2), [2, 0, 0, 0, 0, 0, 8_000, 17_000]));
     }
 
@@ -221,7 +221,7 @@ mod tests {
         let Event::OffCpu(mut one) = off_cpu(3, (0, 1, 2), "") else { unreachable!() };
         one.thread = "GC Thread#0".into();
         threads.event(&grid, &Event::OffCpu(one));
-        threads.event(&grid, &stop(5, 15, JvmPauseKind::Gc));
+        threads.event(&grid, &pause(5, 15, JvmPauseKind::Gc));
         assert_eq!(threads.finish(&grid)[0].cells, [[0, 0, 1_000, 0, 1_000, 0, 0, 0]]);
     }
 }

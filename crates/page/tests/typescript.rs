@@ -1,7 +1,7 @@
-//! The front end's types, `web/src/types.ts`, are the structs of the page's data: each field is declared in Rust alone.
-//! `BLESS=1 cargo test -p page` writes the file.
+//! The front end's types, `web/src/types.ts`, are generated from the structs of the page's data, so each field is declared
+//! only in Rust. `BLESS=1 cargo test -p page` writes the file.
 
-// clippy.toml allows these in test functions; a test crate is nothing else.
+// clippy.toml allows these in test functions; a test crate contains only tests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,9 +12,9 @@ use syn::{Attribute, Expr, Fields, GenericArgument, Item, ItemStruct, Lit, Meta,
 
 /// Where the structs are declared.
 const SOURCES: [&str; 3] = ["src", "../report/src/advice", "../report/src/explanation.rs"];
-/// The first of them; the others are those that it names.
+/// The first struct; the others are those that it refers to.
 const ROOT: &str = "Page";
-/// Declared by the front end: its rows are those of `compare --format json`.
+/// A type that the front end declares: its rows are those of `compare --format json`.
 const COMPARISON: &str = "ComparisonData";
 const HEAD: &str = "// The page's data as `brokerscope report --format json` writes it. Generated from the structs of crates/page and crates/report\n\
                     // by crates/page/tests/typescript.rs: BLESS=1 cargo test -p page. Times are nanoseconds after the recording's origin.\n\n\
@@ -58,16 +58,16 @@ fn doc(attributes: &[Attribute]) -> String {
         },
         _ => None,
     });
-    // Links are of no use there.
+    // TypeScript has no use for links.
     lines.collect::<Vec<_>>().join(" ").replace(['[', ']'], "")
 }
 
-/// The name of a struct, and of the types that a field names.
+/// The TypeScript name of a struct.
 fn name(rust: &str) -> &str {
     rust.strip_suffix("Data").unwrap_or(rust)
 }
 
-/// A type as TypeScript has it. A tuple is a list of any of its types: that is what a reader of JSON infers.
+/// The TypeScript type of a Rust type. A tuple is a list of any of its types, as a reader of JSON infers it.
 fn typescript(rust: &Type, named: &mut BTreeSet<String>) -> String {
     let list =
         |element: String| if element.contains('|') { format!("({element})[]") } else { element + "[]" };
@@ -132,13 +132,13 @@ fn the_front_ends_types_are_the_structs() {
         parse(&manifest.join(source), &mut structs);
     }
     let mut text = HEAD.to_owned();
-    let (mut wanted, mut declared) = (vec![ROOT.to_owned()], BTreeSet::from([COMPARISON.to_owned()]));
-    while let Some(next) = wanted.pop() {
+    let (mut pending, mut declared) = (vec![ROOT.to_owned()], BTreeSet::from([COMPARISON.to_owned()]));
+    while let Some(next) = pending.pop() {
         if declared.insert(next.clone()) {
             let mut named = BTreeSet::new();
             let item = structs.get(&next).unwrap_or_else(|| panic!("{next} is in none of {SOURCES:?}"));
             text += &declare(item, &mut named);
-            wanted.extend(named);
+            pending.extend(named);
         }
     }
     assert!(declared.len() > 20, "{declared:?}");

@@ -1,5 +1,5 @@
-//! Watches one broker by the always-on programs and prints what they report: `always_on PID PORTS [SECONDS [THRESHOLD_MS]]`.
-//! For people at work on them; the product is `brokerscope`.
+//! Watches one broker with the always-on programs and prints what they report:
+//! `always_on PID PORTS [SECONDS [THRESHOLD_MS]]`. For development; the product is `brokerscope`.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! What the always-on programs cost this very process as a broker: one thread serves requests of 100 bytes as Kafka does, by a
-//! read of the size, a read of the rest, an append and a write of the answer; another sends them, one at a time.
+//! Measures what the always-on programs cost, with this process as the broker: one thread serves requests of 100 bytes
+//! as Kafka does (reads the size, reads the rest, appends, writes the answer); another sends them, one at a time.
 //!
 //! ```sh
 //! cargo run --release -p probes --example always_on_cost -- DIRECTORY [REQUESTS [A SECOND]]    # root; the directory on ext4

@@ -1,6 +1,6 @@
-//! Counts a JVM's contended waits for monitors for some seconds, and says what the probes cost:
-//! `monitors PID SECONDS [holders | exit | waits]`: with who held them, with that by the JVM's third probe, or each wait on a
-//! separate line with who held it by either.
+//! Counts a JVM's contended monitor waits for some seconds and prints what the probes cost:
+//! `monitors PID SECONDS [holders | exit | waits]`. `holders` adds who held the monitors, `exit` does so with the JVM's third probe, `waits`
+//! prints each wait with its holder by both methods.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ fn attach(pid: u32, holders: bool, by_exit: bool, min_wait: Duration) -> Result<
     Ok(JvmProbes::attach(&plan, &options)?)
 }
 
-/// Of one JVM, by wake-ups and by its own probe: thread, ends, and who held it by the one.
+/// Prints the waits of one JVM: thread, ends, and the holder by wake-ups and by the JVM's own probe.
 fn print_waits(wakeups: &mut JvmProbes, exits: &mut JvmProbes, end: Instant) -> Result<(), Box<dyn Error>> {
     while Instant::now() < end {
         for (way, probes) in [("wakeups", &mut *wakeups), ("exit", &mut *exits)] {
@@ -55,17 +55,17 @@ fn print_waits(wakeups: &mut JvmProbes, exits: &mut JvmProbes, end: Instant) -> 
 }
 
 fn count(probes: &mut JvmProbes, end: Instant) -> Result<(), Box<dyn Error>> {
-    let (mut waits, mut held, mut pauses) = (0_u64, 0_u64, 0_u64);
+    let (mut waits, mut with_holder, mut pauses) = (0_u64, 0_u64, 0_u64);
     while Instant::now() < end {
         probes.poll(Duration::from_millis(50), &mut |event| match event {
             Event::LockWait(wait) => {
                 waits += 1;
-                held += u64::from(wait.holder.is_some());
+                with_holder += u64::from(wait.holder.is_some());
             }
             _ => pauses += 1,
         })?;
     }
-    println!("{waits} waits, {held} with their holder, {pauses} pauses; {:?}", probes.short_waits());
+    println!("{waits} waits, {with_holder} with their holder, {pauses} pauses; {:?}", probes.short_waits());
     println!("{:?}", probes.losses());
     for cost in probes.overhead().iter().filter(|cost| cost.run_count > 0) {
         println!("{}: {} runs, {} ns each", cost.program, cost.run_count, cost.run_time_ns / cost.run_count);

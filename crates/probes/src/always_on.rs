@@ -1,10 +1,10 @@
-//! What a broker can be watched by for months: latencies of its requests in histograms, and the last records of its requests,
-//! its writes to files and its threads' waits, in memory that the kernel's programs overwrite and this process maps. A
-//! separate BPF object with neither system-call hooks nor packets; no record is read while no request is slow.
+//! Watches a broker for months: latency histograms of its requests, and the last records of its requests, file writes
+//! and thread waits, in memory that the BPF programs overwrite and this process maps. A separate BPF object that hooks
+//! no system calls and captures no packets; no record is read while no request is slow.
 //!
-//! [`Plan::choose`] decides purely from [`crate::Facts`], [`Session::attach`] attaches, [`Session::wait`] sleeps until a request
-//! was slow, [`Session::interval`] reads what was recorded around it. Of Kafka's protocol it knows frames, the fixed fields of
-//! a request's header and a Fetch's `max_wait_ms`.
+//! [`Plan::choose`] decides purely from [`crate::Facts`], [`Session::attach`] attaches, [`Session::wait`] sleeps until
+//! a request was slow, [`Session::interval`] reads what was recorded around it. It knows only this much of Kafka's
+//! protocol: frames, the fixed fields of a request's header, and a Fetch's `max_wait_ms`.
 
 mod generation;
 mod histogram;

@@ -1,5 +1,5 @@
-//! The compiled BPF objects: their types as the generated skeletons give them, and what it takes to load any of them, to
-//! look into its maps and to read its ring buffer. Knows no probe.
+//! The compiled BPF objects: their types from the generated skeletons, loading, map access and ring buffers. Knows no
+//! probe.
 
 use std::io;
 use std::sync::atomic::AtomicU64;
@@ -42,7 +42,7 @@ objects!(probes ProbesMaps, profile ProfileMaps, process_list ProcessListMaps, j
 #[derive(Clone, Copy)]
 pub(crate) struct MapName(pub(crate) &'static str);
 
-/// The name of an object's map, as `map_name!(probes.ring)`. One that the object does not have does not compile.
+/// The name of an object's map, as `map_name!(probes.ring)`. Does not compile if the object has no such map.
 macro_rules! map_name {
     ($object:ident.$map:ident) => {{
         const _: fn(&$crate::bpf::$object::Maps<'_>) = |maps| _ = &maps.$map;
@@ -51,7 +51,7 @@ macro_rules! map_name {
 }
 pub(crate) use map_name;
 
-/// A C type of these objects: integers and arrays of them, so that any bytes make a valid value.
+/// A C type of these objects: integers and arrays of integers, so any bytes are a valid value.
 ///
 /// # Safety
 /// Only for `repr(C)` types without unnamed padding, references, `bool` or enums.
@@ -59,7 +59,7 @@ pub(crate) unsafe trait Record: Default {}
 
 macro_rules! records {
     ($($object:ident: $($record:ident),+;)+) => {
-        // SAFETY: generated from C structures that hold integers and arrays only, every byte of them named.
+        // SAFETY: generated from C structures that hold only integers and arrays, without unnamed padding.
         $($(unsafe impl Record for $object::types::$record {})+)+
     };
 }
@@ -74,12 +74,12 @@ records! {
     always_on: always_on_settings, request_record, append_record, cpu_wait_record, wait_record, ends, slow_request;
 }
 
-/// The record that these bytes are, if all of it is there.
+/// Copies a record from bytes; `None` if they are too few.
 pub(crate) fn whole<T: Record>(bytes: &[u8]) -> Option<T> {
     record(bytes, size_of::<T>())
 }
 
-/// The record that starts with these bytes, if there are at least `min_bytes`; what was not sent is zero.
+/// Copies a record from at least `min_bytes` bytes; missing bytes are zero.
 pub(crate) fn record<T: Record>(bytes: &[u8], min_bytes: usize) -> Option<T> {
     if bytes.len() < min_bytes {
         return None;
@@ -93,11 +93,11 @@ pub(crate) fn record<T: Record>(bytes: &[u8], min_bytes: usize) -> Option<T> {
 }
 
 fn as_bytes<T: Record>(value: &T) -> &[u8] {
-    // SAFETY: a Record has no bytes that are not set, and is readable for its size.
+    // SAFETY: a Record has no uninitialised bytes and is readable for its size.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
-/// A text of the kernel's, up to its first NUL.
+/// A string of the kernel, up to its first NUL.
 pub(crate) fn text_of(chars: &[i8]) -> &[u8] {
     let bytes = bytes_of(chars);
     bytes.split(|&byte| byte == 0).next().unwrap_or_default()
@@ -113,14 +113,14 @@ pub(crate) fn bytes_of(chars: &[i8]) -> &[u8] {
 pub(crate) struct Loader(OpenObject);
 
 impl Loader {
-    /// Opens an object; the kernel shows its maps under the name.
+    /// Opens an object; `name` is the prefix of its maps in the kernel.
     pub(crate) fn open(name: &str, object: &[u8]) -> Result<Self, Error> {
         catch_log();
         let mut builder = ObjectBuilder::default();
-        builder.name(name).and_then(|builder| builder.open_memory(object)).map(Self).map_err(refused)
+        builder.name(name).and_then(|builder| builder.open_memory(object)).map(Self).map_err(load_error)
     }
 
-    /// Has these programs loaded and no others.
+    /// Selects the programs to load.
     pub(crate) fn choose_programs(&mut self, is_used: impl Fn(&str) -> bool) {
         for mut program in self.0.progs_mut() {
             let used = program.name().to_str().is_some_and(&is_used);
@@ -128,17 +128,17 @@ impl Loader {
         }
     }
 
-    /// Sets how many entries a map has room for; a ring's are bytes.
+    /// Sets a map's number of entries; for a ring buffer, its bytes.
     pub(crate) fn resize(&mut self, map: MapName, entries: u32) -> Result<(), Error> {
-        self.map(map.0)?.set_max_entries(entries).map_err(refused)
+        self.map(map.0)?.set_max_entries(entries).map_err(load_error)
     }
 
-    /// Does without a map.
+    /// Leaves a map out.
     pub(crate) fn leave_out(&mut self, map: MapName) -> Result<(), Error> {
-        self.map(map.0)?.set_autocreate(false).map_err(refused)
+        self.map(map.0)?.set_autocreate(false).map_err(load_error)
     }
 
-    /// Fills in a constant of the programs, at its offset in `types::rodata`.
+    /// Sets a constant of the programs, at its offset in `types::rodata`.
     pub(crate) fn set<T: Record>(&mut self, offset: usize, value: &T) -> Result<(), Error> {
         let mut constants = self.map(".rodata")?;
         let bytes = constants.initial_value_mut().unwrap_or_default();
@@ -147,12 +147,12 @@ impl Loader {
         Ok(())
     }
 
-    /// Hands the object to the kernel.
+    /// Loads the object into the kernel.
     pub(crate) fn load(self) -> Result<Object, Error> {
-        self.0.load().map_err(refused)
+        self.0.load().map_err(load_error)
     }
 
-    /// By its name, which of `.rodata` begins with the object's.
+    /// Finds a map by name; `.rodata` has the object's name as a prefix.
     fn map(&mut self, name: &str) -> Result<OpenMapMut<'_>, Error> {
         let is_it = |map: &str| map == name || (name.starts_with('.') && map.ends_with(name));
         self.0.maps_mut().find(|map| map.name().to_str().is_some_and(is_it)).ok_or_else(|| no_map(name))
@@ -170,7 +170,7 @@ pub(crate) fn program<'a>(object: &'a Object, name: &str) -> Result<ProgramMut<'
     found.ok_or_else(|| Error::NoSuchPart { what: "program", name: name.to_owned() })
 }
 
-/// A counter of a per-CPU array, summed over all CPUs. Such a slot always exists: a failed look-up has no meaning.
+/// Sums a per-CPU array's counter over all CPUs. Every slot exists, so a failed look-up counts as zero.
 pub(crate) fn sum_over_cpus(object: &Object, name: MapName, slot: u32) -> u64 {
     let counts = map(object, name).ok();
     let counts = counts.and_then(|map| map.lookup_percpu(&slot.to_ne_bytes(), MapFlags::ANY).ok().flatten());
@@ -178,23 +178,24 @@ pub(crate) fn sum_over_cpus(object: &Object, name: MapName, slot: u32) -> u64 {
     counts.iter().filter_map(|count| count.as_slice().try_into().ok().map(u64::from_ne_bytes)).sum()
 }
 
-/// A variable of the programs, at its offset in `types::bss`, in memory that they share with this process.
+/// A variable of the programs, at its offset in `types::bss`, in memory shared with this process.
 ///
-/// Not by system calls: as long as one looks into a map, no program on a classic tracepoint runs on that CPU
-/// (`bpf_disable_instrumentation`, include/linux/bpf.h), and a reader may lose the CPU meanwhile to the threads that it
-/// watches.
+/// System calls will not do: while one accesses a map, no program on a classic tracepoint runs on that CPU
+/// (`bpf_disable_instrumentation`, include/linux/bpf.h), and meanwhile the reader may be preempted by the threads that
+/// it watches.
 pub(crate) fn shared_word(object: &Object, at: usize) -> Option<&AtomicU64> {
     let map = object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"))?;
     let mut size = 0;
-    // SAFETY: the map lives as long as the object, which is borrowed; libbpf has mapped its memory and says how much.
+    // SAFETY: the map lives as long as the object, which is borrowed; libbpf has mapped its memory and reports its
+    // size.
     let memory =
         unsafe { libbpf_sys::bpf_map__initial_value(map.as_libbpf_object().as_ptr(), &raw mut size) };
     let is_inside = at % size_of::<u64>() == 0 && at + size_of::<u64>() <= size as usize;
     if memory.is_null() || !is_inside {
         return None;
     }
-    // SAFETY: within the mapping, which begins at a page and lives as long as the object; both sides change and read it
-    // as 64-bit words.
+    // SAFETY: inside the mapping, which is page-aligned and lives as long as the object; both sides access it as 64-bit
+    // words.
     Some(unsafe { AtomicU64::from_ptr(memory.cast::<u8>().add(at).cast()) })
 }
 
@@ -202,19 +203,18 @@ fn no_map(name: &str) -> Error {
     Error::NoSuchPart { what: "map", name: name.to_owned() }
 }
 
-/// Records taken from a ring at a time: few enough to stay in a processor's own cache, and to be dealt with in a part of a
-/// [`crate::Slice`].
+/// Records taken from a ring at a time: few enough for a CPU's own cache, and for a part of a [`crate::Slice`].
 pub(crate) const BATCH: usize = 32;
 
 /// The reading end of a ring.
 pub(crate) struct Ring {
     buffer: RingBuffer<'static>,
     received: Arc<Mutex<Records>>,
-    /// Where a batch is read from while nothing is received; empty in between, kept for its memory.
+    /// Buffer for a batch outside of `received`; empty between batches, kept for its memory.
     batch: Records,
 }
 
-/// Records as they came, one behind the other.
+/// Records in order of arrival, concatenated.
 #[derive(Default)]
 struct Records {
     bytes: Vec<u8>,
@@ -247,12 +247,12 @@ impl Ring {
         Ok(Self { buffer, received, batch: Records::default() })
     }
 
-    /// Sleeps until a program wakes the reader or the time is up.
+    /// Sleeps until a program wakes the reader or `timeout` is over.
     pub(crate) fn wait(&self, timeout: Duration) -> Result<(), Error> {
         let timeout_ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
-        let mut watched = libc::pollfd { fd: self.buffer.epoll_fd(), events: libc::POLLIN, revents: 0 };
+        let mut poll_fd = libc::pollfd { fd: self.buffer.epoll_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one valid pollfd.
-        let result = unsafe { libc::poll(&raw mut watched, 1, timeout_ms) };
+        let result = unsafe { libc::poll(&raw mut poll_fd, 1, timeout_ms) };
         let error = io::Error::last_os_error();
         if result < 0 && error.kind() != io::ErrorKind::Interrupted {
             return Err(Error::Read(error));
@@ -260,17 +260,17 @@ impl Ring {
         Ok(())
     }
 
-    /// What programs have written that was not read yet.
+    /// Bytes that programs have written and this process has not read.
     pub(crate) fn unread_bytes(&self) -> usize {
-        // SAFETY: the buffer lives as long as `self`, and its ring as long as it; the ring is read at two positions that are
-        // shared with the kernel, no matter who changes them meanwhile. Where there were no ring, the pointer would be null.
+        // SAFETY: the buffer lives as long as `self`, and its ring as long as the buffer; reading the ring's two
+        // positions, which are shared with the kernel, is safe while they change. Without a ring, the pointer is null.
         unsafe {
             let ring = libbpf_sys::ring_buffer__ring(self.buffer.as_libbpf_object().as_ptr(), 0);
             if ring.is_null() { 0 } else { libbpf_sys::ring__avail_data_size(ring) as usize }
         }
     }
 
-    /// Delivers one [`BATCH`] at most. How many records there were.
+    /// Delivers at most one [`BATCH`]; returns the number of records.
     pub(crate) fn read_batch(&mut self, out: impl FnMut(&[u8])) -> Result<usize, Error> {
         let count = self.buffer.consume_raw_n(BATCH);
         std::mem::swap(&mut *lock(&self.received), &mut self.batch);
@@ -280,7 +280,7 @@ impl Ring {
         usize::try_from(count).map_err(|_| Error::Read(io::Error::from_raw_os_error(-count)))
     }
 
-    /// Delivers all that is there, and rests after each [`Slice`].
+    /// Delivers all pending records, and rests after each [`Slice`].
     pub(crate) fn read_all(&mut self, mut out: impl FnMut(&[u8])) -> Result<(), Error> {
         let mut slice = Slice::new(Slice::SHORT);
         while self.read_batch(&mut out)? == BATCH {
@@ -290,25 +290,25 @@ impl Ring {
     }
 }
 
-/// Nothing panics while it is held, and if it did, what it guards is still whole.
+/// Locks the records. Nothing panics while holding the lock, and even then the records would be intact.
 fn lock(received: &Mutex<Records>) -> MutexGuard<'_, Records> {
     received.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The verifier's log of one refused program can be megabytes; its end says why.
+/// The verifier's log of one refused program can be megabytes; its end has the reason.
 const MAX_LOG_BYTES: usize = 8 << 10;
-/// The longest reason kept.
+/// Longer reasons are cut.
 const MAX_REASON_BYTES: usize = 300;
 
 static LOG: Mutex<String> = Mutex::new(String::new());
 
-/// From now on libbpf's warnings are collected instead of printed; earlier ones are forgotten.
+/// Collects libbpf's warnings from now on instead of printing them; discards earlier ones.
 pub(crate) fn catch_log() {
     libbpf_rs::set_print(Some((PrintLevel::Warn, collect_log)));
     take_log();
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "libbpf-rs calls it so")]
+#[expect(clippy::needless_pass_by_value, reason = "libbpf-rs expects this signature")]
 fn collect_log(_: PrintLevel, line: String) {
     if let Ok(mut log) = LOG.lock() {
         log.push_str(&line);
@@ -318,13 +318,13 @@ fn collect_log(_: PrintLevel, line: String) {
     }
 }
 
-/// What libbpf said since its log was caught.
+/// Returns and clears libbpf's warnings since its log was caught.
 pub(crate) fn take_log() -> String {
     std::mem::take(&mut *LOG.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The error for an object that was not loaded: about one program where libbpf names one, in words only.
-fn refused(source: libbpf_rs::Error) -> Error {
+/// The error for an object that was not loaded: about one program if libbpf names one, else the log.
+fn load_error(source: libbpf_rs::Error) -> Error {
     let log = take_log();
     match refused_program(&log) {
         Some(program) => Error::Refused { program: program.to_owned(), why: reason(&log, program) },
@@ -332,7 +332,7 @@ fn refused(source: libbpf_rs::Error) -> Error {
     }
 }
 
-/// `libbpf: prog 'sched_switch': failed to load: -EACCES`: the last such line is about the one that failed.
+/// Parses `libbpf: prog 'sched_switch': failed to load: -EACCES`: the last such line names the program that failed.
 fn refused_program(log: &str) -> Option<&str> {
     log.lines().rev().find_map(|line| {
         let (name, rest) = line.split_once("prog '")?.1.split_once('\'')?;
@@ -340,7 +340,7 @@ fn refused_program(log: &str) -> Option<&str> {
     })
 }
 
-/// The verifier's last words before its statistics, else libbpf's own on that program.
+/// The verifier's last line before its statistics, else libbpf's message about that program.
 fn reason(log: &str, program: &str) -> String {
     let mut lines = log.lines().rev().skip_while(|line| !line.starts_with("processed "));
     let verifier = lines.nth(1).map(str::trim).filter(|line| !line.is_empty());

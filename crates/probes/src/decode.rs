@@ -1,4 +1,5 @@
-//! Records of the ring buffer to [`Event`]s. The layout is `bpf/events.h`, from which the types are generated.
+//! Decodes records of the ring buffer into [`Event`]s. The layout is `bpf/events.h`, from which the types are
+//! generated.
 
 mod files;
 
@@ -24,22 +25,22 @@ use crate::stacks::Stacks;
 
 use files::Paths;
 
-/// Threads between their wake-up and their return: past this many, some returns were lost.
+/// Threads between their wake-up and their return: beyond this many, some returns were lost.
 const MAX_WOKEN: usize = 4_096;
-/// Threads in the middle of a btrfs commit: past this many their ends were missed.
+/// Threads in the middle of a btrfs commit: beyond this many, some ends were missed.
 const MAX_COMMITTING: usize = 1_024;
-/// The function that ends with a tracepoint and begins at the latest where its thread first waits inside.
+/// Reported by a tracepoint at its end; it began at the latest when its thread first waited inside.
 const BTRFS_COMMIT: &str = "btrfs_commit_transaction";
 
-/// What a record was.
-#[expect(clippy::large_enum_variant, reason = "most are events, handed on where they are made")]
+/// A decoded record.
+#[expect(clippy::large_enum_variant, reason = "most are events, passed on immediately")]
 #[derive(Debug, PartialEq)]
 pub(crate) enum Decoding {
     /// Something that happened.
     Event(Event),
-    /// Something that later records build on, or that says nothing by itself.
+    /// Context for later records, or a record that means nothing by itself.
     Context,
-    /// Of no known kind, or shorter than its kind.
+    /// Unknown kind, or shorter than its kind.
     Unknown,
 }
 
@@ -53,11 +54,11 @@ pub(crate) struct Decoder {
     texts: Texts,
     stacks: Stacks,
     paths: Paths,
-    /// When threads first waited within the btrfs commit that they are inside of.
+    /// When threads first waited within their current btrfs commit.
     committing: HashMap<u32, u64>,
-    /// The stacks of wakers, by the thread they woke and when.
+    /// Stacks of wakers, by woken thread and time.
     wakers: HashMap<u32, (u64, Arc<str>)>,
-    /// When the last stop of the process began: two CPUs may report one.
+    /// Start of the last stop of the process: two CPUs may report the same one.
     last_stop_ns: u64,
     unnamed: Arc<str>,
 }
@@ -79,12 +80,12 @@ impl Decoder {
         }
     }
 
-    /// The same for a machine with so many CPUs.
+    /// Sets the number of CPUs.
     pub(crate) fn of_cpus(self, cpus: u32) -> Self {
         Self { cpus, ..self }
     }
 
-    /// One record.
+    /// Decodes one record.
     pub(crate) fn decode(&mut self, bytes: &[u8]) -> Decoding {
         let kind = bytes.first_chunk().map(|word| event_kind(u32::from_ne_bytes(*word)));
         match kind {
@@ -260,7 +261,7 @@ impl Decoder {
         })
     }
 
-    /// The stack of an earlier wake-up is not this one's.
+    /// The waker of an interval. A stack from an earlier wake-up does not count.
     fn waker(&mut self, record: &types::off_cpu_event) -> Waker {
         let stack = self.wakers.remove(&record.tid).filter(|(at_ns, _)| *at_ns == record.woken_ns);
         Waker {
@@ -270,8 +271,8 @@ impl Decoder {
         }
     }
 
-    /// A call of a kernel function. Says nothing of a commit whose beginning left no trace, nor of functions that this
-    /// build does not know.
+    /// Decodes a call of a kernel function. Returns no event for a commit without a known start, or for a function that
+    /// this build does not know.
     fn kernel_span(&mut self, bytes: &[u8]) -> Decoding {
         let Some(record) = whole(bytes) else { return Decoding::Unknown };
         self.call_of(&record).map_or(Decoding::Context, Decoding::Event)
@@ -288,8 +289,8 @@ impl Decoder {
         Some(self.span((start_ns, record.end_ns), function, device, record.tid, &record.comm, seen_by))
     }
 
-    /// A file system's own thread waited long. Says nothing where it was at no file system's work, or within a commit whose
-    /// end will be reported.
+    /// Decodes a long wait of a file system's own thread. Returns no event if the thread was not working for a file
+    /// system, or within a commit whose end will be reported.
     fn kernel_wait(&mut self, bytes: &[u8]) -> Decoding {
         let min_bytes = offset_of!(types::kernel_wait_event, stack);
         let Some(record) = record::<types::kernel_wait_event>(bytes, min_bytes) else {
@@ -324,7 +325,7 @@ impl Decoder {
         })))
     }
 
-    /// A thread waited since then, with this stack.
+    /// Records that a thread has waited since that time, with this stack.
     fn note_wait_in_commit(&mut self, tid: u32, since_ns: u64, stack: &str) {
         if !stack.split(';').any(|name| name == BTRFS_COMMIT) {
             return;
@@ -335,7 +336,7 @@ impl Decoder {
         self.committing.entry(tid).or_insert(since_ns);
     }
 
-    /// The length in a record is not trusted.
+    /// Resolves a stack. The length in a record is not trusted.
     fn stack(&mut self, stack: &[u64], frames: u32) -> Arc<str> {
         self.stacks.text(stack.get(..frames as usize).unwrap_or(stack))
     }
@@ -377,14 +378,14 @@ fn phases(record: &types::commit_phases, hz: u32) -> CommitPhases {
     }
 }
 
-/// The kernel's own numbers for a call that a signal interrupted (include/linux/errno.h): the caller gets
-/// `EINTR`, or the call is made again.
+/// Errno as the caller sees it. The kernel's internal numbers mark a call that a signal interrupted
+/// (include/linux/errno.h): the caller gets `EINTR`, or the call is restarted.
 fn errno_of_caller(errno: i32) -> i32 {
     if (512..=516).contains(&errno) { libc::EINTR } else { errno }
 }
 
-/// Words and ports as they are in packets. An IPv4 address comes mapped, as it is on a socket that takes both
-/// families (a JVM's), and is given as the packets have it.
+/// Decodes words and ports in network byte order. An IPv4 address arrives mapped, as on a socket for both families (a
+/// JVM's), and is unmapped here, as in packets.
 fn ends(ends: &types::endpoints) -> (SocketAddr, SocketAddr) {
     let end = |words: [u32; 4], port: u16| {
         let mut bytes = [0; 16];
@@ -396,7 +397,7 @@ fn ends(ends: &types::endpoints) -> (SocketAddr, SocketAddr) {
 
 macro_rules! span_functions {
     ($($function:ident)+) => {
-        /// The name of a function whose calls are reported.
+        /// The name of a reported function.
         fn function(number: span_function) -> Option<&'static str> {
             match number {
                 $(span_function::$function => Some(stringify!($function)),)+
@@ -412,7 +413,7 @@ span_functions! {
     btrfs_file_write_iter btrfs_sync_file freeze_super
 }
 
-/// The outermost function of a file system that is more than its threads' loop.
+/// The outermost function of a file system below its threads' main loop.
 fn file_system_function(stack: &str) -> Option<&str> {
     let mut names = stack.split(';').map(|name| name.split('.').next().unwrap_or(name));
     let of_file_system =

@@ -1,4 +1,4 @@
-//! What can go wrong once a plan is carried out. Missing hooks are not errors: see [`crate::State`].
+//! Errors of carrying out a plan. Missing hooks are not errors: see [`crate::State`].
 
 use std::io;
 
@@ -11,9 +11,9 @@ pub enum Error {
     /// libbpf or the kernel refused the BPF object.
     #[error("the kernel refused the BPF programs: {source}{}", log_text(.log))]
     Load {
-        /// What libbpf said.
+        /// libbpf's error.
         source: libbpf_rs::Error,
-        /// The last lines of its log, among them the verifier's.
+        /// The last lines of its log, including the verifier's.
         log: String,
     },
     /// The kernel refused to load or attach one program.
@@ -21,15 +21,15 @@ pub enum Error {
     Refused {
         /// Its name.
         program: String,
-        /// The last that the verifier or libbpf said of it.
+        /// The last message of the verifier or libbpf about it.
         why: String,
     },
-    /// This process's `/proc` is of a pid namespace that it is not in.
+    /// This process's `/proc` belongs to a pid namespace that the process is not in.
     #[error(
         "/proc belongs to a pid namespace that brokerscope is not in: run `mount -t proc proc /proc` in its own"
     )]
     ForeignProc,
-    /// The kernel does not show that process in this pid namespace.
+    /// The process has no id in this pid namespace.
     #[error(
         "process {pid} is in a pid namespace that brokerscope's does not contain: run brokerscope in the \
          broker's (nsenter -t PID -p -m) or in the host's (docker run --pid=host; hostPID: true)"
@@ -38,7 +38,7 @@ pub enum Error {
         /// Its id in `/proc`.
         pid: u32,
     },
-    /// The BPF object has no part of that name: the build is broken.
+    /// The BPF object has no such part: the build is broken.
     #[error("the BPF object has no {what} named {name}")]
     NoSuchPart {
         /// Program or map.
@@ -51,7 +51,7 @@ pub enum Error {
     Tracepoint {
         /// Its name (`block/block_rq_issue`).
         tracepoint: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A loaded program could not be attached.
@@ -59,7 +59,7 @@ pub enum Error {
     Attach {
         /// Its name.
         program: String,
-        /// What libbpf said.
+        /// libbpf's error.
         source: libbpf_rs::Error,
     },
     /// The sampling clock could not be opened on some CPU.

@@ -1,26 +1,26 @@
-//! What the probes report. Operations on files and block requests name files by numbers and by paths as far as the kernel's
-//! side knows them; everything else is complete but for the full names of threads and the names of devices. Devices are
-//! (major, minor), ids those that this process's `/proc` shows. Nothing is interpreted: no topics, no causes.
+//! What the probes report. File operations and block requests name files by numbers, and by paths as far as the BPF
+//! programs know them. Everything else is complete except for full thread names and device names. Devices are (major,
+//! minor); ids are those in this process's `/proc`. Nothing is interpreted: no topics, no causes.
 
 use std::sync::Arc;
 
 use model::FileOpKind;
 
-/// One thing seen by a probe.
+/// One event from a probe.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// An operation on a file ended.
     FileOp(FileOp),
     /// A block request was completed.
     BlockIo(BlockIo),
-    /// Anything else. Threads have the kernel's names, devices none.
+    /// Any other event. Thread names are the kernel's; devices have no names.
     Row(model::Event),
 }
 
-/// A request to a block device, by whichever process.
+/// A request to a block device, by any process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlockIo {
-    /// `block_bio_queue` of its first part, where that was seen.
+    /// `block_bio_queue` of its first part, if that was seen.
     pub queued_ns: Option<u64>,
     /// `block_rq_issue`.
     pub start_ns: u64,
@@ -34,29 +34,29 @@ pub struct BlockIo {
     pub bytes: u32,
     /// The kernel's flags: `W` write, `R` read, `D` discard, `F` flush or FUA, `S` sync, `M` metadata, …
     pub rwbs: Arc<str>,
-    /// The thread that handed it to the driver.
+    /// The thread that handed the request to the driver.
     pub tid: u32,
-    /// Its name.
+    /// The thread's name.
     pub comm: Arc<str>,
     /// The regular file whose page its first part holds.
     pub file: Option<BlockFile>,
 }
 
-/// A file as a block request's page names it.
+/// The file whose page a block request holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockFile {
-    /// Its file system's device.
+    /// The file system's device.
     pub device: (u32, u32),
-    /// Its inode number.
+    /// The inode number.
     pub inode: u64,
-    /// Where it was when last told, if an operation on it was seen.
+    /// Its last reported path, if an operation on it was seen.
     pub path: Option<FilePath>,
 }
 
-/// Bytes of a written buffer that are kept: the fixed head of a magic-2 record batch.
+/// Bytes kept of a written buffer: the fixed head of a magic-2 record batch.
 pub const HEAD_BYTES: usize = 61;
 
-/// An operation of the target on a file, from the entry of the system call to its return.
+/// A file operation of the target, from the entry of the system call to its return.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileOp {
     /// Entry of the system call.
@@ -71,33 +71,32 @@ pub struct FileOp {
     pub tid: u32,
     /// The thread's name; the kernel keeps 15 bytes.
     pub comm: Arc<str>,
-    /// The file descriptor; that of the starting directory for operations on names.
+    /// The file descriptor; for operations on names, that of the starting directory.
     pub fd: i32,
-    /// As the call returned it: bytes, a descriptor or 0; or a negative errno.
+    /// The call's result: bytes, a descriptor or 0; or a negative errno.
     pub result: i64,
-    /// The file position at entry, the call's own offset, or the file's size with `O_APPEND`; the new length
-    /// for a truncation.
+    /// The file position at entry, the call's own offset, or the file's size with `O_APPEND`; for a truncation, the new
+    /// length.
     pub offset: u64,
-    /// The file system's device, as the kernel numbers it; (0, 0) where only a name is known.
+    /// The file system's device, as the kernel numbers it; (0, 0) if only a name is known.
     pub device: (u32, u32),
-    /// The file's inode number; 0 where only a name is known.
+    /// The file's inode number; 0 if only a name is known.
     pub inode: u64,
-    /// Its generation: tells apart files that had the same inode number one after the other.
+    /// The inode's generation, which tells apart files that used the same inode number.
     pub generation: u32,
-    /// The file system's type (`ext4`); empty where the path is unknown.
+    /// The file system's type (`ext4`); empty if the path is unknown.
     pub fs: Arc<str>,
-    /// Where the file is in its file system; none where that was lost or only a name is known.
+    /// Where the file is in its file system; `None` if that was lost or only a name is known.
     pub path: Option<FilePath>,
-    /// What operations on names were given: renames, removals, truncations by path, opens that failed.
-    pub given: Option<Box<PathArguments>>,
-    /// Bytes of the range asked for that this call added to the page cache; none where not watched.
+    /// Path arguments of operations on names: renames, removals, truncations by path, failed opens.
+    pub path_arguments: Option<Box<PathArguments>>,
+    /// Bytes of the requested range that this call added to the page cache; `None` if not watched.
     pub disk_bytes: Option<u64>,
-    /// Bytes outside that range that it added.
+    /// Bytes outside that range that the call added.
     pub readahead_bytes: Option<u64>,
-    /// The first bytes of the buffer (of the first one, for a vectored write); the first
-    /// [`FileOp::head_len`] are valid.
+    /// First bytes of the buffer (for a vectored write, of the first one); the first [`FileOp::head_len`] are valid.
     pub head: [u8; HEAD_BYTES],
-    /// Valid bytes of `head`: 0 for all but writes, after a failed one, or where it could not be read.
+    /// Valid bytes of `head`: 0 for all operations but writes, after a failed write, or if it could not be read.
     pub head_len: u8,
     /// The jbd2 transaction of the last handle that the thread started within the call.
     pub journal_transaction: Option<u32>,
@@ -110,33 +109,33 @@ impl FileOp {
     }
 }
 
-/// Where a file or directory is in its file system, as it was at most about a second before.
+/// Where a file or directory is in its file system, at most about a second old.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePath {
     /// Components from the file system's root on, joined by `/`, without a leading one; empty for the root.
     /// Mount points are not crossed.
     pub path: Arc<str>,
-    /// Whether the path starts at the root; deeper ones lack their outer components.
+    /// Whether the path starts at the root; deeper paths lack their outer components.
     pub whole: bool,
 }
 
-/// The paths that a system call was given.
+/// The path arguments of a system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathArguments {
     /// The path, or a rename's first one.
     pub from: PathArgument,
     /// A rename's second path.
     pub to: Option<PathArgument>,
-    /// A rename by which both change places (`RENAME_EXCHANGE`).
+    /// Whether both paths are exchanged (`RENAME_EXCHANGE`).
     pub exchange: bool,
 }
 
 /// A path as a program wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathArgument {
-    /// The text; none where it could not be read or is too long.
+    /// The path; `None` if it could not be read or is too long.
     pub text: Option<Arc<str>>,
-    /// Where a relative one starts; none for one that starts at the process's root.
+    /// Where a relative path starts; `None` if it starts at the process's root.
     pub start: Option<StartDir>,
 }
 

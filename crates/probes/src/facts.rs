@@ -1,4 +1,4 @@
-//! What this kernel and this user offer for probing, as data. Decides nothing: see [`crate::plan`].
+//! What this kernel and this user offer for probing. Decides nothing: see [`crate::plan`].
 
 mod functions;
 mod privileges;
@@ -18,13 +18,13 @@ pub use tracepoints::{Field, Format, Tracefs};
 
 use crate::registry::MODULES;
 
-/// The host as the survey found it.
+/// The facts of a host.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, not states of one thing")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// `uname -r`.
     pub kernel_release: String,
-    /// What the kernel says to `bpf(2)`: none if it permits it, else why not.
+    /// Why the kernel refuses `bpf(2)`; `None` if it permits it.
     pub bpf_refused: Option<String>,
     /// BPF ring buffers (Linux 5.8).
     pub ring_buffer: bool,
@@ -32,40 +32,39 @@ pub struct Facts {
     pub btf: bool,
     /// Whether programs can find the file mapped at an address (`bpf_find_vma`, Linux 5.17).
     pub find_vma: bool,
-    /// Whether programs find where the kernel counts what each CPU's time went to (`kernel_cpustat`): its BTF has the type, and
-    /// its list of symbols the address.
+    /// Whether programs can find where the kernel accounts each CPU's time (`kernel_cpustat`): its BTF has the type,
+    /// and its symbol table the address.
     pub cpu_times: bool,
     /// This process's effective capabilities.
     pub capabilities: Capabilities,
     /// The kernel's lockdown state.
     pub lockdown: Lockdown,
-    /// By whose ids this process knows others.
+    /// Which pid namespace this process's ids belong to.
     pub pid_namespace: PidNamespace,
     /// How the tracepoints' formats were read.
     pub tracefs: Tracefs,
     /// The tracepoints of `registry` that exist, by group and name.
     pub tracepoints: BTreeMap<String, Format>,
-    /// What it offers for hooking its functions.
+    /// What the kernel offers for hooking its functions.
     pub functions: Functions,
-    /// Programs that it refused to load or attach, by name, and why; a survey tries none.
+    /// Programs that the kernel refused to load or attach, by name, with the reason; a survey tries none.
     pub refused: BTreeMap<String, String>,
     /// Whether jbd2 is in the kernel or loaded; its tracepoints exist only then.
     pub jbd2: bool,
     /// Whether tracepoints of block requests pass the queue as their first argument (before Linux 5.11).
     pub block_queue_argument: bool,
-    /// File systems and journals that are loaded as modules without BTF: nothing typed can be
-    /// hooked in them.
+    /// Loaded modules of file systems and journals without BTF: nothing typed can be hooked in them.
     pub untyped_modules: BTreeSet<String>,
-    /// Whether `/proc/kallsyms` shows addresses, which names in stacks need (`kernel.kptr_restrict`).
+    /// Whether `/proc/kallsyms` shows addresses (`kernel.kptr_restrict`): they are needed to name stack frames.
     pub kallsyms: bool,
-    /// `kernel.perf_event_max_stack`: deeper kernel stacks lose their outermost frames.
+    /// `kernel.perf_event_max_stack`: deeper stacks lose their outermost frames.
     pub max_stack: Option<u32>,
-    /// Timer ticks a second, in which jbd2 counts its phases.
+    /// Timer ticks per second, the unit of jbd2's phases.
     pub hz: Option<u32>,
 }
 
 impl Facts {
-    /// Looks at this host. Takes a tenth of a second where the tick rate must be measured; changes nothing.
+    /// Surveys this host. Takes a tenth of a second if the tick rate must be measured; changes nothing.
     pub fn survey() -> Self {
         let kernel_release = read_line("/proc/sys/kernel/osrelease").unwrap_or_default();
         let bpf_refused = privileges::bpf_refused();
@@ -96,13 +95,13 @@ impl Facts {
     }
 }
 
-/// The trimmed content of a one-line file of the kernel.
+/// The trimmed content of a one-line kernel file.
 #[allow(clippy::disallowed_methods, reason = "/proc or /sys")]
 fn read_line(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// What is built into the kernel has no `initstate`, and its types are among the kernel's own.
+/// A built-in module has no `initstate`, and its types are in the kernel's own BTF.
 fn untyped_modules() -> BTreeSet<String> {
     let loaded = MODULES.iter().filter(|name| Path::new("/sys/module").join(name).join("initstate").exists());
     let untyped = loaded.filter(|name| !Path::new("/sys/kernel/btf").join(name).exists());

@@ -1,7 +1,7 @@
-//! What the fuzz target `symbols` reaches of this crate: names, from bytes that other users wrote. Nothing else uses it.
+//! Entry points for the fuzz target `symbols`: names, from bytes that other users wrote. Used by nothing else.
 
 use crate::jvm::library;
-use crate::user::elf::{Functions, demangled};
+use crate::user::elf::{Functions, demangle};
 use crate::user::mappings::{CodeSource, Mapping, Mappings};
 use crate::user::perf_map::PerfMap;
 
@@ -13,25 +13,25 @@ pub fn functions(program: &[u8], offsets: &[u64]) -> Vec<String> {
 
 /// A symbol's name as people write it.
 pub fn function(symbol: &str) -> String {
-    demangled(symbol)
+    demangle(symbol)
 }
 
-/// The probes and exported variables of a library that is mapped from this offset of its file on.
+/// The probes and exported variables of a library that is mapped from this offset of its file.
 pub fn library(bytes: &[u8], offset: u64) -> Vec<String> {
     let mapping = Mapping { start: 1 << 40, end: 1 << 41, offset, what: CodeSource::Memory };
     let (probes, exported) = library::parse(bytes, &mapping).unwrap_or_default();
     probes.into_iter().chain(exported.into_keys()).collect()
 }
 
-/// The compiled code at these addresses, by a list of it.
+/// Names of the compiled code at these addresses, from a perf map.
 pub fn compiled_code(list: &[u8], addresses: &[u64]) -> Vec<String> {
     let compiled = PerfMap::parse(list);
     addresses.iter().filter_map(|address| compiled.name_of(*address)).map(str::to_owned).collect()
 }
 
-/// The mapping that holds each of these addresses: where it begins and ends.
+/// The start and end of the mapping that holds each address.
 pub fn mappings(maps: &[u8], addresses: &[u64]) -> Vec<Option<(u64, u64)>> {
     let mappings = Mappings::parse(maps).unwrap_or_default();
-    let holding = addresses.iter().map(|address| mappings.holding(*address));
-    holding.map(|found| found.map(|mapping| (mapping.start, mapping.end))).collect()
+    let found = addresses.iter().map(|address| mappings.mapping_at(*address));
+    found.map(|found| found.map(|mapping| (mapping.start, mapping.end))).collect()
 }

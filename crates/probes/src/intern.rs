@@ -1,5 +1,5 @@
-//! Shares text that repeats: thread names, file systems' types, flags. Bounded: it forgets everything when full, which
-//! costs only repeated allocations.
+//! Interns repeated text: thread names, file system types, flags. Bounded: it forgets everything when full, which costs
+//! only repeated allocations.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use ahash::RandomState;
 /// Distinct texts kept.
 const MAX_TEXTS: usize = 16_384;
 
-/// Bytes from the kernel to shared text; bytes that are not UTF-8 are replaced.
+/// Interns bytes from the kernel; replaces what is not UTF-8.
 #[derive(Default)]
 pub(crate) struct Texts {
     known: HashMap<Box<[u8]>, Arc<str>, RandomState>,
 }
 
 impl Texts {
-    /// The text of these bytes.
+    /// Returns these bytes as shared text.
     pub(crate) fn share(&mut self, bytes: &[u8]) -> Arc<str> {
         if let Some(text) = self.known.get(bytes) {
             return Arc::clone(text);

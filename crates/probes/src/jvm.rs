@@ -1,9 +1,9 @@
-//! What `HotSpot`'s own probes (USDT) report of one JVM: waits for monitors, safepoints, collections. A separate BPF object
-//! on one process's `libjvm.so`; it neither needs nor slows [`crate::Probes`].
+//! `HotSpot`'s own probes (USDT) of one JVM: monitor waits, safepoints, collections. A separate BPF object on one
+//! process's `libjvm.so`; it neither needs nor slows [`crate::Probes`].
 //!
-//! [`JvmFacts::survey`] says what the process offers, [`JvmPlan::choose`] decides purely from that, [`JvmProbes::attach`]
-//! attaches, [`JvmProbes::poll`] delivers waits for monitors and pauses. Threads have the kernel's names and the ids of the root
-//! pid namespace; Java's stacks are not known.
+//! [`JvmFacts::survey`] says what the process offers, [`JvmPlan::choose`] decides purely from that,
+//! [`JvmProbes::attach`] attaches, [`JvmProbes::poll`] delivers monitor waits and pauses. Threads have the kernel's
+//! names and the ids of the root pid namespace; Java stacks are not known.
 
 mod decode;
 mod facts;

@@ -1,4 +1,4 @@
-//! Kernel addresses to function names, from `/proc/kallsyms`. Knows functions only, no data, no lines.
+//! Resolves kernel addresses to function names, from `/proc/kallsyms`. Knows functions only, no data, no lines.
 
 #![allow(clippy::disallowed_methods, reason = "/proc")]
 
@@ -11,13 +11,13 @@ const PATH: &str = "/proc/kallsyms";
 /// The kernel's functions, by address.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
-    /// Start address, and where the name lies in `names`; sorted.
+    /// Start address, and offset and length of the name in `names`; sorted.
     starts: Vec<(u64, u32, u8)>,
     names: String,
 }
 
 impl Symbols {
-    /// Reads the running kernel's. Empty where addresses are hidden.
+    /// Reads the running kernel's symbols. Empty if addresses are hidden.
     pub(crate) fn of_this_kernel() -> io::Result<Self> {
         Self::read(BufReader::new(File::open(PATH)?))
     }
@@ -43,7 +43,7 @@ impl Symbols {
         self.names.push_str(name);
     }
 
-    /// Where the function of that name lies, up to the next function.
+    /// The range of the function with that name, up to the next function.
     pub(crate) fn range_of(&self, name: &str) -> Option<Range<u64>> {
         let named = |&(_, at, length): &(u64, u32, u8)| {
             self.names.get(at as usize..at as usize + usize::from(length)) == Some(name)
@@ -54,7 +54,7 @@ impl Symbols {
         Some(start..end)
     }
 
-    /// The function that holds an address: the one that starts last at or before it.
+    /// The function that holds an address: the last one that starts at or before it.
     pub(crate) fn name_of(&self, address: u64) -> Option<&str> {
         let after = self.starts.partition_point(|&(start, ..)| start <= address);
         let &(_, at, length) = self.starts.get(after.checked_sub(1)?)?;
@@ -62,12 +62,12 @@ impl Symbols {
     }
 }
 
-/// Whether this process may see addresses; other readers see zeros in their place.
+/// Whether this process may see addresses; unprivileged readers see zeros instead.
 pub(crate) fn shows_addresses() -> bool {
-    File::open(PATH).is_ok_and(|file| shown(BufReader::new(file)))
+    File::open(PATH).is_ok_and(|file| has_addresses(BufReader::new(file)))
 }
 
-/// Whether the kernel lists a symbol, at whichever address: data only with `CONFIG_KALLSYMS_ALL`.
+/// Whether the kernel lists a symbol, at any address: data only with `CONFIG_KALLSYMS_ALL`.
 pub(crate) fn lists(name: &str) -> bool {
     File::open(PATH).is_ok_and(|file| names(BufReader::new(file), name))
 }
@@ -76,23 +76,23 @@ fn names(lines: impl BufRead, name: &str) -> bool {
     lines.lines().map_while(Result::ok).any(|line| line.split_ascii_whitespace().nth(2) == Some(name))
 }
 
-/// The first function tells. What comes before it may lie at zero for everybody: per-CPU data, on kernels of
-/// x86 before 6.15.
-fn shown(lines: impl BufRead) -> bool {
+/// Decides by the first function. Earlier symbols may be at zero for every reader: per-CPU data, on x86 kernels before
+/// 6.15.
+fn has_addresses(lines: impl BufRead) -> bool {
     let mut lines = lines.lines().map_while(Result::ok);
     let first = lines.find(|line| parse_line(line).is_some_and(|(_, kind, _)| matches!(kind, "t" | "T")));
     first.is_some_and(|line| parse_function(&line).is_some())
 }
 
-/// `ffffffff812a3b40 t ext4_file_write_iter [ext4]`
+/// Parses `ffffffff812a3b40 t ext4_file_write_iter [ext4]`.
 fn parse_line(line: &str) -> Option<(u64, &str, &str)> {
     let mut words = line.split_ascii_whitespace();
     let address = u64::from_str_radix(words.next()?, 16).ok()?;
     Some((address, words.next()?, words.next()?))
 }
 
-/// Functions at a known address. What the compiler split off a function (`.isra.0`, `.cold`, `.part.3`) goes
-/// by that function's name, which is what people and rules look for.
+/// Parses a function at a known address. Parts that the compiler split off a function (`.isra.0`, `.cold`, `.part.3`)
+/// get that function's name, which people and rules look for.
 fn parse_function(line: &str) -> Option<(u64, &str)> {
     let (address, kind, name) = parse_line(line)?;
     let is_function = matches!(kind, "t" | "T" | "w" | "W");
@@ -102,7 +102,7 @@ fn parse_function(line: &str) -> Option<(u64, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Symbols, names, shown};
+    use super::{Symbols, has_addresses, names};
 
     const LINES: &str = "0000000000000000 A fixed_percpu_data
 ffffffff81000000 T _text
@@ -148,9 +148,11 @@ ffffffff81000250
 
     #[test]
     fn addresses_are_shown_where_the_first_function_has_one() {
-        assert!(shown(LINES.as_bytes()));
-        assert!(!shown("0000000000000000 A fixed_percpu_data\n0000000000000000 T _text\n".as_bytes()));
-        assert!(!shown("".as_bytes()));
+        assert!(has_addresses(LINES.as_bytes()));
+        assert!(!has_addresses(
+            "0000000000000000 A fixed_percpu_data\n0000000000000000 T _text\n".as_bytes()
+        ));
+        assert!(!has_addresses("".as_bytes()));
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! What the kernel sees of one broker: its file operations and what held them up, journal commits, block
-//! requests, dirty-page throttling. The only crate that knows libbpf.
+//! Observes one broker in the kernel: its file operations and what delayed them, journal commits, block requests,
+//! dirty-page throttling. The only crate that knows libbpf.
 //!
-//! [`Facts::survey`] says what this host offers, [`Plan::choose`] decides purely from that which hooks to
-//! use, [`Probes::attach`] loads and attaches them, [`Probes::poll`] delivers [`Event`]s. What is missing
-//! is data ([`State::Missing`]), and so is what was lost ([`Losses`]).
+//! [`Facts::survey`] says what this host offers, [`Plan::choose`] decides purely from that which hooks to use,
+//! [`Probes::attach`] loads and attaches them, [`Probes::poll`] delivers [`Event`]s. Missing hooks are data
+//! ([`State::Missing`]), and so are losses ([`Losses`]).
 //!
-//! Three are separate, each with its BPF object: [`profile`], where threads spend their time, [`jvm`],
-//! what a JVM's own probes tell, and [`always_on`], what can be watched for months.
+//! Three modules are separate, each with its BPF object: [`profile`], where threads spend their time; [`jvm`], a JVM's
+//! own probes; and [`always_on`], a watch that can run for months.
 //!
 //! It does not know Kafka: it reports files and bytes, not topics and batches.
 //!

@@ -1,11 +1,11 @@
-//! What the probes could not report, counted. Does not know when: callers compare two readings.
+//! Counts what the probes could not report. Does not know when: callers compare two readings.
 
 /// Totals since the probes were attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// Events for which the ring buffer had no room.
     pub ring_full: u64,
-    /// Operations, commits or block requests that could not be followed because a map was full.
+    /// Operations, commits or block requests that were not followed because a map was full.
     pub map_full: u64,
     /// Runs of a BPF program that the kernel skipped because another one was running on that CPU.
     /// Kernels before 5.12 do not count them.
@@ -14,16 +14,16 @@ pub struct Losses {
     pub heads_unread: u64,
     /// Off-CPU intervals reported without their stack.
     pub stacks_missing: u64,
-    /// Syncs of mapped files that are not reported: which file was mapped there could not be seen.
+    /// Syncs of mapped files not reported, because the file mapped there could not be found.
     pub mappings_unseen: u64,
-    /// Calls on files within which a thread was off the CPU, by the kernel's count, more often than is reported.
+    /// Switches within calls on files, by the kernel's count, whose off-CPU interval was not reported.
     pub switches_unseen: u64,
     /// Records that user space could not decode.
     pub undecodable: u64,
 }
 
 impl Losses {
-    /// Whether any event is missing altogether, not merely incomplete.
+    /// Whether any event is missing entirely, not merely incomplete.
     pub fn any_event(&self) -> bool {
         self.ring_full
             + self.map_full

@@ -1,4 +1,4 @@
-//! What the BPF programs cost, by the kernel's own count. Does not say what that means for the broker.
+//! What the BPF programs cost, by the kernel's own accounting. Does not know what that means for the broker.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,13 +17,13 @@ pub struct ProgramCost {
     pub program: String,
     /// Time spent in it, nanoseconds; 0 unless BPF statistics were on.
     pub run_time_ns: u64,
-    /// How often it ran; 0 unless BPF statistics were on.
+    /// Number of runs; 0 unless BPF statistics were on.
     pub run_count: u64,
     /// Runs that the kernel skipped because another program was running on that CPU (Linux 5.12).
     pub skipped: u64,
 }
 
-/// The costs of the programs that were loaded.
+/// Costs of the loaded programs.
 pub(crate) fn costs(object: &Object) -> Vec<ProgramCost> {
     let programs = object.progs().filter(ProgramImpl::autoload);
     let costs = programs.filter_map(|program| {
@@ -38,41 +38,41 @@ pub(crate) fn costs(object: &Object) -> Vec<ProgramCost> {
     costs.collect()
 }
 
-/// Runs that the kernel skipped, of all programs.
+/// Sum of the runs that the kernel skipped.
 pub(crate) fn skipped(object: &Object) -> u64 {
     costs(object).iter().map(|cost| cost.skipped).sum()
 }
 
-/// What a program took since it was loaded.
+/// Run time of a program since it was loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunTime {
     /// Time spent in it, nanoseconds, while BPF statistics were on.
     pub run_time_ns: u64,
-    /// How often it ran meanwhile.
+    /// Number of runs meanwhile.
     pub runs: u64,
 }
 
-/// The programs that a process has loaded. They are descriptors, and the kernel reports each in `fdinfo` without a call of bpf(2),
-/// which would hold programs up and takes a capability.
+/// The BPF programs that a process has loaded. They are descriptors, and the kernel reports each in `fdinfo` without a
+/// call of bpf(2), which would delay programs and needs a capability.
 pub struct Programs {
     fdinfo: Vec<PathBuf>,
 }
 
 impl Programs {
-    /// Those of a process, by its name in `/proc`, at this moment.
+    /// Lists a process's current programs, by its name in `/proc`.
     pub fn of(process: &str) -> Self {
         let descriptors = fs::read_dir(format!("/proc/{process}/fdinfo")).into_iter().flatten().flatten();
         let paths = in_slices(descriptors.map(|descriptor| descriptor.path()));
         Self { fdinfo: paths.filter(|path| read_program(path).is_some()).collect() }
     }
 
-    /// What each has taken so far, by its id.
+    /// Run time of each program so far, by its id.
     pub fn run_times(&self) -> BTreeMap<u32, RunTime> {
         in_slices(self.fdinfo.iter()).filter_map(|path| read_program(path)).collect()
     }
 }
 
-/// The same, and a rest between two of them where a slice is over: a watch has hundreds of descriptors, each of which takes some
+/// Rests between two paths whenever a slice is over: a watch has hundreds of descriptors, each of which takes some
 /// microseconds.
 fn in_slices<P>(paths: impl Iterator<Item = P>) -> impl Iterator<Item = P> {
     let mut slice = Slice::new(Slice::LONG);
@@ -81,7 +81,7 @@ fn in_slices<P>(paths: impl Iterator<Item = P>) -> impl Iterator<Item = P> {
     })
 }
 
-/// A program takes half of that: one call reads it all.
+/// A program's entry has half as many, so one call reads it all.
 const MAX_FDINFO_BYTES: usize = 1_024;
 
 #[allow(clippy::disallowed_methods, reason = "/proc")]
@@ -91,7 +91,7 @@ fn read_program(path: &Path) -> Option<(u32, RunTime)> {
     program(std::str::from_utf8(fdinfo.get(..length)?).ok()?)
 }
 
-/// A program's id and what it took (`bpf_prog_show_fdinfo`, kernel/bpf/syscall.c); none of another descriptor.
+/// A program's id and run time (`bpf_prog_show_fdinfo`, kernel/bpf/syscall.c); `None` for another descriptor.
 fn program(fdinfo: &str) -> Option<(u32, RunTime)> {
     let field =
         |name: &str| fdinfo.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
@@ -103,19 +103,19 @@ fn program(fdinfo: &str) -> Option<(u32, RunTime)> {
 fn info(program: BorrowedFd<'_>) -> Option<libbpf_sys::bpf_prog_info> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut length = size_of_val(&info) as u32;
-    // SAFETY: `info` is writable for `length` bytes, and with all lengths inside it zero the kernel follows
-    // no pointer in it.
+    // SAFETY: `info` is writable for `length` bytes, and because all lengths inside it are zero, the kernel follows no
+    // pointer in it.
     let result =
         unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length) };
     (result == 0).then_some(info)
 }
 
-/// Switches the kernel's BPF run-time statistics on until the descriptor is closed (Linux 5.8). They cost
-/// two clock readings per run, for every BPF program of the host.
+/// Switches the kernel's BPF run-time statistics on until the descriptor is closed (Linux 5.8). They cost two clock
+/// readings per run, for every BPF program of the host.
 pub fn count_run_time() -> Option<OwnedFd> {
     // SAFETY: the call takes a number only.
     let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
-    // SAFETY: the kernel has just returned this descriptor and nobody else has it.
+    // SAFETY: the kernel has just returned this descriptor and nothing else owns it.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -8,14 +8,14 @@ use crate::registry::{Declaration, Function, Tracepoint, When};
 pub use crate::registry::Purpose;
 pub(crate) use needs::{meets, permits_function, permits_process};
 
-/// How a hook gets at the kernel.
+/// How a hook attaches to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// The kernel's own functions, those in [`Hook::functions`], at entry and return (fentry, fexit).
+    /// Kernel functions, in [`Hook::functions`], at entry and return (fentry, fexit).
     Functions,
-    /// Classic tracepoints, those in [`Hook::points`].
+    /// Classic tracepoints, in [`Hook::points`].
     Tracepoints,
-    /// Tracepoints with typed arguments, which need BTF but no tracefs, by these programs.
+    /// Tracepoints with typed arguments, which need BTF but no tracefs, with these programs.
     BtfTracepoints(&'static [&'static str]),
     /// A sampling clock on each CPU, which runs this program.
     CpuClock(&'static str),
@@ -37,14 +37,14 @@ pub enum State {
     },
 }
 
-/// One thing to observe and whether it can be.
+/// A hook for one purpose, and whether it can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hook {
     /// What it is for.
     pub purpose: Purpose,
-    /// How it works.
+    /// How it attaches.
     pub mechanism: Mechanism,
-    /// Whether it works here.
+    /// Whether it is available here.
     pub state: State,
     /// The classic tracepoints to attach to; empty for missing hooks.
     pub points: Vec<Point>,
@@ -57,26 +57,26 @@ pub struct Hook {
 pub struct Point {
     /// The tracepoint and the program on it.
     pub tracepoint: &'static Tracepoint,
-    /// Its number on this kernel.
+    /// Its id on this kernel.
     pub id: u64,
-    /// Where the fields that the program reads lie, in the order of their declaration.
+    /// The fields that the program reads, in the order of their declaration.
     pub fields: Vec<Field>,
 }
 
 /// What to attach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// One for each [`Purpose`], in its order.
+    /// One hook per [`Purpose`], in its order.
     pub hooks: Vec<Hook>,
     /// The kernel's HZ, if known.
     pub hz: Option<u32>,
     facts: Box<Facts>,
-    /// Only what [`Purpose::is_rare`].
+    /// Contains only what [`Purpose::is_rare`].
     pub(crate) is_rare: bool,
 }
 
 impl Plan {
-    /// Decides by the facts alone.
+    /// Chooses hooks from the facts alone.
     pub fn choose(facts: &Facts) -> Self {
         let mut hooks: Vec<Hook> = Vec::with_capacity(Purpose::ALL.len());
         for purpose in Purpose::ALL {
@@ -85,7 +85,7 @@ impl Plan {
         Self { hooks, hz: facts.hz, facts: Box::new(facts.clone()), is_rare: false }
     }
 
-    /// The same for a watch that is always on: what is rare is hooked, and neither system calls nor switches nor wake-ups.
+    /// Like [`Plan::choose`], for an always-on watch: only rare events, and no system calls, switches or wake-ups.
     pub fn choose_rare(facts: &Facts) -> Self {
         let mut plan = Self::choose(facts);
         plan.is_rare = true;
@@ -96,19 +96,19 @@ impl Plan {
         plan
     }
 
-    /// What remains where the kernel refuses a program: other hooks in its place, or none for its purposes.
+    /// The plan after the kernel refused a program: other hooks instead, or none for its purposes.
     pub(crate) fn without(&self, program: &str, why: &str) -> Self {
         let mut facts = self.facts.clone();
         facts.refused.insert(program.to_owned(), why.to_owned());
         if self.is_rare { Self::choose_rare(&facts) } else { Self::choose(&facts) }
     }
 
-    /// Whether what serves this purpose will be used.
+    /// Whether this purpose will be served.
     pub fn uses(&self, purpose: Purpose) -> bool {
         self.used().any(|hook| hook.purpose == purpose)
     }
 
-    /// Whether it names this program.
+    /// Whether it uses this program.
     pub(crate) fn needs(&self, program: &str) -> bool {
         self.used().flat_map(Hook::programs).any(|name| name == program)
     }
@@ -120,7 +120,7 @@ impl Plan {
 }
 
 impl Hook {
-    /// By the kernel's functions where those can be hooked, else by the purpose's other mechanism.
+    /// Uses kernel functions if they can be hooked, else the purpose's other mechanism.
     fn choose(purpose: Purpose, facts: &Facts, before: &[Self]) -> Self {
         let declaration = purpose.declaration();
         let mechanism = mechanism(declaration, facts);
@@ -151,7 +151,7 @@ impl Hook {
         Self { state, ..Self::new(purpose, mechanism) }
     }
 
-    /// Missing, where the kernel refused one of its programs.
+    /// Marks the hook as missing if the kernel refused one of its programs.
     fn unless_refused(self, facts: &Facts) -> Self {
         let refused = self.programs().find_map(|name| facts.refused.get_key_value(name));
         let Some((program, why)) = refused else { return self };
@@ -193,7 +193,7 @@ impl Hook {
         points.chain(self.typed_programs().iter().copied()).chain(functions).chain(self.clock_program())
     }
 
-    /// What it is attached to, for people.
+    /// Describes what it is attached to, for people.
     pub fn describe(&self) -> String {
         let points: Vec<_> = self.points.iter().map(|point| point.tracepoint.name).collect();
         let functions: Vec<_> = self.functions.iter().map(|function| function.name).collect();
@@ -217,7 +217,7 @@ fn holds(when: When, facts: &Facts) -> bool {
     }
 }
 
-/// By what it is best done on this host, where no function serves.
+/// The best mechanism on this host, other than functions.
 fn mechanism(declaration: &Declaration, facts: &Facts) -> Mechanism {
     if let Some(program) = declaration.clock {
         return Mechanism::CpuClock(program);

@@ -1,5 +1,5 @@
-//! Process ids where this process is in a nested pid namespace: its `/proc` shows the namespace's, the kernel's
-//! programs go by the root namespace's. An iterator over tasks lists both; `bpf/process_ids.h` chooses for records.
+//! Translates process ids if this process is in a nested pid namespace: its `/proc` shows the namespace's ids, the BPF
+//! programs use the root namespace's. An iterator over tasks lists both; `bpf/process_ids.h` translates for records.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::error::Error;
 /// More processes than a host has (`PID_MAX_LIMIT`, `include/linux/threads.h`).
 const MAX_BYTES: u64 = (4 << 20) * size_of::<types::process_ids>() as u64;
 
-/// `struct pid_settings`, which all objects have.
+/// `struct pid_settings`, part of every object.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PidSettings {
@@ -24,39 +24,39 @@ pub(crate) struct PidSettings {
     reserved: u32,
 }
 
-// SAFETY: a C structure of integers, every byte of it named.
+// SAFETY: a C structure of integers without unnamed padding.
 unsafe impl Record for PidSettings {}
 
 const _: () = assert!(size_of::<PidSettings>() == size_of::<types::pid_settings>());
 
-/// The processes that this one's `/proc` shows, by both their ids.
+/// The processes in this one's `/proc`, by both their ids.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessIds {
-    /// How many levels the namespace of these ids is below the root one; 0 where both ids are the same.
+    /// Levels of the ids' namespace below the root one; 0 if both ids are the same.
     pub(crate) level: u32,
-    /// Where the kernel keeps that namespace.
+    /// The namespace's address in the kernel.
     namespace: u64,
     roots: HashMap<u32, u32>,
 }
 
 impl ProcessIds {
-    /// Asks the kernel, if this process is not in the root namespace.
+    /// Lists processes in the kernel, unless this process is in the root namespace.
     pub(crate) fn of_this_host() -> Result<Self, Error> {
         if in_root_namespace() {
             return Ok(Self::default());
         }
         let below = namespaces_below_proc().ok_or(Error::ForeignProc)?;
         let list = Self::parse(&read_list(below)?);
-        // This very process is always in it.
+        // The list always contains this very process.
         if list.roots.is_empty() { Err(Error::ForeignProc) } else { Ok(list) }
     }
 
-    /// The id that the kernel's programs see of a process.
+    /// The id of a process in the root namespace, which the BPF programs use.
     pub(crate) fn root_of(&self, pid: u32) -> Option<u32> {
         if self.level == 0 { Some(pid) } else { self.roots.get(&pid).copied() }
     }
 
-    /// What the programs are to know of the namespace.
+    /// The namespace's settings for the programs.
     pub(crate) fn settings(&self) -> PidSettings {
         PidSettings { namespace: self.namespace, level: self.level, reserved: 0 }
     }
@@ -77,7 +77,7 @@ fn in_root_namespace() -> bool {
     fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == "pid:[4026531836]")
 }
 
-/// How many namespaces this process is below the one whose ids its `/proc` shows; none where it is not in it.
+/// Levels of this process's namespace below the one whose ids its `/proc` shows; `None` if it is not inside that one.
 #[allow(clippy::disallowed_methods, reason = "/proc")]
 fn namespaces_below_proc() -> Option<u32> {
     let status = fs::read_to_string("/proc/self/status").ok()?;

@@ -1,5 +1,5 @@
-//! Where a process's threads spend their time, on and off the CPU: sampled and added up in the kernel,
-//! named here. Its own BPF object, so that it neither needs nor disturbs [`crate::Probes`]. Draws nothing.
+//! Profiles where a process's threads spend their time, on and off the CPU: sampled and summed in the kernel, named
+//! here. A separate BPF object that neither needs nor disturbs [`crate::Probes`]. Draws nothing.
 
 mod object;
 mod sampler;
@@ -19,24 +19,24 @@ use crate::overhead::{self, ProgramCost};
 use object::Sampling;
 use tables::Frames;
 
-/// What to look at.
+/// What to profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileOptions {
     /// The process, as this process's `/proc` numbers it.
     pub pid: u32,
-    /// Sample what runs, so many times a second on each CPU.
+    /// Samples per second on each CPU, of running threads.
     pub on_cpu_hz: Option<u32>,
-    /// Measure intervals off the CPU that are at least this long.
+    /// Minimum length of the off-CPU intervals to measure.
     pub off_cpu_from: Option<Duration>,
-    /// Only within system calls of these numbers (at most 8); empty: wherever a thread is.
+    /// Numbers of system calls to profile (at most 8); empty: everything.
     pub calls: Vec<i32>,
     /// Keep threads of the same name apart.
     pub by_thread: bool,
-    /// Have the kernel measure the BPF programs' run time.
+    /// Makes the kernel measure the BPF programs' run time.
     pub measure: bool,
 }
 
-/// A profile that is being taken.
+/// A running profile.
 pub struct Profile {
     links: Vec<Link>,
     object: Object,
@@ -46,52 +46,52 @@ pub struct Profile {
     _measuring: Option<std::os::fd::OwnedFd>,
 }
 
-/// A profile that was taken.
+/// A finished profile.
 #[derive(Clone, Debug)]
 pub struct ProfileResult {
-    /// Where the time went, in no order.
+    /// Where the time went, unordered.
     pub stacks: Vec<StackTime>,
     /// What could not be seen.
     pub losses: ProfileLosses,
-    /// Whether the kernel could see what lies within [`ProfileOptions::calls`]; if not, all is there.
+    /// Whether the kernel could restrict the profile to [`ProfileOptions::calls`]; if not, it contains everything.
     pub in_calls: bool,
-    /// What is known of Java's frames.
+    /// How far Java's frames could be seen and named.
     pub java: Java,
-    /// What each BPF program cost.
+    /// Cost of each BPF program.
     pub costs: Vec<ProgramCost>,
 }
 
-/// What a profile could not see, counted.
+/// Counts of what a profile could not see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProfileLosses {
-    /// Stacks for which there was no room: their time is counted, under `[stack lost]`.
+    /// Stacks without room: their time is counted under `[stack lost]`.
     pub stacks: u64,
-    /// Samples and intervals that are in no table.
+    /// Samples and intervals in no table.
     pub uncounted: u64,
-    /// Their time.
+    /// Their total time.
     pub uncounted_time: Nanos,
-    /// Intervals that were not followed: too many threads, or the kernel skipped the program.
+    /// Intervals not followed: too many threads, or the kernel skipped the program.
     pub intervals: u64,
     /// Single samples that the reader did not fetch in time.
     pub samples: u64,
 }
 
 impl ProfileLosses {
-    /// Whether anything is missing.
+    /// Whether anything was lost.
     pub fn any(&self) -> bool {
         *self != Self::default()
     }
 }
 
 impl Profile {
-    /// Starts to take a profile.
+    /// Starts a profile.
     ///
     /// # Errors
-    /// Where the kernel refuses the programs or the clock.
+    /// The kernel refuses the programs or the clock.
     pub fn attach(options: &ProfileOptions) -> Result<Self, Error> {
         let measuring = if options.measure { overhead::count_run_time() } else { None };
         let in_calls = options.calls.is_empty() || object::sees_calls();
-        // The process may be gone when the profile ends.
+        // The process may have ended when the profile ends.
         let frames = Frames::of(options.pid)?;
         let sampling = Sampling::Total { options, in_calls };
         let object = object::load(&sampling)?;
@@ -105,10 +105,10 @@ impl Profile {
         Ok(Self { links, object, options: options.clone(), frames, in_calls, _measuring: measuring })
     }
 
-    /// Stops, and names what was seen. Threads that are off the CPU now are counted up to now.
+    /// Stops, and resolves the stacks. Threads that are off the CPU now are counted up to now.
     ///
     /// # Errors
-    /// Where the kernel's tables cannot be read.
+    /// The kernel's tables cannot be read.
     pub fn finish(self) -> Result<ProfileResult, Error> {
         let Self { links, object, options, mut frames, in_calls, .. } = self;
         drop(links);
@@ -126,7 +126,7 @@ impl Profile {
     }
 }
 
-/// The number of a system call that works on files or sockets, where this architecture has it.
+/// The number of a system call on files or sockets, if this architecture has it.
 pub fn call_number(name: &str) -> Option<i32> {
     let number = match name {
         "read" => libc::SYS_read,

@@ -1,27 +1,27 @@
-//! Every probe, declared once: what it is for, the tracepoints and functions that it hooks, the BPF programs, the fields
-//! they read and what they need of a host. The plan, what is loaded, the fields' places in the programs' settings and the
-//! lists of `doctor` and of reports follow from here.
+//! Every probe, declared once: its purpose, the tracepoints and functions that it hooks, its BPF programs, the fields
+//! they read and what they need of a host. The plan, what is loaded, the fields' offsets in the programs' settings and
+//! the lists of `doctor` and of reports follow from here.
 //!
-//! A field that the C structure `fields` (`bpf/events.h`) does not have is an error of the compiler; a unit test compares
-//! every program and every field with the compiled object.
+//! A field that the C structure `fields` (`bpf/events.h`) does not have is a compile error; a unit test compares every
+//! program and every field with the compiled object.
 
 use std::mem::offset_of;
 
 use crate::always_on;
 use crate::bpf::probes::types;
 
-/// What the probes for one [`Purpose`] take.
+/// How one [`Purpose`] is served.
 #[derive(Clone, Copy)]
 pub(crate) struct Declaration {
-    /// The purposes without which this one sees nothing.
+    /// The purposes that this one depends on.
     pub(crate) requires: &'static [Purpose],
-    /// What it needs of the host, by whichever hooks.
+    /// What it needs of the host, with any hook.
     pub(crate) needs: &'static [Need],
-    /// The kernel's functions that serve it where they can be hooked. One that the kernel lacks may be optional.
+    /// Kernel functions that serve it if they can be hooked. Optional ones may be missing.
     pub(crate) functions: &'static [Function],
-    /// Classic tracepoints, where no function serves and no alternative of `typed` holds.
+    /// Classic tracepoints, if no function serves and no alternative of `typed` holds.
     pub(crate) tracepoints: &'static [Tracepoint],
-    /// Programs on tracepoints with typed arguments: the first alternative that holds.
+    /// Programs on tracepoints with typed arguments: the first alternative that holds is used.
     pub(crate) typed: TypedPrograms,
     /// A program that a clock runs on each CPU.
     pub(crate) clock: Option<&'static str>,
@@ -54,9 +54,9 @@ const fn typed(needs: &'static [Need], typed: TypedPrograms) -> Declaration {
 /// What a purpose needs of the host besides BPF itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// The kernel's number of the process.
+    /// The process's id in the root pid namespace.
     Process,
-    /// The kernel's own threads to be in this pid namespace.
+    /// The kernel's own threads are in this pid namespace.
     KernelThreads,
     /// BTF of the kernel, to read its structures.
     Btf,
@@ -66,7 +66,7 @@ pub(crate) enum Need {
     TickRate,
     /// The helper `bpf_find_vma`.
     FindVma,
-    /// What the kernel counts each CPU's time by, in its BTF.
+    /// The variable in which the kernel accounts each CPU's time, in its BTF.
     CpuTimes,
     /// A module's tracepoint with typed arguments, by group and name.
     Typed(&'static str),
@@ -93,9 +93,9 @@ pub struct Tracepoint {
     pub name: &'static str,
     /// The program in `bpf/`.
     pub program: &'static str,
-    /// The fields that the program reads; none where the layout is ABI.
+    /// The fields that the program reads; empty if the layout is ABI.
     pub fields: &'static [TracepointField],
-    /// Whether the purpose is served on a kernel without it.
+    /// Whether the purpose can be served on a kernel without it.
     pub optional: bool,
 }
 
@@ -104,15 +104,15 @@ pub struct Tracepoint {
 pub struct TracepointField {
     /// Its name in the format file.
     pub name: &'static str,
-    /// The least size that the program takes, bytes; 0 where it does without the field.
+    /// Minimum size that the program accepts, in bytes; 0 if the field is optional.
     pub min_bytes: u16,
-    /// The greatest.
+    /// Maximum size that the program accepts, in bytes.
     pub max_bytes: u16,
-    /// Where the program reads its place from: an offset in `struct fields`.
+    /// Where the program finds the field's offset and size: an offset in `struct fields`.
     pub(crate) slot: usize,
 }
 
-/// A function of the kernel and the programs at its entry and its return.
+/// A kernel function and the programs at its entry and its return.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Function {
     /// Its name (`__x64_sys_write`).
@@ -121,7 +121,7 @@ pub struct Function {
     pub entry: &'static str,
     /// The program at its return.
     pub exit: &'static str,
-    /// Whether the purpose is served on a kernel without it.
+    /// Whether the purpose can be served on a kernel without it.
     pub optional: bool,
 }
 
@@ -163,7 +163,7 @@ macro_rules! is_some {
     };
 }
 
-/// What the kernel puts before a system call's name (`arch/*/include/asm/syscall_wrapper.h`).
+/// The kernel's prefix of a system call's function (`arch/*/include/asm/syscall_wrapper.h`).
 #[cfg(target_arch = "aarch64")]
 macro_rules! call_function {
     ($call:ident) => {
@@ -177,8 +177,8 @@ macro_rules! call_function {
     };
 }
 
-/// System calls; `optional` ones only old architectures have. The layout of their tracepoints is ABI, and one program serves the
-/// returns of all.
+/// System calls; only old architectures have the `optional` ones. The layout of their tracepoints is ABI, and one
+/// program serves the returns of all.
 macro_rules! calls {
     ($($call:ident $($optional:ident)?),+ $(,)?) => {
         Declaration {
@@ -208,7 +208,7 @@ macro_rules! calls {
     };
 }
 
-/// Functions of a file system, which may be in a module that is not there.
+/// Functions of a file system, whose module may be missing.
 macro_rules! functions {
     ($($function:ident),+) => {
         Declaration {
@@ -223,11 +223,11 @@ macro_rules! functions {
     };
 }
 
-/// One entry a purpose, those that others build upon first.
+/// One entry per purpose; purposes that others build on come first.
 macro_rules! purposes {
     ($($(#[doc = $doc:literal])+ $purpose:ident = $name:literal: $declaration:expr;)+) => {
         model::named! {
-            /// What a probe is for; those that others build upon first.
+            /// What a probe is for; purposes that others build on come first.
             pub enum Purpose {
                 $($(#[doc = $doc])+ $purpose = $name,)+
             }
@@ -244,9 +244,9 @@ macro_rules! purposes {
 }
 
 purposes! {
-    /// Writes of the broker to files.
+    /// The broker's writes to files.
     FileWrites = "file-writes": calls![write, pwrite64, writev, pwritev, pwritev2];
-    /// Its reads of files.
+    /// The broker's reads of files.
     FileReads = "file-reads": calls![read, pread64, readv, preadv, preadv2];
     /// `sendfile`, `splice`, `copy_file_range`.
     FileTransfers = "file-transfers": calls![sendfile64, splice, copy_file_range];
@@ -261,7 +261,7 @@ purposes! {
     FileOpens = "file-opens": calls![open optional, creat optional, openat, openat2];
     /// `msync`.
     MappedSyncs = "mapped-syncs": calls![msync].needs(&[Need::Process, Need::Btf, Need::FindVma]);
-    /// How much of what is read comes from the device.
+    /// Bytes of reads that come from the device.
     // `order` came with large pages in the page cache (Linux 5.18).
     DiskReads = "disk-reads": tracepoints![
         page_added(i_ino: 8, s_dev: 4, index: 8, order: 0..=1) on "filemap/mm_filemap_add_to_page_cache",
@@ -271,23 +271,23 @@ purposes! {
         task_start(pid: 4, clone_flags: 8) on "task/task_newtask",
         task_end() on "sched/sched_process_exit",
     ].requires(&[Purpose::FileWrites]);
-    /// Off-CPU intervals within these.
+    /// Off-CPU intervals within file operations.
     OffCpu = "off-cpu":
         typed(STRUCTURES, &[(When::Always, &["sched_switch"])]).requires(&[Purpose::FileWrites]);
     /// Faults on mapped files that wait for the device.
-    // Since Linux 6.12. Without it a fault is known by the pages it adds.
+    // Since Linux 6.12. Without it, a fault is recognised by the pages it adds.
     MmapFaults = "mmap-faults": tracepoints![
         page_fault(i_ino: 8, s_dev: 4, index: 8) on "filemap/mm_filemap_fault" optional,
     ].requires(&[Purpose::OffCpu, Purpose::DiskReads]);
     /// When a thread off the CPU became runnable, and by whom.
     Wakeups = "wakeups":
         typed(STRUCTURES, &[(When::Always, &["sched_waking"])]).requires(&[Purpose::OffCpu]);
-    /// Times in which something had stopped the whole process: a signal, a freezer, a tracer.
+    /// Stops of the whole process: by a signal, a freezer or a tracer.
     // The tracepoint shows who sent the signal.
     ProcessStops = "process-stops": tracepoints![
         signal_generated(sig: 4, pid: 4) on "signal/signal_generate" optional,
     ].requires(&[Purpose::Wakeups]);
-    /// CPUs that the hypervisor takes away: steal time, and times in which the machine was paused.
+    /// CPUs that the hypervisor takes away: steal time, and pauses of the machine.
     CpuGaps = "cpu-gaps": Declaration { clock: Some("cpu_tick"), ..NONE }
         .needs(&[Need::Btf, Need::CpuTimes]);
     /// Kernel stacks of off-CPU intervals, by name.
@@ -298,7 +298,7 @@ purposes! {
         start_commit(dev: 4, transaction: 4) on "jbd2/jbd2_start_commit",
         end_commit(dev: 4, transaction: 4) on "jbd2/jbd2_end_commit",
     ].needs(WHOLE_HOST);
-    /// How long each phase of a commit took.
+    /// Durations of a commit's phases.
     CommitPhases = "commit-phases": tracepoints![
         run_stats(
             dev: 4, tid: 4, wait: 8, running: 8, locked: 8, flushing: 8, logging: 8, handle_count: 4, blocks: 4,
@@ -309,8 +309,8 @@ purposes! {
     JournalHandles = "journal-handles":
         tracepoints![handle_start(dev: 4, tid: 4) on "jbd2/jbd2_handle_start"].requires(&[Purpose::FileWrites]);
     /// Requests to block devices.
-    // Completions come in interrupts, in which programs on classic tracepoints may be skipped. `rwbs` grew from 8 to 10 bytes;
-    // the program keeps up to 15.
+    // Completions come in interrupts, in which programs on classic tracepoints may be skipped. `rwbs` grew from 8 to 10
+    // bytes; the program keeps up to 15.
     BlockIo = "block-io": tracepoints![
         rq_issue(dev: 4, sector: 8, nr_sector: 4, bytes: 4, rwbs: 1..=15) on "block/block_rq_issue",
         rq_complete(dev: 4, sector: 8, nr_sector: 4) on "block/block_rq_complete",
@@ -318,7 +318,7 @@ purposes! {
         (When::BlockQueueArgument, &["block_rq_issue_of_queue", "block_rq_complete"]),
         (When::Btf, &["block_rq_issue", "block_rq_complete"]),
     ]);
-    /// How long they waited before the driver had them.
+    /// How long block requests waited before the driver got them.
     BlockQueue = "block-queue": typed(&[Need::Btf], &[
         (When::BlockQueueArgument, &["block_bio_queue_of_queue", "block_split_of_queue"]),
         (When::Always, &["block_bio_queue", "block_split"]),
@@ -332,8 +332,8 @@ purposes! {
         reclaim_begin() on "vmscan/mm_vmscan_direct_reclaim_begin",
         reclaim_end(nr_reclaimed: 8) on "vmscan/mm_vmscan_direct_reclaim_end",
     ];
-    /// Direct reclaim because a memory cgroup is.
-    // One program serves both ends: they are of one class and have the same fields.
+    /// Direct reclaim because a memory cgroup is short of memory.
+    // One program serves both ends: their tracepoints are of one class and have the same fields.
     MemcgReclaim = "memcg-reclaim": tracepoints![
         memcg_reclaim_begin() on "vmscan/mm_vmscan_memcg_reclaim_begin",
         reclaim_end(nr_reclaimed: 8) on "vmscan/mm_vmscan_memcg_reclaim_end",
@@ -343,7 +343,7 @@ purposes! {
         fc_commit_start(dev: 4) on "ext4/ext4_fc_commit_start",
         fc_commit_stop() on "ext4/ext4_fc_commit_stop",
     ].needs(WHOLE_HOST);
-    /// Long fsyncs of other processes on ext4, which have its journal committed.
+    /// Long fsyncs by other processes on ext4, which commit its journal.
     Ext4Fsyncs = "ext4-fsyncs": tracepoints![
         sync_file_enter(dev: 4) on "ext4/ext4_sync_file_enter",
         sync_file_exit() on "ext4/ext4_sync_file_exit",
@@ -359,13 +359,13 @@ purposes! {
         iclog_sync_done(dev: 4, lsn: 8) on "xfs/xlog_iclog_sync_done",
     ].needs(WHOLE_HOST);
     /// Commits of btrfs transactions.
-    // Without the waits inside, a commit has an end and no beginning.
+    // Without the thread's waits inside, a commit has an end but no start.
     BtrfsCommits = "btrfs-commits": typed(
         &[Need::Btf, Need::Typed("btrfs/btrfs_transaction_commit")],
         &[(When::Always, &["btrfs_transaction_commit"])],
     ).requires(&[Purpose::KernelStacks]);
     /// Freezes of file systems, until they are thawed.
-    // The ioctls alone do not show those of device mapper's snapshots.
+    // The ioctls alone do not show the freezes of device mapper's snapshots.
     FsFreezes = "fs-freezes": Declaration {
         functions: functions![freeze_super, thaw_super].functions,
         ..tracepoints![
@@ -373,31 +373,31 @@ purposes! {
             ioctl_exit() on "syscalls/sys_exit_ioctl",
         ]
     }.needs(&[Need::Btf]);
-    /// Calls on its TCP connections, closed windows and windows that do not scale.
+    /// Calls on the broker's TCP connections, closed windows and windows that do not scale.
     // Most calls on sockets are calls on files too.
     SocketOps = "socket-ops":
         calls![recvfrom, recvmsg, sendto, sendmsg].requires(&[Purpose::FileTransfers]);
-    /// Segments sent again on these.
+    /// Retransmitted segments on these connections.
     TcpRetransmits = "tcp-retransmits":
         typed(STRUCTURES, &[(When::Always, &["tcp_retransmit_skb"])]).requires(&[Purpose::SocketOps]);
-    /// Long waits of request handlers and network threads for Java's locks, and who ended them.
+    /// Long waits of request handlers and network threads for Java locks, and who ended them.
     FutexWaits = "futex-waits": NONE.requires(&[Purpose::Wakeups, Purpose::KernelStacks]);
     /// Long waits of file systems' own threads.
     KernelThreads = "kernel-threads":
         NONE.needs(&[Need::KernelThreads, Need::Process]).requires(&[Purpose::KernelStacks]);
-    /// ext4's and its journal's functions, from entry to return.
+    /// Functions of ext4 and its journal, from entry to return.
     Ext4Functions = "ext4-functions":
         functions![ext4_file_write_iter, ext4_sync_file, ext4_dirty_inode, jbd2_log_wait_commit];
-    /// XFS's.
+    /// Functions of XFS, from entry to return.
     XfsFunctions = "xfs-functions":
         functions![xfs_file_write_iter, xfs_file_fsync, xfs_log_force, xfs_log_force_seq];
-    /// btrfs's.
+    /// Functions of btrfs, from entry to return.
     BtrfsFunctions = "btrfs-functions":
         functions![btrfs_file_write_iter, btrfs_sync_file, btrfs_commit_transaction];
 }
 
 impl Purpose {
-    /// Whether it is about what happens far less often than requests do.
+    /// Whether it concerns events that are far rarer than requests.
     pub(crate) fn is_rare(self) -> bool {
         matches!(
             self,
@@ -418,10 +418,10 @@ impl Purpose {
     }
 }
 
-/// Modules that may hold hooked functions and tracepoints. Where one is built in, they are the kernel's own.
+/// Modules that may hold hooked functions and tracepoints. If one is built in, they belong to the kernel itself.
 pub(crate) const MODULES: [&str; 4] = ["ext4", "jbd2", "xfs", "btrfs"];
 
-/// All that is declared.
+/// All declarations.
 pub(crate) fn declarations() -> impl Iterator<Item = &'static Declaration> {
     Purpose::ALL.into_iter().map(Purpose::declaration)
 }
@@ -454,8 +454,8 @@ mod tests {
     use super::{declarations, types};
     use crate::bpf::probes::OBJECT;
 
-    /// Names of programs, the one for all returns of system calls once.
-    fn declared() -> BTreeSet<&'static str> {
+    /// Names of programs; the one for all returns of system calls appears once.
+    fn program_names() -> BTreeSet<&'static str> {
         let programs = declarations().flat_map(|declaration| {
             let tracepoints = declaration.tracepoints.iter().map(|tracepoint| tracepoint.program);
             let functions = declaration.functions.iter().flat_map(|function| [function.entry, function.exit]);
@@ -471,7 +471,7 @@ mod tests {
         let object = builder.name("registry").unwrap().open_memory(OBJECT).unwrap();
         let built: BTreeSet<_> =
             object.progs().map(|program| program.name().to_str().unwrap().to_owned()).collect();
-        assert_eq!(built, declared().into_iter().map(str::to_owned).collect());
+        assert_eq!(built, program_names().into_iter().map(str::to_owned).collect());
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! Probes on one process: loaded, attached, read, and gone when dropped. Decides nothing: see
-//! [`crate::plan`].
+//! Loads, attaches and reads the probes of one process; detaches on drop. Decides nothing: see [`crate::plan`].
 
 mod links;
 mod procfs;
@@ -29,12 +28,12 @@ use crate::stacks::Stacks;
 use links::Links;
 use procfs::KernelThreads;
 
-/// The longest wait, and so the delay with which events arrive.
+/// The longest wait, and so the delay of events.
 const MAX_WAIT: Duration = Duration::from_millis(200);
-/// Of rare events: what is read after some of them comes so much later. Thousands of block requests wake the reader twice a
-/// second, and fill less than half of a ring of 4 MiB until then.
+/// Added delay after rare events were read. Thousands of block requests a second wake the reader only twice a second,
+/// and fill less than half of a ring of 4 MiB until then.
 const REST_AFTER_RARE: Duration = Duration::from_millis(500);
-/// Batches in one poll, so that a reader slower than its writers still returns to its caller.
+/// Batches per poll, so that a reader slower than its writers still returns to its caller.
 const MAX_BATCHES: usize = 2_048;
 
 /// What to watch.
@@ -53,7 +52,7 @@ pub struct Options {
     pub ring_bytes: u32,
     /// Report block requests of these devices only (whole disks, major and minor; at most 256); empty: of all.
     pub devices: Vec<(u32, u32)>,
-    /// Have the kernel measure the BPF programs' run time (see [`Probes::overhead`]).
+    /// Makes the kernel measure the BPF programs' run time (see [`Probes::overhead`]).
     pub measure: bool,
     /// From `CLOCK_MONOTONIC` to the clock of the events.
     pub clock: ClockOffset,
@@ -66,7 +65,7 @@ impl Default for Options {
     }
 }
 
-/// Programs that the kernel has verified, and that are attached to nothing.
+/// Programs that the kernel has verified, not attached yet.
 pub struct LoadedProbes {
     probes: Probes,
     target: Target,
@@ -74,10 +73,10 @@ pub struct LoadedProbes {
 }
 
 impl LoadedProbes {
-    /// Loads what the plan uses, less what the kernel refuses.
+    /// Loads what the plan uses, without what the kernel refuses.
     ///
     /// # Errors
-    /// Nothing of it can be loaded.
+    /// Nothing can be loaded.
     pub fn load(plan: &Plan, target: &Target, options: &Options) -> Result<Self, Error> {
         let mut plan = plan.clone();
         loop {
@@ -96,10 +95,10 @@ impl LoadedProbes {
         &self.probes.plan
     }
 
-    /// Attaches the programs. Where the kernel refuses to attach one, loads those that remain.
+    /// Attaches the programs. If the kernel refuses to attach one, loads the rest again.
     ///
     /// # Errors
-    /// Nothing of it can be attached.
+    /// Nothing can be attached.
     pub fn attach(mut self) -> Result<Probes, Error> {
         let Probes { plan, object, cpus, .. } = &self.probes;
         match attach_all(plan, object, cpus) {
@@ -117,7 +116,7 @@ impl LoadedProbes {
 
 /// Attached probes.
 pub struct Probes {
-    // Dropped in this order: no more events, then the buffer, then the maps.
+    // Dropped in this order: events stop, then the buffer goes, then the maps.
     links: Links,
     cpus: Vec<i32>,
     ring: Ring,
@@ -126,8 +125,8 @@ pub struct Probes {
     undecodable: u64,
     /// Whether the last poll found rare events.
     had_rare: bool,
-    /// The ring is filling up when it holds this much: more than what makes the programs wake the reader, which is what a load
-    /// has it hold each time.
+    /// From this many bytes on the ring is filling up: more than the amount at which the programs wake the reader,
+    /// which it regularly reaches under load.
     urgent_bytes: usize,
     kernel_threads: Option<KernelThreads>,
     _measuring: Option<OwnedFd>,
@@ -140,7 +139,7 @@ impl Probes {
         Self::attach_with(plan, target, &Options::default())
     }
 
-    /// Loads and attaches what the plan uses. A program that the kernel refuses is left out, with the purposes it
+    /// Loads and attaches what the plan uses. Leaves out a program that the kernel refuses, with the purposes it
     /// served: [`Probes::plan`] says which.
     pub fn attach_with(plan: &Plan, target: &Target, options: &Options) -> Result<Self, Error> {
         LoadedProbes::load(plan, target, options)?.attach()
@@ -176,16 +175,17 @@ impl Probes {
         })
     }
 
-    /// What was attached: the plan less what the kernel refused.
+    /// The plan as attached, without what the kernel refused.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Waits until the ring buffer fills up, 200 ms have passed or the timeout has, then delivers what is
-    /// there: in the order in which the kernel finished the events, roughly by their end. The programs do not wake the
-    /// reader until a quarter of the ring is full, so that the broker's threads send no interrupts for it. Of a plan of rare
-    /// events ([`Plan::choose_rare`]) the first wakes the reader, which then does not look again for half a second. Rests
-    /// after each [`Slice`], unless the ring is half full.
+    /// Waits until the ring buffer fills up, 200 ms have passed or `timeout` has, then delivers the pending events.
+    ///
+    /// Their order is that in which the kernel finished them, roughly by their end. The programs do not wake the reader until a
+    /// quarter of the ring is full, so that the broker's threads send few interrupts. With a plan of rare events
+    /// ([`Plan::choose_rare`]) the first event wakes the reader, which then does not poll again for half a second.
+    /// Rests after each [`Slice`], unless the ring is half full.
     pub fn poll(&mut self, timeout: Duration, out: &mut dyn FnMut(Event)) -> Result<(), Error> {
         self.kernel_threads.as_mut().map_or(Ok(()), |threads| threads.refresh(&self.object))?;
         self.wait(timeout)?;
@@ -208,7 +208,7 @@ impl Probes {
 
     fn wait(&self, timeout: Duration) -> Result<(), Error> {
         if self.had_rare {
-            // Not a sleep: who stops the thread unparks it.
+            // Not a sleep: a thread that stops this one unparks it.
             std::thread::park_timeout(timeout.min(REST_AFTER_RARE));
         }
         self.ring.wait(if self.plan.is_rare { timeout } else { timeout.min(MAX_WAIT) })
@@ -229,20 +229,20 @@ impl Probes {
         }
     }
 
-    /// Calls on TCP connections that moved nothing and are no event: they would have had to wait, or
-    /// the stream had ended.
+    /// Calls on TCP connections that moved nothing and are no event: they would have had to wait, or the stream had
+    /// ended.
     pub fn empty_socket_calls(&self) -> u64 {
         bpf::sum_over_cpus(&self.object, map_name!(probes.empty_socket_calls), 0)
     }
 
-    /// What each BPF program cost so far; times and counts only with [`Options::measure`].
+    /// What each BPF program has cost so far; times and counts only with [`Options::measure`].
     pub fn overhead(&self) -> Vec<ProgramCost> {
         overhead::costs(&self.object)
     }
 }
 
-/// Returns of system calls before their entries, completions before issues: what is seen starting is then
-/// also seen ending. Declarations list entries first, so the order is reversed.
+/// Attaches returns of system calls before their entries, and completions before issues, so that an operation whose
+/// start is seen has its end seen too. Declarations list entries first, so the order is reversed.
 fn attach_all(plan: &Plan, object: &Object, cpus: &[i32]) -> Result<Links, Error> {
     let mut links = Links::default();
     for hook in plan.used() {
@@ -263,12 +263,12 @@ fn attach_all(plan: &Plan, object: &Object, cpus: &[i32]) -> Result<Links, Error
     Ok(links)
 }
 
-/// Loads the plan's programs, with their settings filled in, and attaches none.
+/// Loads the plan's programs with their settings; attaches none.
 fn load(plan: &Plan, pid: u32, stacks: bool, symbols: &Symbols, options: &Options) -> Result<Object, Error> {
     let ids = ProcessIds::of_this_host()?;
     let children: Vec<_> = procfs::children_of(pid).iter().filter_map(|&pid| ids.root_of(pid)).collect();
     let filemap_fault = symbols.range_of("filemap_fault").unwrap_or_default();
-    // Programs on functions of the kernel may be preempted, unlike those on its tracepoints.
+    // Programs on kernel functions may be preempted, unlike those on tracepoints.
     let preemptible = plan.used().any(|hook| hook.mechanism == Mechanism::Functions);
     let settings = types::settings {
         tgid: ids.root_of(pid).ok_or(Error::OtherPidNamespace { pid })?,
@@ -290,7 +290,7 @@ fn load(plan: &Plan, pid: u32, stacks: bool, symbols: &Symbols, options: &Option
     let mut loader = Loader::open("brokerscope", OBJECT)?;
     loader.choose_programs(|program| plan.needs(program));
     if !preemptible {
-        // Kernels before 5.11 have no such map, nor need it.
+        // Kernels before 5.11 neither have nor need this map type.
         loader.leave_out(map_name!(probes.thread_scratches))?;
     }
     loader.resize(map_name!(probes.ring), options.ring_bytes)?;
@@ -312,7 +312,7 @@ fn load(plan: &Plan, pid: u32, stacks: bool, symbols: &Symbols, options: &Option
     Ok(object)
 }
 
-/// Of the page size, which is a power of two.
+/// log2 of the page size, which is a power of two.
 fn page_shift() -> u32 {
     // SAFETY: the call takes a number only.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -328,7 +328,7 @@ fn fill_set(object: &Object, name: MapName, numbers: impl Iterator<Item = u32>) 
     Ok(())
 }
 
-/// What a slot of `lost` counts so far.
+/// The current count in a slot of `lost`.
 fn lost(object: &Object, slot: u32) -> u64 {
     let at = offset_of!(types::bss, lost) + slot as usize * size_of::<u64>();
     bpf::shared_word(object, at).map_or(0, |word| word.load(Ordering::Relaxed))

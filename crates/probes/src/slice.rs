@@ -1,22 +1,22 @@
-//! Short turns on a processor. A thread of the broker that wakes where the recorder runs waits until the recorder gives the
-//! processor away: the scheduler's policies and weights shorten that within one group only. So the recorder gives it away by
-//! itself, often. Knows nothing of what its callers do.
+//! Short turns on a CPU. A broker's thread that wakes on the recorder's CPU waits until the recorder yields: the
+//! scheduler's policies and weights shorten that only within one group. So the recorder yields by itself, often. Knows
+//! nothing of what its callers do.
 
 use std::time::{Duration, Instant};
 
-/// How long a thread rests: long enough for a thread that waits to get the processor, however short that is. A thread with
-/// slices of 0.1 ms still has a sixth of a processor.
+/// Length of a rest: long enough for a waiting thread to get the CPU, which would be so even if it were much shorter. A
+/// thread with slices of 0.1 ms still has a sixth of a CPU.
 const REST: Duration = Duration::from_micros(500);
 
-/// Where a slice has the time from, and what a rest is.
+/// Source of time and of rests for a slice.
 pub trait Timer {
-    /// The time now.
+    /// The current time.
     fn now(&mut self) -> Instant;
-    /// Lets other threads run for that long.
+    /// Sleeps for that long, so that other threads run.
     fn sleep(&mut self, time: Duration);
 }
 
-/// The calling thread's.
+/// Uses the clock and the sleep of the calling thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThreadTimer;
 
@@ -30,43 +30,43 @@ impl Timer for ThreadTimer {
     }
 }
 
-/// How long a thread runs before it rests, and since when it runs. Time in which it did not get a processor counts too: it
-/// rests sooner then.
+/// How long a thread runs before it rests, and since when it has run. Time without a CPU counts too: the thread then
+/// rests sooner.
 #[derive(Debug)]
 pub struct Slice<T = ThreadTimer> {
     length: Duration,
-    begun: Instant,
+    start: Instant,
     timer: T,
 }
 
 impl Slice {
-    /// For what comes with each packet and each event.
+    /// For work on each packet and each event.
     pub const SHORT: Duration = Duration::from_micros(100);
-    /// For what comes once or twice a second.
+    /// For work done once or twice a second.
     pub const LONG: Duration = Duration::from_micros(200);
 
-    /// One that begins now.
+    /// Starts a slice now.
     pub fn new(length: Duration) -> Self {
         Self::with_timer(length, ThreadTimer)
     }
 }
 
 impl<T: Timer> Slice<T> {
-    /// One that begins now, by this timer.
+    /// Starts a slice now, with this timer.
     pub fn with_timer(length: Duration, mut timer: T) -> Self {
-        Self { length, begun: timer.now(), timer }
+        Self { length, start: timer.now(), timer }
     }
 
-    /// Rests if the slice is over, unless the work is `urgent`; the next one begins then. Whether it rested.
+    /// Rests if the slice is over, unless the work is `urgent`, and starts the next one. Returns whether it rested.
     pub fn rest_if_over(&mut self, urgent: impl FnOnce() -> bool) -> bool {
-        if self.timer.now().saturating_duration_since(self.begun) < self.length {
+        if self.timer.now().saturating_duration_since(self.start) < self.length {
             return false;
         }
         let rests = !urgent();
         if rests {
             self.timer.sleep(REST);
         }
-        self.begun = self.timer.now();
+        self.start = self.timer.now();
         rests
     }
 }
@@ -77,7 +77,7 @@ mod tests {
 
     use super::{REST, Slice, Timer};
 
-    /// Goes on by a step each time that it is looked at; sleeps without waiting.
+    /// Advances by a step on each reading; sleeps without waiting.
     struct Steps {
         now: Instant,
         step: Duration,
@@ -122,13 +122,13 @@ mod tests {
         let step = Duration::from_micros(40);
         let mut steps = Steps { now: Instant::now(), step, slept: Duration::ZERO };
         let mut slice = Slice::with_timer(Slice::SHORT, &mut steps);
-        let mut asked = 0;
+        let mut calls = 0;
         for _ in 0..9 {
             slice.rest_if_over(|| {
-                asked += 1;
-                asked == 2
+                calls += 1;
+                calls == 2
             });
         }
-        assert_eq!((asked, steps.slept), (3, 2 * REST));
+        assert_eq!((calls, steps.slept), (3, 2 * REST));
     }
 }

@@ -1,4 +1,4 @@
-//! Kernel stacks as text. Each distinct stack is resolved once. Does not judge what a stack means.
+//! Kernel stacks as text. Resolves each distinct stack once. Does not interpret them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use crate::kallsyms::Symbols;
 
 /// Distinct stacks kept: a handful in practice.
 const MAX_STACKS: usize = 8_192;
-/// The scheduler's own functions: what lies further inside is the tracepoint and the BPF program.
+/// The scheduler's functions: frames further inside are the tracepoint and the BPF program.
 const SCHEDULER: [&str; 2] = ["__schedule", "try_to_wake_up"];
 
-/// Resolves stacks.
+/// Resolves and caches stacks.
 #[derive(Default)]
 pub(crate) struct Stacks {
     symbols: Symbols,
@@ -49,7 +49,8 @@ impl Stacks {
         names.join(";")
     }
 
-    /// A return address may be the first of the next function, where a call ends its own: one less is in it.
+    /// If a call is a function's last instruction, its return address is the first of the next function: one less is
+    /// inside.
     fn function(&self, return_address: u64) -> &str {
         self.symbols.name_of(return_address.saturating_sub(1)).unwrap_or("[unknown]")
     }

@@ -1,6 +1,6 @@
-//! Names for a process's own code: functions of programs and libraries by their symbol tables, compiled Java
-//! by the list that the JVM writes when asked. What has no name is called by what it lies in. Changes nothing
-//! in the process. Fuzzed by: symbols.
+//! Names a process's own code: functions of programs and libraries by their symbol tables, compiled Java by the perf
+//! map that the JVM writes on request. Unnamed code gets the name of its mapping. Changes nothing in the process.
+//! Fuzzed by: symbols.
 
 #![allow(clippy::disallowed_methods, reason = "/proc")]
 
@@ -21,21 +21,21 @@ use elf::Functions;
 use mappings::{CodeSource, Mapping, Mappings};
 use perf_map::PerfMap;
 
-/// Names remembered; a broker runs some ten thousand methods.
+/// Cached names; a broker runs about ten thousand methods.
 const MAX_NAMES: usize = 65_536;
-/// Bytes of the functions of all files; later ones go without names.
+/// Total bytes of all files' functions; files beyond that have no names.
 const MAX_FILE_BYTES: usize = 64 << 20;
-/// The library that makes a process a JVM.
+/// A process with this library is a JVM.
 const LIBJVM: &str = "libjvm.so";
-/// Compiled code that no list names.
+/// Frame of compiled code that the perf map does not name.
 const UNNAMED_JAVA: &str = "[java]_[j]";
 const UNNAMED_CODE: &str = "[compiled]_[j]";
 
-/// What is known of a process's code.
+/// Code of a process, for naming addresses.
 pub(crate) struct UserCode {
     process: PathBuf,
     mappings: Mappings,
-    /// By path; none where the file could not be read.
+    /// Functions by path; `None` if the file could not be read.
     files: HashMap<Arc<str>, Option<Functions>>,
     compiled: PerfMap,
     listed: Option<SystemTime>,
@@ -46,18 +46,18 @@ pub(crate) struct UserCode {
 /// Whether Java's frames can be seen and named, and what to do if not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Java {
-    /// Whether the process is a JVM at all.
+    /// Whether the process is a JVM.
     pub is_jvm: bool,
-    /// Whether it was started with `-XX:+PreserveFramePointer` on its command line.
+    /// Whether `-XX:+PreserveFramePointer` is on its command line.
     pub frame_pointers: bool,
-    /// Why its list of compiled code is not there, if it is not.
+    /// Why its perf map is missing, if it is.
     pub no_list: Option<String>,
-    /// Whether compiled code was seen that its list does not name.
+    /// Whether there was compiled code that its perf map does not name.
     pub unnamed: bool,
 }
 
 impl UserCode {
-    /// Of a process, as it is now.
+    /// Reads a process's code as of now.
     pub(crate) fn of(pid: u32) -> Self {
         let process = PathBuf::from(format!("/proc/{pid}"));
         let mut code = Self {
@@ -73,9 +73,9 @@ impl UserCode {
         code
     }
 
-    /// Looks again what the process has mapped and compiled.
+    /// Reads again what the process has mapped and compiled.
     pub(crate) fn refresh(&mut self) {
-        // Of a process that has ended, what it had stays known.
+        // For a process that has ended, the last state stays known.
         let mappings = Mappings::read(&self.process).ok().filter(|mappings| !mappings.0.is_empty());
         let Some(mappings) = mappings else { return };
         self.mappings = mappings;
@@ -85,7 +85,7 @@ impl UserCode {
         self.java.no_list = self.read_list().err().filter(|_| self.java.is_jvm);
     }
 
-    /// The list is named by the process's id in its own pid namespace, and lies in its own `/tmp`.
+    /// Reads the perf map: in the process's own `/tmp`, named by its id in its own pid namespace.
     fn read_list(&mut self) -> Result<(), String> {
         let own_pid = own_pid(&self.process).ok_or("the process is gone")?;
         let path = self.process.join(format!("root/tmp/perf-{own_pid}.map"));
@@ -108,12 +108,12 @@ impl UserCode {
         }
     }
 
-    /// The frames' names, outermost first. `frames` are addresses, innermost first. Where an address is no
-    /// code, the stack could not be followed further (no frame pointers), and what lies outside it is left out.
+    /// Names of frames, outermost first. `frames` are addresses, innermost first. An address that is no code ends the
+    /// stack, which could not be followed further (no frame pointers); frames outside it are left out.
     pub(crate) fn names(&mut self, frames: &[u64]) -> Vec<Arc<str>> {
         let mut names: Vec<Arc<str>> = Vec::with_capacity(frames.len());
         for (depth, &address) in frames.iter().enumerate() {
-            // A return address may be the first of the next function, where a call ends its own.
+            // If a call is a function's last instruction, its return address is the first of the next function.
             let address = if depth == 0 { address } else { address.saturating_sub(1) };
             let Some(name) = self.name(address) else { break };
             let repeats = name.starts_with('[') && names.last() == Some(&name);
@@ -138,7 +138,7 @@ impl UserCode {
     }
 
     fn look_up(&mut self, address: u64) -> Option<Arc<str>> {
-        let mapping = self.mappings.holding(address)?;
+        let mapping = self.mappings.mapping_at(address)?;
         match &mapping.what {
             CodeSource::Memory => Some(self.compiled_name(address)),
             CodeSource::Kernel(name) => Some(Arc::clone(name)),
@@ -174,12 +174,12 @@ impl UserCode {
     }
 }
 
-/// What may not stand in a frame stands for something else there.
+/// Replaces characters that a frame may not contain.
 fn as_frame(name: &str) -> String {
     name.replace(';', ",")
 }
 
-/// The very file that is mapped, where this process may open it so; by its path otherwise.
+/// Functions of the mapped file itself, if this process may open it; else of the file at its path.
 fn functions_of(process: &Path, mapping: &Mapping, path: &str) -> Option<Functions> {
     let mapped = process.join(format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
     let exactly = Functions::read(&mapped).ok();
@@ -189,7 +189,7 @@ fn functions_of(process: &Path, mapping: &Mapping, path: &str) -> Option<Functio
     Functions::read(&process.join("root").join(path.trim_start_matches('/'))).ok()
 }
 
-/// The last number of `NSpid:` in `/proc/PID/status` is the innermost namespace's.
+/// The last number of `NSpid:` in `/proc/PID/status` is the id in the innermost namespace.
 fn own_pid(process: &Path) -> Option<u32> {
     let status = fs::read_to_string(process.join("status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(names.iter().map(AsRef::as_ref).collect::<Vec<_>>(), ["[compiled]_[j]"]);
     }
 
-    /// Two pages of memory that could hold code; never run, and there as long as the process.
+    /// Two pages of executable memory; never run, and never unmapped.
     fn executable_page() -> u64 {
         let access = libc::PROT_READ | libc::PROT_EXEC;
         // SAFETY: a new mapping without a file, at an address of the kernel's choice.

@@ -1,7 +1,7 @@
-//! The always-on programs on this very process, which is the broker: every request is counted once with the latency that the
-//! test measured, by every call that moves bytes; slow ones are reported and long polls are not; appends, waits and
-//! overwritten records. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not run, and
-//! with it anything that is missing is a failure.
+//! The always-on programs with this very process as the broker: every request is counted once with the latency that the
+//! test measured, for every call that moves bytes; slow requests are reported, long polls are not; appends, waits and
+//! overwritten records. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not
+//! run, and with it anything that is missing is a failure.
 
 #![allow(
     clippy::unwrap_used,
@@ -38,7 +38,7 @@ use probes::always_on::{
 };
 use scene::{FileSystem, Freeze, Making, MappedFile, monotonic_ns};
 
-/// Nothing takes as long here, however busy the machine is.
+/// Longer than anything here takes, even on a busy machine.
 const NEVER: Duration = Duration::from_secs(600);
 const THRESHOLD: Duration = Duration::from_millis(40);
 const SLOW: Duration = Duration::from_millis(80);
@@ -51,8 +51,8 @@ fn a_broker_is_watched() {
     if !gate::is_open() {
         return;
     }
-    // Before the survey, which looks at what is loaded.
-    let file_systems = [FileSystem::new(), FileSystem::made(XFS)];
+    // Before the survey, which checks what is loaded.
+    let file_systems = [FileSystem::new(), FileSystem::make(XFS)];
     let broker = Broker::new("127.0.0.1:0");
     let mut older = broker.connect();
     older.send(&request(PRODUCE, 1).bytes());
@@ -124,7 +124,7 @@ impl Watch {
         histogram
     }
 
-    /// Every request of the API was answered, once, and took as long as measured, within 1 %.
+    /// Every request of the API was answered once and took as long as measured, within 1 %.
     fn expect(&self, api_key: i16, measured: &[Bounds]) {
         let histogram = self.histogram(api_key);
         assert_eq!(
@@ -135,7 +135,7 @@ impl Watch {
         let mut left = measured.to_vec();
         for latency in found.map(Duration::from_nanos) {
             let has = |it: &Bounds| (it.min.mul_f64(0.99)..=it.max.mul_f64(1.01)).contains(&latency);
-            // Of those that it may be of, the one that ends first: the others may be of longer latencies.
+            // Of the requests that it may belong to, the one that ends first: the others may have longer latencies.
             let of = (0..left.len()).filter(|at| has(&left[*at])).min_by_key(|at| left[*at].max);
             let of = of.unwrap_or_else(|| panic!("API {api_key}: {latency:?} in none of {left:?}"));
             left.swap_remove(of);
@@ -172,7 +172,7 @@ impl Watch {
         waits.collect()
     }
 
-    /// Slow requests that are there, without waiting for more.
+    /// Slow requests reported so far, without waiting for more.
     fn slow(&mut self) -> Vec<SlowRequest> {
         self.session.wait(Duration::ZERO).unwrap()
     }
@@ -185,7 +185,7 @@ impl Watch {
     }
 }
 
-/// Sends a request, has it read as Kafka does, and answered after some milliseconds.
+/// Sends a request, reads it like Kafka, and answers it after some milliseconds.
 fn serve(
     connection: &mut Connection,
     request: broker::Request,
@@ -210,7 +210,7 @@ fn serve_after(
     bounds
 }
 
-/// Requests whole and in parts, answers by every call and in parts: an API each.
+/// Requests whole and in parts, answers by every call and in parts: one API each.
 fn check_calls(watch: &mut Watch, broker: &Broker) {
     let mut connection = broker.connect();
     let from_ns = monotonic_ns();
@@ -233,12 +233,12 @@ fn check_calls(watch: &mut Watch, broker: &Broker) {
         assert_eq!(histogram.request_bytes, request(api_key, 7).bytes().len() as u64);
         assert_eq!(histogram.answer_bytes, answer(7, 600).len() as u64);
     }
-    // In bytes, across the size and the header.
+    // Byte by byte, across the size and the header.
     let bytes = request(30, -5).bytes();
     let mut clock = broker::Clock::start();
     connection.send(&bytes);
     connection.read(2);
-    clock.has_begun();
+    clock.mark_first_byte();
     for part in [2, 3, 1, 7, bytes.len() - 15] {
         connection.read(part);
     }
@@ -258,7 +258,7 @@ fn check_calls(watch: &mut Watch, broker: &Broker) {
     assert_eq!(requests[6].correlation_id, -5);
 }
 
-/// Several requests in one read; their answers in one write.
+/// Several requests in one read, and their answers in one write.
 fn check_pipelined(watch: &mut Watch, broker: &Broker) {
     let mut connection = broker.connect();
     let requests = [request(40, 1), request(40, 2), request(40, 3)];
@@ -266,14 +266,14 @@ fn check_pipelined(watch: &mut Watch, broker: &Broker) {
     let mut clock = broker::Clock::start();
     connection.send(&bytes);
     connection.read(bytes.len());
-    clock.has_begun();
+    clock.mark_first_byte();
     thread::sleep(Duration::from_millis(3));
     let answers = [1, 2, 3].into_iter().flat_map(|id| answer(id, 10)).collect::<Vec<_>>();
     let bounds = clock.end(|| connection.write(&answers));
     watch.expect(40, &[bounds; 3]);
 }
 
-/// Requests that get no answer, as with acks=0.
+/// Requests without an answer, as with acks=0.
 fn check_unanswered(watch: &mut Watch, broker: &Broker) {
     let mut connection = broker.connect();
     let from_ns = monotonic_ns();
@@ -291,7 +291,7 @@ fn check_unanswered(watch: &mut Watch, broker: &Broker) {
     assert_eq!(outcomes, expected.collect::<Vec<_>>());
 }
 
-/// A connection that was there before the watch, in the middle of a request.
+/// A connection from before the watch, in the middle of a request.
 fn check_older(watch: &mut Watch, older: &mut Connection) {
     let from_ns = monotonic_ns();
     older.write(&answer(2, 10));
@@ -331,7 +331,7 @@ fn check_slow(watch: &mut Watch, broker: &Broker) {
         assert_eq!(slow.complete_ns, request.arrival_ns, "it came whole");
         assert!(slow.first_read_ns > request.arrival_ns, "it was read when it had come");
     }
-    // The sequence numbers are those of the connection's bytes, one request and one answer apart.
+    // The sequence numbers are those of the connection's bytes: one request and one answer apart.
     let numbers = [0, 1].map(|id| {
         serve_after(&mut connection, request(PRODUCE, id), SLOW, Connection::write);
         let slow = watch.session.wait(REPORTED).unwrap();
@@ -339,14 +339,14 @@ fn check_slow(watch: &mut Watch, broker: &Broker) {
     });
     let apart = (numbers[1].0.wrapping_sub(numbers[0].0), numbers[1].1.wrapping_sub(numbers[0].1));
     assert_eq!(apart, (request(PRODUCE, 0).bytes().len() as u32, 608));
-    // The threshold is what it is set to.
+    // The threshold can be changed.
     watch.session.set_threshold(NEVER);
     serve_after(&mut connection, request(PRODUCE, 2), SLOW, Connection::write);
     assert_eq!(watch.slow(), []);
     watch.session.set_threshold(THRESHOLD);
 }
 
-/// Sends a request, of which so many are in the socket then; between which times it came.
+/// Sends a request, after which `unread` bytes are in the socket; returns the bounds of its arrival.
 fn send_to_wait(connection: &mut Connection, correlation_id: i32, unread: usize) -> Range<u64> {
     let (bytes, from_ns) = (request(52, correlation_id).bytes(), monotonic_ns());
     connection.send(&bytes);
@@ -354,12 +354,12 @@ fn send_to_wait(connection: &mut Connection, correlation_id: i32, unread: usize)
     from_ns..monotonic_ns()
 }
 
-/// Reads a request and answers it at once: it is reported, and came between these times.
+/// Reads a request and answers it immediately: it is reported, with an arrival between these times.
 fn serve_late(
     watch: &mut Watch,
     connection: &mut Connection,
     correlation_id: i32,
-    came: Range<u64>,
+    arrival: Range<u64>,
 ) -> SlowRequest {
     let from_ns = monotonic_ns();
     connection.read_request();
@@ -367,64 +367,64 @@ fn serve_late(
     let mut slow = watch.session.wait(REPORTED).unwrap();
     let slow = slow.pop().filter(|_| slow.is_empty()).unwrap_or_else(|| panic!("{slow:#?}"));
     let request = &slow.request;
-    assert!(came.contains(&request.arrival_ns), "{came:?}: {slow:#?}");
+    assert!(arrival.contains(&request.arrival_ns), "{arrival:?}: {slow:#?}");
     assert_eq!(slow.complete_ns, request.arrival_ns, "all of it was there");
     assert!(slow.first_read_ns > from_ns && request.last_read_ns >= slow.first_read_ns);
     slow
 }
 
-/// Requests that lie in the socket before they are read, as when the broker stands still or serves another one of the same
-/// connection.
+/// Requests that wait in the socket before they are read, as when the broker stands still or serves another request of
+/// the same connection.
 fn check_waiting(watch: &mut Watch, broker: &Broker) {
     let waits = Duration::from_millis(300);
     let mut connection = broker.connect();
-    let came = send_to_wait(&mut connection, 1, 1);
+    let arrival = send_to_wait(&mut connection, 1, 1);
     thread::sleep(waits);
-    let slow = serve_late(watch, &mut connection, 1, came);
+    let slow = serve_late(watch, &mut connection, 1, arrival);
     assert_eq!(slow.previous_ns, 0, "nothing was answered before");
 
     // As many as a producer sends at a time, some apart.
-    let came: Vec<_> = (2..=6)
+    let arrivals: Vec<_> = (2..=6)
         .map(|id| {
-            let came = send_to_wait(&mut connection, id, id as usize - 1);
+            let arrival = send_to_wait(&mut connection, id, id as usize - 1);
             thread::sleep(Duration::from_millis(3));
-            came
+            arrival
         })
         .collect();
     thread::sleep(waits);
     let mut previous_ns = slow.request.last_ns;
-    for (id, came) in (2..).zip(came) {
-        let slow = serve_late(watch, &mut connection, id, came);
+    for (id, arrival) in (2..).zip(arrivals) {
+        let slow = serve_late(watch, &mut connection, id, arrival);
         assert_eq!(slow.previous_ns, previous_ns);
         previous_ns = slow.request.last_ns;
     }
 
-    // More than there is room for: of those in the middle, when a later one came.
-    let came: Vec<_> = (1..=20).map(|id| send_to_wait(&mut connection, id, id as usize)).collect();
+    // More than there is room for: those in the middle get the arrival of a later one.
+    let arrivals: Vec<_> = (1..=20).map(|id| send_to_wait(&mut connection, id, id as usize)).collect();
     thread::sleep(waits);
-    for (id, came_at) in (1..).zip(&came) {
-        let latest = if (8..20).contains(&id) { came[19].end } else { came_at.end };
-        serve_late(watch, &mut connection, id, came_at.start..latest);
+    for (id, arrival) in (1..).zip(&arrivals) {
+        let latest = if (8..20).contains(&id) { arrivals[19].end } else { arrival.end };
+        serve_late(watch, &mut connection, id, arrival.start..latest);
     }
 }
 
-/// Requests that wait in the socket for less than a tick of the kernel's clock are counted from when they came.
+/// Requests that wait in the socket for less than a tick of the kernel's clock are counted from their arrival.
 fn check_short_waits(watch: &mut Watch, broker: &Broker) {
     let mut connection = broker.connect();
     let from_ns = monotonic_ns();
-    let came: Vec<_> = (1..=20)
+    let arrivals: Vec<_> = (1..=20)
         .map(|id| {
-            let came = send_to_wait(&mut connection, id, 1);
+            let arrival = send_to_wait(&mut connection, id, 1);
             thread::sleep(Duration::from_millis(1));
             connection.read_request();
             connection.write(&answer(id, 10));
-            came
+            arrival
         })
         .collect();
     let requests = watch.requests_since(from_ns);
-    assert_eq!(requests.len(), came.len());
-    for (request, came) in requests.iter().zip(&came) {
-        assert!(came.contains(&request.arrival_ns), "{came:?}: {request:#?}");
+    assert_eq!(requests.len(), arrivals.len());
+    for (request, arrival) in requests.iter().zip(&arrivals) {
+        assert!(arrival.contains(&request.arrival_ns), "{arrival:?}: {request:#?}");
     }
 }
 
@@ -448,7 +448,7 @@ fn check_long_polls(watch: &mut Watch, broker: &Broker) {
     assert_eq!(watch.session.losses().without_max_wait, 0);
 }
 
-/// What is no request, and answers to none, are counted; what comes after is followed again.
+/// Frames that are no requests, and answers to no request, are counted; later frames are followed again.
 fn check_bad_frames(watch: &mut Watch, broker: &Broker) {
     let before = watch.session.losses();
     let mut tls = broker.connect();
@@ -473,7 +473,7 @@ fn check_bad_frames(watch: &mut Watch, broker: &Broker) {
     assert_eq!((histogram.requests, histogram.answered(), histogram.given_up), (1, 0, 1));
     assert_eq!(losses.unmatched, before.unmatched);
 
-    // The head of this answer is in no buffer of the broker's.
+    // The head of this answer is in none of the broker's buffers.
     let before = losses;
     serve(&mut connection, request(48, 3), Connection::write_from_file);
     let bounds = serve(&mut connection, request(49, 4), Connection::write);
@@ -482,7 +482,7 @@ fn check_bad_frames(watch: &mut Watch, broker: &Broker) {
     assert_eq!((losses.bad_frames - before.bad_frames, losses.given_up - before.given_up), (1, 1));
 }
 
-/// More than there is room for, or than are to be reported, is counted.
+/// Requests beyond the memory or the limits are counted.
 fn check_limits() {
     let broker = Broker::new("127.0.0.1:0");
     let threshold = Duration::ZERO;
@@ -509,7 +509,7 @@ fn check_ipv6() {
     assert_eq!((slow[0].connection.local, slow[0].connection.remote), connection.ends());
 }
 
-/// Where no listeners are given, the end that was written to first is the client's.
+/// Without configured listeners, the end that was written to first is the client's.
 fn check_all_connections() {
     let broker = Broker::new("127.0.0.1:0");
     let session = attach(&Options::default());
@@ -520,7 +520,7 @@ fn check_all_connections() {
     assert_eq!(watch.session.histograms().count(), 1, "the client's end has none");
 }
 
-/// Of one page, across pages, and two in a row.
+/// Appends within one page, across pages, and two in a row.
 fn check_appends(watch: &mut Watch, directory: &Path, is_xfs: bool) {
     let path = directory.join("segment");
     let mut file = File::create(&path).unwrap();
@@ -544,17 +544,17 @@ fn check_appends(watch: &mut Watch, directory: &Path, is_xfs: bool) {
     }
 }
 
-/// A write to a frozen file system sleeps uninterruptibly.
+/// A write to a frozen file system is in uninterruptible sleep.
 fn check_wait(watch: &mut Watch, file_system: &FileSystem) {
     let mut file = File::create(file_system.path().join("frozen")).unwrap();
     let (from_ns, fd) = (monotonic_ns(), file.as_raw_fd());
     let freeze = Freeze::new(file_system);
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let writer = thread::Builder::new().name("writer".to_owned()).spawn(move || {
-        tell.send(scene::current_tid()).unwrap();
+        sender.send(scene::current_tid()).unwrap();
         file.write_all(&[1; 10]).unwrap();
     });
-    let tid = told.recv().unwrap();
+    let tid = receiver.recv().unwrap();
     scene::wait_until_blocked(tid);
     thread::sleep(Duration::from_millis(100));
     drop(freeze);
@@ -565,12 +565,12 @@ fn check_wait(watch: &mut Watch, file_system: &FileSystem) {
     let wait = blocked.max_by_key(|it| it.last_ns - it.first_ns).unwrap();
     assert!(wait.last_ns - wait.first_ns >= 25_000_000, "{waits:#?}");
     assert_eq!((wait.call, wait.argument), (Some(libc::SYS_write as u32), Some(fd as u64)));
-    // Down to where it sleeps: what a lock is taken by does not say which kind it is.
+    // Down to where it sleeps: the lock's function does not show its kind.
     assert!(wait.stack.contains(";vfs_write;") && wait.stack.ends_with("schedule"), "{}", wait.stack);
     assert_eq!(&*wait.comm, "writer");
 }
 
-/// A signal or a freezer stops all threads, this one among them.
+/// A signal or a freezer stops all threads, including this one.
 fn check_stopped(watch: &mut Watch) {
     for (stop, kind) in [(stops::by_signal as fn(), WaitKind::Stopped), (stops::by_freezer, WaitKind::Frozen)]
     {
@@ -611,7 +611,7 @@ fn check_file_call(directory: &Path) {
     assert_eq!(found, [calls.len(); 2], "{waits:#?}");
 }
 
-/// A thread that could run, and another one has the only CPU that it may run on.
+/// A runnable thread whose only CPU another thread has.
 fn check_cpu_wait(watch: &mut Watch) {
     let from_ns = monotonic_ns();
     let tid = beside_a_spinner(|| {
@@ -626,8 +626,8 @@ fn check_cpu_wait(watch: &mut Watch) {
     assert!(waits.iter().all(|it| it.last_ns - it.first_ns >= 1_000_000), "{waits:#?}");
 }
 
-/// A thread that is taken off the CPU on its way back from a write is in that write no longer: the kernel has counted it, so the
-/// wait would pass for one in the next write.
+/// A thread that is preempted on its way back from a write is no longer in that write: the kernel has counted it, so
+/// the wait would be attributed to the next one.
 fn check_wait_after_write(watch: &mut Watch) {
     let from_ns = monotonic_ns();
     let (tid, before, writes) = beside_a_spinner(|| {
@@ -649,14 +649,15 @@ fn check_wait_after_write(watch: &mut Watch) {
     }
 }
 
-/// How many calls that write the kernel has counted.
+/// Number of writing calls that the kernel has counted.
 fn writes_of_this_thread() -> u64 {
     let counted = fs::read_to_string("/proc/thread-self/io").unwrap();
     let writes = counted.lines().find_map(|line| line.strip_prefix("syscw: "));
     writes.unwrap().parse().unwrap()
 }
 
-/// Runs in a thread that shares its only CPU with one that spins: of equal weight, each waits for the other's slice.
+/// Runs in a thread that shares its only CPU with a spinning one: both have the same weight, so each waits for the
+/// other's slice.
 fn beside_a_spinner<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -678,7 +679,7 @@ fn beside_a_spinner<T: Send>(run: impl FnOnce() -> T + Send) -> T {
 }
 
 fn pin_to_first_cpu() {
-    // SAFETY: all zero is an empty set, which has room for the first CPU.
+    // SAFETY: all zero is an empty set, with room for the first CPU.
     let set = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(0, &mut set);
@@ -688,7 +689,7 @@ fn pin_to_first_cpu() {
     assert_eq!(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) }, 0);
 }
 
-/// More appends than there are slots.
+/// More appends than slots.
 fn check_overwritten(broker: &Broker, directory: &Path) {
     const APPENDS: u64 = 3_000;
     let options = Options { ports: vec![broker.port()], records: 512, ..Options::default() };
@@ -697,13 +698,17 @@ fn check_overwritten(broker: &Broker, directory: &Path) {
     let from_ns = monotonic_ns();
     (0..APPENDS).for_each(|_| file.write_all(&[1; 10]).unwrap());
     let interval = session.interval(from_ns, monotonic_ns());
-    let there = interval.records.iter().filter(|it| matches!(it, Record::Append(_))).count() as u64;
-    assert!(there < APPENDS && there + interval.overwritten >= APPENDS, "{there} + {}", interval.overwritten);
-    // What came long after is whole.
+    let appends = interval.records.iter().filter(|it| matches!(it, Record::Append(_))).count() as u64;
+    assert!(
+        appends < APPENDS && appends + interval.overwritten >= APPENDS,
+        "{appends} + {}",
+        interval.overwritten
+    );
+    // Records made long after are complete.
     thread::sleep(Duration::from_millis(50));
     let from_ns = monotonic_ns();
     (0..100).for_each(|_| file.write_all(&[1; 10]).unwrap());
     let interval = session.interval(from_ns, monotonic_ns());
-    let there = interval.records.iter().filter(|it| matches!(it, Record::Append(_))).count();
-    assert_eq!((there, interval.overwritten), (100, 0));
+    let appends = interval.records.iter().filter(|it| matches!(it, Record::Append(_))).count();
+    assert_eq!((appends, interval.overwritten), (100, 0));
 }

@@ -1,8 +1,8 @@
-//! Limits of a cgroup of version 2, as the probes see them: a thread that sleeps because its group is over `memory.high` or has
-//! used up its share by `io.cost`, and a request that `io.max` holds back. Runs itself again as what is limited. Needs root, BPF
-//! and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not run, and so it does where version 1 has the
-//! controller: `BROKERSCOPE_CGROUP2=1` says that it must run, which `make vmtest` sets for its guests.
-//! `io.latency` is not tried: Debian's kernels are built without it (`CONFIG_BLK_CGROUP_IOLATENCY`).
+//! Limits of version 2 cgroups, as the probes see them: a thread that sleeps because its group is over `memory.high` or
+//! has used up its share by `io.cost`, and a request delayed by `io.max`. Runs itself again as the limited process.
+//! Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that, or if version 1 has the controller, it says loudly
+//! that it did not run: `BROKERSCOPE_CGROUP2=1` makes it mandatory, which `make vmtest` sets for its guests. Does not
+//! test `io.latency`: Debian's kernels are built without it (`CONFIG_BLK_CGROUP_IOLATENCY`).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -30,16 +30,16 @@ use tempfile::TempDir;
 use watched::Watch;
 
 const GIVE_UP: Duration = Duration::from_secs(60);
-/// What the group may have before it is throttled: less than a process has that has just started.
+/// The group's limit: less memory than a process has right after its start.
 const HIGH_BYTES: u64 = 1 << 20;
-/// What the process takes and gives back, again and again.
+/// Memory that the process allocates and frees repeatedly.
 const TAKEN_BYTES: usize = 1 << 20;
-/// What a process reads at a time, and how much of that the group may read in a second.
+/// Bytes that a process reads at a time, and that the group may read per second.
 const PAGE_BYTES: usize = 4 << 10;
 const BYTES_PER_SECOND: usize = 2 * PAGE_BYTES;
-/// What a wait takes at least that the limit is for: far more than the device.
+/// Minimum wait caused by the limit: far more than by the device.
 const LONG_NS: i64 = 200_000_000;
-/// Where a process that is limited finds the file that it works on.
+/// Environment variable with the file of a limited process.
 const LIMITED: &str = "BROKERSCOPE_TEST_LIMITED";
 
 #[test]
@@ -50,11 +50,11 @@ fn a_sleep_over_memory_high_is_reported_with_its_stack() {
     let Some(group) = Group::with("memory") else { return };
     let file = tempfile::NamedTempFile::new().unwrap();
     let victim = Victim::start("a_sleep_over_memory_high_is_reported_with_its_stack", file.path());
-    let mut watched = watch(victim.0.id(), &[Purpose::FileWrites]);
+    let mut watch = watch(victim.0.id(), &[Purpose::FileWrites]);
     group.set("memory.high", &HIGH_BYTES.to_string());
     group.put(&victim);
     victim.go_on();
-    watched.until_asleep_in("mem_cgroup_handle_over_high", &victim);
+    watch.until_asleep_in("mem_cgroup_handle_over_high", &victim);
 }
 
 #[test]
@@ -66,19 +66,19 @@ fn a_request_that_io_max_held_back_enters_the_queue_when_the_wait_for_it_is_near
     let disk = FileSystem::new();
     let victim = Victim::start(
         "a_request_that_io_max_held_back_enters_the_queue_when_the_wait_for_it_is_nearly_over",
-        &filled(&disk),
+        &create_file(&disk),
     );
-    let mut watched = watch(victim.0.id(), &[Purpose::FileReads, Purpose::BlockIo, Purpose::BlockQueue]);
+    let mut watch = watch(victim.0.id(), &[Purpose::FileReads, Purpose::BlockIo, Purpose::BlockQueue]);
     let (major, minor) = disk.device();
     group.set("io.max", &format!("{major}:{minor} rbps={BYTES_PER_SECOND}"));
     group.put(&victim);
     victim.go_on();
-    let inode = fs::metadata(filled(&disk)).unwrap().ino();
-    watched.until("read that was held back", |seen| seen.held_back(inode).next().is_some());
-    let (wait, io, queued) = watched.held_back(inode).next().unwrap();
-    // Half a second each; the device takes a few milliseconds.
+    let inode = fs::metadata(create_file(&disk)).unwrap().ino();
+    watch.until("read that was held back", |watch| watch.held_back(inode).next().is_some());
+    let (wait, io, queued) = watch.held_back(inode).next().unwrap();
+    // Half a second each; the device itself takes a few milliseconds.
     assert!((queued - wait.start.0) * 10 > (wait.end - wait.start).0 * 9, "{wait:?}; {io:?}");
-    watched.assert_nothing_lost();
+    watch.assert_nothing_lost();
 }
 
 #[test]
@@ -88,20 +88,20 @@ fn a_sleep_for_io_cost_is_reported_with_its_stack() {
     }
     let Some(group) = Group::with("io") else { return };
     let disk = FileSystem::new();
-    let victim = Victim::start("a_sleep_for_io_cost_is_reported_with_its_stack", &filled(&disk));
-    let mut watched = watch(victim.0.id(), &[Purpose::FileReads]);
+    let victim = Victim::start("a_sleep_for_io_cost_is_reported_with_its_stack", &create_file(&disk));
+    let mut watch = watch(victim.0.id(), &[Purpose::FileReads]);
     let (major, minor) = disk.device();
-    // A device of so few requests a second, by which the controller goes, no matter how quick it is.
+    // The controller assumes a device with this few requests a second, no matter how fast it is.
     let model = "ctrl=user model=linear rbps=65536 rseqiops=4 rrandiops=4 wbps=65536 wseqiops=4 wrandiops=4";
     group.set_of_all("io.cost.model", &format!("{major}:{minor} {model}"));
     group.set_of_all("io.cost.qos", &format!("{major}:{minor} enable=1 ctrl=user min=100.00 max=100.00"));
     group.put(&victim);
     victim.go_on();
-    watched.until_asleep_in("ioc_rqos_throttle", &victim);
+    watch.until_asleep_in("ioc_rqos_throttle", &victim);
     group.set_of_all("io.cost.qos", &format!("{major}:{minor} enable=0"));
 }
 
-/// What is limited: takes memory between two appends, until it is killed.
+/// The limited process: allocates memory between two appends, until it is killed.
 fn append_and_take_memory(file: &Path) {
     io::stdin().read_line(&mut String::new()).unwrap();
     let mut file = File::options().append(true).open(file).unwrap();
@@ -111,7 +111,7 @@ fn append_and_take_memory(file: &Path) {
     }
 }
 
-/// What is limited: reads pages that are not in the page cache, until it is killed.
+/// The limited process: reads pages that are not in the page cache, until it is killed.
 fn read_from_the_device(file: &Path) {
     io::stdin().read_line(&mut String::new()).unwrap();
     let file = File::open(file).unwrap();
@@ -126,8 +126,8 @@ fn read_from_the_device(file: &Path) {
     }
 }
 
-/// A file of one page, which is on the device.
-fn filled(disk: &FileSystem) -> PathBuf {
+/// A file of one page, written to the device.
+fn create_file(disk: &FileSystem) -> PathBuf {
     let path = disk.path().join("page");
     if !path.exists() {
         fs::write(&path, [1; PAGE_BYTES]).unwrap();
@@ -136,9 +136,9 @@ fn filled(disk: &FileSystem) -> PathBuf {
     path
 }
 
-/// By what shows it: each further hook takes time to attach in a guest.
+/// Attaches only the hooks needed: each further hook takes time to attach in a guest.
 fn watch(pid: u32, of: &[Purpose]) -> Watch {
-    // Off the CPU are seen who is followed, which the hooks on writes begin.
+    // Only followed threads are seen off the CPU, and the hooks on writes start to follow them.
     let needed =
         [&[Purpose::FileWrites, Purpose::OffCpu, Purpose::Wakeups, Purpose::KernelStacks], of].concat();
     let mut plan = Plan::choose(&Facts::survey());
@@ -159,7 +159,7 @@ impl Watch {
 
     fn until_asleep_in(&mut self, function: &str, victim: &Victim) {
         let is_it = |wait: &&OffCpu| wait.stack.contains(function);
-        self.until(function, |seen| seen.waits().any(|wait| is_it(&wait)));
+        self.until(function, |watch| watch.waits().any(|wait| is_it(&wait)));
         let wait = self.waits().find(is_it).unwrap();
         assert_eq!((wait.pid, wait.preempted), (victim.0.id(), false), "{wait:?}");
         self.assert_nothing_lost();
@@ -170,7 +170,8 @@ impl Watch {
         assert!(!losses.any_event(), "{losses:?}");
     }
 
-    /// Long waits with the request for a file's page that ended them, and when that entered the device's queue.
+    /// Long waits with the request for a file's page that ended them, and the time at which that entered the device's
+    /// queue.
     fn held_back(&self, inode: u64) -> impl Iterator<Item = (&OffCpu, &BlockIo, i64)> {
         let reads = move || {
             self.events.iter().filter_map(move |event| match event {
@@ -187,12 +188,12 @@ impl Watch {
     }
 }
 
-/// This test as another process, which waits for a line; killed when dropped.
+/// This test as another process that waits for a line; killed on drop.
 struct Victim(Child);
 
 impl Victim {
     fn start(test: &str, file: &Path) -> Self {
-        // A path that was looked up before its mounts were unshared leads nowhere.
+        // A path resolved before its mounts were unshared leads nowhere.
         let mut command = Command::new("/proc/self/exe");
         command.args([test, "--exact", "--test-threads=1"]);
         let command = command.env(LIMITED, file).stdin(Stdio::piped()).stdout(Stdio::null());
@@ -211,14 +212,14 @@ impl Drop for Victim {
     }
 }
 
-/// A group of version 2 in a mount of its hierarchy; both go when it is dropped.
+/// A version 2 group in a mount of its hierarchy; both are removed on drop.
 struct Group {
     root: TempDir,
     controller: &'static str,
 }
 
 impl Group {
-    /// None where live tests do not run, or version 1 has the controller, or the kernel lacks it.
+    /// `None` if live tests do not run, version 1 has the controller, or the kernel lacks it.
     fn with(controller: &'static str) -> Option<Self> {
         if !gate::is_open() {
             return None;
@@ -254,7 +255,7 @@ impl Group {
             .unwrap_or_else(|error| panic!("{file}: {value}: {error}"));
     }
 
-    /// In a file of the root's.
+    /// Writes to a file of the root group.
     fn set_of_all(&self, file: &str, value: &str) {
         let path = self.root.path().join(file);
         fs::write(path, value).unwrap_or_else(|error| panic!("{file}: {value}: {error}"));

@@ -1,7 +1,7 @@
-//! Every operation on files, on a fresh ext4: each is reported once, with its bytes, its offset and its
-//! file, also after renames and where an inode's number is used again; what came from the disk; faults on mapped
-//! files; children. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not
-//! run, and with it anything that is missing is a failure.
+//! Every file operation on a fresh ext4: each is reported once, with its bytes, its offset and its file, also after
+//! renames and if an inode number is reused; bytes from the disk; faults on mapped files; children. Needs root, BPF and
+//! `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not run, and with it anything that is missing is
+//! a failure.
 
 #![allow(
     clippy::unwrap_used,
@@ -42,21 +42,21 @@ fn every_operation_on_files_is_reported_once() {
     }
     let file_system = FileSystem::new();
     create_dir_all(file_system.path().join(DIRECTORY)).unwrap();
-    let mut watched = Watch::new();
-    check_calls(&file_system, &mut watched);
-    check_renames(&file_system, &mut watched);
-    check_exchange(&file_system, &mut watched);
-    check_reused_inode(&file_system, &mut watched);
-    check_disk_reads(&file_system, &mut watched);
-    check_mmap_fault(&file_system, &mut watched);
-    check_shared_place(&file_system, &mut watched);
-    check_child(&file_system, &mut watched);
-    let losses = watched.probes.losses();
+    let mut watch = Watch::new();
+    check_calls(&file_system, &mut watch);
+    check_renames(&file_system, &mut watch);
+    check_exchange(&file_system, &mut watch);
+    check_reused_inode(&file_system, &mut watch);
+    check_disk_reads(&file_system, &mut watch);
+    check_mmap_fault(&file_system, &mut watch);
+    check_shared_slot(&file_system, &mut watch);
+    check_child(&file_system, &mut watch);
+    let losses = watch.probes.losses();
     assert!(!losses.any_event() && losses.heads_unread == 0, "{losses:?}");
-    watched.print_costs();
+    watch.print_costs();
 }
 
-/// Probes on this very process and the file operations they have reported.
+/// Probes on this very process and the file operations they have reported so far.
 struct Watch {
     probes: Probes,
     plan: Plan,
@@ -74,11 +74,11 @@ impl Watch {
         Self { probes: Probes::attach_with(&plan, &target, &options).unwrap(), plan, ops: Vec::new() }
     }
 
-    /// Reads until there is such an operation, and returns the first.
-    fn until(&mut self, what: &str, wanted: impl Fn(&FileOp) -> bool) -> FileOp {
+    /// Reads until an operation matches, and returns the first one.
+    fn until(&mut self, what: &str, matches: impl Fn(&FileOp) -> bool) -> FileOp {
         let end = Instant::now() + GIVE_UP;
         loop {
-            if let Some(found) = self.ops.iter().find(|op| wanted(op)) {
+            if let Some(found) = self.ops.iter().find(|op| matches(op)) {
                 return found.clone();
             }
             assert!(Instant::now() < end, "no {what}; {:?}", self.probes.losses());
@@ -92,18 +92,19 @@ impl Watch {
         }
     }
 
-    /// What one thread does to a file system, in order, up to a removal that ends it. Forgets the rest.
+    /// Returns one thread's operations on a file system, in order, up to a removal that marks the end. Drops all
+    /// others.
     fn during(&mut self, file_system: &FileSystem, what: impl FnOnce()) -> Vec<FileOp> {
         self.ops.clear();
         what();
         let mark = file_system.path().join("mark");
         let _ = fs::remove_file(&mark);
         let name = mark.to_str().unwrap().to_owned();
-        self.until("mark", |op| given(op) == Some(&name));
+        self.until("mark", |op| path_argument(op) == Some(&name));
         let root = file_system.path().to_str().unwrap();
         let mut ops = std::mem::take(&mut self.ops);
-        ops.retain(|op| op.tid == scene::current_tid() && given(op) != Some(&name));
-        ops.retain(|op| match &op.given {
+        ops.retain(|op| op.tid == scene::current_tid() && path_argument(op) != Some(&name));
+        ops.retain(|op| match &op.path_arguments {
             None => op.device == file_system.device(),
             Some(given) => match &given.from.start {
                 None => given.from.text.as_ref().is_some_and(|text| text.starts_with(root)),
@@ -130,29 +131,35 @@ fn path(op: &FileOp) -> &str {
     op.path.as_ref().filter(|path| path.whole).map_or("", |path| &*path.path)
 }
 
-/// The path that an operation on a name was given.
-fn given(op: &FileOp) -> Option<&str> {
-    op.given.as_ref()?.from.text.as_deref()
+/// The path argument of an operation on a name.
+fn path_argument(op: &FileOp) -> Option<&str> {
+    op.path_arguments.as_ref()?.from.text.as_deref()
 }
 
-fn check_calls(file_system: &FileSystem, watched: &mut Watch) {
+fn check_calls(file_system: &FileSystem, watch: &mut Watch) {
     let directory = file_system.path().join(DIRECTORY);
     let mut expected = Vec::new();
     // Linux 5.17.
-    let mapped_syncs = watched.plan.uses(Purpose::MappedSyncs);
+    let mapped_syncs = watch.plan.uses(Purpose::MappedSyncs);
     assert_eq!(mapped_syncs, Facts::survey().find_vma);
-    let ops = watched.during(file_system, || expected = calls::make(&directory, mapped_syncs));
-    let shown =
-        |op: &FileOp| format!("{:?} {} at {} of {:?} {:?}", op.op, op.result, op.offset, path(op), given(op));
+    let ops = watch.during(file_system, || expected = calls::make(&directory, mapped_syncs));
+    let describe = |op: &FileOp| {
+        format!("{:?} {} at {} of {:?} {:?}", op.op, op.result, op.offset, path(op), path_argument(op))
+    };
     for (op, expected) in ops.iter().zip(&expected) {
-        assert_eq!((op.op, op.result), (expected.op, expected.result), "{} is not {expected:?}", shown(op));
-        assert_eq!(op.offset, expected.offset, "{}", shown(op));
-        match &op.given {
+        assert_eq!(
+            (op.op, op.result),
+            (expected.op, expected.result),
+            "{} is not {expected:?}",
+            describe(op)
+        );
+        assert_eq!(op.offset, expected.offset, "{}", describe(op));
+        match &op.path_arguments {
             None => assert_eq!(
                 path(op),
                 format!("{DIRECTORY}/{}", expected.name).trim_end_matches('/'),
                 "{}",
-                shown(op)
+                describe(op)
             ),
             Some(given) => {
                 let at =
@@ -167,11 +174,11 @@ fn check_calls(file_system: &FileSystem, watched: &mut Watch) {
                 assert_eq!(given.to.as_ref().map(name), expected.to.map(str::to_owned));
             }
         }
-        assert!(op.start_ns < op.end_ns && op.pid == std::process::id(), "{}", shown(op));
+        assert!(op.start_ns < op.end_ns && op.pid == std::process::id(), "{}", describe(op));
         let reads = matches!(op.op, FileOpKind::Read | FileOpKind::Sendfile | FileOpKind::Copy);
-        assert!(!reads || op.disk_bytes == Some(0), "what was just written is in memory: {}", shown(op));
+        assert!(!reads || op.disk_bytes == Some(0), "what was just written is in memory: {}", describe(op));
     }
-    let all: Vec<_> = ops.iter().map(shown).collect();
+    let all: Vec<_> = ops.iter().map(describe).collect();
     assert_eq!(ops.len(), expected.len(), "{all:#?}");
     assert!(ops.windows(2).all(|pair| pair[0].end_ns <= pair[1].start_ns), "{all:#?}");
 }
@@ -180,10 +187,10 @@ fn write_ops(ops: &[FileOp]) -> Vec<&str> {
     ops.iter().filter(|op| op.op == FileOpKind::Write).map(path).collect()
 }
 
-/// A file that is renamed, and then its directory.
-fn check_renames(file_system: &FileSystem, watched: &mut Watch) {
+/// Renames a file, and then its directory.
+fn check_renames(file_system: &FileSystem, watch: &mut Watch) {
     let root = file_system.path();
-    let ops = watched.during(file_system, || {
+    let ops = watch.during(file_system, || {
         create_dir_all(root.join("d/a/b/t-0")).unwrap();
         let mut file = File::create(root.join("d/a/b/t-0/x.log")).unwrap();
         file.write_all(b"1").unwrap();
@@ -205,10 +212,10 @@ fn check_renames(file_system: &FileSystem, watched: &mut Watch) {
     assert!(renames.len() == 3 && renames.iter().all(|op| op.journal_transaction.is_some()), "{renames:#?}");
 }
 
-/// Two files that change places.
-fn check_exchange(file_system: &FileSystem, watched: &mut Watch) {
+/// Two files that are exchanged.
+fn check_exchange(file_system: &FileSystem, watch: &mut Watch) {
     let [one, other] = ["one.log", "other.log"].map(|name| file_system.path().join(name));
-    let ops = watched.during(file_system, || {
+    let ops = watch.during(file_system, || {
         let mut files = [&one, &other].map(|path| File::create(path).unwrap());
         for file in &mut files {
             file.write_all(b"1").unwrap();
@@ -224,23 +231,26 @@ fn check_exchange(file_system: &FileSystem, watched: &mut Watch) {
     });
     assert_eq!(write_ops(&ops), ["one.log", "other.log", "other.log", "one.log"]);
     let renames: Vec<_> = ops.iter().filter(|op| op.op == FileOpKind::Rename).collect();
-    let exchanges = |op: &&&FileOp| op.offset == 0 && op.given.as_ref().is_some_and(|given| given.exchange);
+    let exchanges =
+        |op: &&&FileOp| op.offset == 0 && op.path_arguments.as_ref().is_some_and(|given| given.exchange);
     assert_eq!(renames.iter().filter(exchanges).count(), 1, "{renames:#?}");
 }
 
-/// Entries of threads lie at their numbers' last bits (`PLACES` in bpf/state.h): of two that agree in these, both are followed.
-fn check_shared_place(file_system: &FileSystem, watched: &mut Watch) {
-    const PLACES: u32 = 4096;
-    watched.ops.clear();
+/// Threads' entries are in the slots of their ids' last bits (`SLOTS` in bpf/state.h): of two threads that share a
+/// slot, both are followed.
+fn check_shared_slot(file_system: &FileSystem, watch: &mut Watch) {
+    const SLOTS: u32 = 4096;
+    watch.ops.clear();
     let file = File::create(file_system.path().join("shared-place.log")).unwrap();
     let write = |number: u64| file.write_all_at(b"1", number * PAGE).unwrap();
     let mine = scene::current_tid();
     write(0);
-    // Numbers are given out one after the other: the next such thread is at most so many away, unless somebody else gets it.
-    let other = (0..PLACES * 8).find_map(|_| {
+    // Ids are assigned consecutively: the next thread in that slot comes at most this many later, unless another
+    // process gets the id.
+    let other = (0..SLOTS * 8).find_map(|_| {
         let thread = || {
             let tid = scene::current_tid();
-            let shares = tid % PLACES == mine % PLACES;
+            let shares = tid % SLOTS == mine % SLOTS;
             shares.then(|| {
                 (1..=2).for_each(write);
                 tid
@@ -249,19 +259,19 @@ fn check_shared_place(file_system: &FileSystem, watched: &mut Watch) {
         std::thread::scope(|scope| scope.spawn(thread).join().unwrap())
     });
     write(3);
-    let other = other.expect("no thread with such a number");
+    let other = other.expect("no other thread with that slot");
     for (tid, number) in [(mine, 0), (other, 1), (other, 2), (mine, 3)] {
         let is_it = |op: &FileOp| (op.op, op.tid, op.offset) == (FileOpKind::Write, tid, number * PAGE);
-        let write = watched.until("write of a thread that shares its place", is_it);
+        let write = watch.until("write of a thread that shares its slot", is_it);
         assert_eq!((path(&write), write.result), ("shared-place.log", 1));
     }
 }
 
-/// A number that is used again is another file.
-fn check_reused_inode(file_system: &FileSystem, watched: &mut Watch) {
+/// A reused inode number is another file.
+fn check_reused_inode(file_system: &FileSystem, watch: &mut Watch) {
     let root = file_system.path();
     let mut inodes = Vec::new();
-    let ops = watched.during(file_system, || {
+    let ops = watch.during(file_system, || {
         for name in ["first", "second"] {
             let mut file = File::create(root.join(name)).unwrap();
             file.write_all(b"x").unwrap();
@@ -277,7 +287,7 @@ fn check_reused_inode(file_system: &FileSystem, watched: &mut Watch) {
     assert_eq!(generations.len(), 2);
 }
 
-/// A file whose pages are on the disk alone.
+/// A file whose pages are only on the disk.
 fn cold_file(path: &std::path::Path, pages: u64) -> File {
     fs::write(path, vec![7; (pages * PAGE) as usize]).unwrap();
     let file = File::options().read(true).write(true).open(path).unwrap();
@@ -292,9 +302,9 @@ fn cool(file: &File) {
     assert_eq!(result, 0);
 }
 
-fn check_disk_reads(file_system: &FileSystem, watched: &mut Watch) {
+fn check_disk_reads(file_system: &FileSystem, watch: &mut Watch) {
     let root = file_system.path();
-    let ops = watched.during(file_system, || {
+    let ops = watch.during(file_system, || {
         let file = cold_file(&root.join("cold"), 64);
         let mut bytes = vec![0; 2 * PAGE as usize];
         file.read_exact_at(&mut bytes, 0).unwrap();
@@ -311,34 +321,34 @@ fn check_disk_reads(file_system: &FileSystem, watched: &mut Watch) {
     assert!(reads[0].readahead_bytes > Some(0) && reads[1].readahead_bytes == Some(0), "{reads:#?}");
 }
 
-/// Loads from a mapped page that is on the disk alone, while no call is under way. The disk may be too quick to be
-/// waited for: the page is dropped and loaded until it was.
-fn check_mmap_fault(file_system: &FileSystem, watched: &mut Watch) {
+/// Loads from a mapped page that is only on the disk, outside of any call. The disk may be too fast to cause a wait:
+/// the page is dropped and loaded until it does.
+fn check_mmap_fault(file_system: &FileSystem, watch: &mut Watch) {
     let file = cold_file(&file_system.path().join("index"), 64);
     let inode = file.metadata().unwrap().ino();
     let is_fault = |op: &FileOp| op.op == FileOpKind::MmapFault && op.inode == inode;
-    watched.ops.clear();
+    watch.ops.clear();
     let fault = (0..100).find_map(|_| {
         cool(&file);
         let tid = load_twice(&file);
         let mark = File::open(file_system.path().join("index")).unwrap();
-        watched.until("mark", |op| op.op == FileOpKind::Open && op.fd == mark.as_raw_fd() && op.tid != tid);
-        let faults: Vec<_> = watched.ops.drain(..).filter(is_fault).collect();
+        watch.until("mark", |op| op.op == FileOpKind::Open && op.fd == mark.as_raw_fd() && op.tid != tid);
+        let faults: Vec<_> = watch.ops.drain(..).filter(is_fault).collect();
         assert!(faults.len() <= 1, "its page was there for the second load: {faults:#?}");
         faults.into_iter().next().inspect(|fault| assert_eq!(fault.tid, tid))
     });
     let fault = fault.expect("no load of a hundred waited for the disk");
     assert_eq!((fault.device, fault.pid), (file_system.device(), std::process::id()));
     assert_eq!((fault.result, fault.disk_bytes), (PAGE as i64, Some(PAGE)));
-    // Before Linux 6.12 a fault is known by the first page that it reads.
+    // Before Linux 6.12 a fault is recognised by the first page that it reads.
     let knows_page =
-        watched.plan.used().any(|hook| hook.purpose == Purpose::MmapFaults && !hook.points.is_empty());
+        watch.plan.used().any(|hook| hook.purpose == Purpose::MmapFaults && !hook.points.is_empty());
     let first_page = fault.offset <= 20 * PAGE && fault.offset + fault.readahead_bytes.unwrap() >= 20 * PAGE;
     assert!(fault.offset == 20 * PAGE || !knows_page && first_page, "{fault:?}");
     assert!(fault.start_ns < fault.end_ns);
 }
 
-/// Another thread: which one.
+/// Loads in another thread; returns its id.
 fn load_twice(file: &File) -> u32 {
     let load = |offset| calls::load_mapped(file, 64 * PAGE, offset);
     std::thread::scope(|scope| {
@@ -351,12 +361,11 @@ fn load_twice(file: &File) -> u32 {
     })
 }
 
-fn check_child(file_system: &FileSystem, watched: &mut Watch) {
+fn check_child(file_system: &FileSystem, watch: &mut Watch) {
     let at = file_system.path().join("by a child");
     let mut child = Command::new("sh").args(["-c", "echo five > \"$0\""]).arg(&at).spawn().unwrap();
     assert!(child.wait().unwrap().success());
-    let write =
-        watched.until("write of a child", |op| op.op == FileOpKind::Write && path(op) == "by a child");
+    let write = watch.until("write of a child", |op| op.op == FileOpKind::Write && path(op) == "by a child");
     assert_eq!((write.pid, write.result, write.head()), (child.id(), 5, &b"five\n"[..]));
     assert_eq!(write.inode, fs::metadata(&at).unwrap().ino());
 }

@@ -1,5 +1,5 @@
-//! What a guest sees of its hypervisor's pauses. `vmtest/pause` boots it, starts this there and obeys what it prints: `host: …`.
-//! Elsewhere it says loudly that it did not run.
+//! What a guest sees of its hypervisor's pauses. `vmtest/pause` boots it, starts this there and obeys its output:
+//! `host: …`. Elsewhere it says loudly that it did not run.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,7 +25,7 @@ use probes::{Event, Facts, Plan, Probes, Purpose, Target};
 use watched::Watch;
 
 const GIVE_UP: Duration = Duration::from_secs(60);
-/// An emulated machine is slower than its host's clock at times.
+/// An emulated machine is sometimes slower than its host's clock.
 const TOLERANCE_MS: i64 = 150;
 
 #[test]
@@ -34,7 +34,7 @@ fn a_guest_sees_what_its_hypervisor_takes_from_it() {
         eprintln!("NOT RUN: vmtest/pause runs it in a virtual machine");
         return;
     }
-    // Little else: where the processor is emulated, every program takes long to load.
+    // Only the necessary hooks: on an emulated CPU, every program takes long to load.
     let mut facts = Facts::survey();
     facts.tracepoints.clear();
     facts.functions.refused = Some("this test does without".to_owned());
@@ -42,12 +42,12 @@ fn a_guest_sees_what_its_hypervisor_takes_from_it() {
     assert!(plan.uses(Purpose::CpuGaps), "{:#?}", plan.hooks);
     let probes = Probes::attach(&plan, &Target { pid: std::process::id(), stacks: true }).unwrap();
     assert_eq!(probes.plan(), &plan, "the kernel refused something");
-    let mut watched = Watch::by(probes, GIVE_UP);
-    quiet(&mut watched);
-    stopped_process(&mut watched);
-    most_of_the_time(&mut watched);
-    stopped_by_the_monitor(&mut watched);
-    let losses = watched.probes.losses();
+    let mut watch = Watch::by(probes, GIVE_UP);
+    quiet(&mut watch);
+    stopped_process(&mut watch);
+    most_of_the_time(&mut watch);
+    stopped_by_the_monitor(&mut watch);
+    let losses = watch.probes.losses();
     assert!(!losses.any_event(), "{losses:?}");
 }
 
@@ -59,7 +59,7 @@ fn gaps(watch: &Watch) -> Vec<&CpuGap> {
     gaps.collect()
 }
 
-/// How long all CPUs were away together, in milliseconds.
+/// How long all CPUs were away at the same time, in milliseconds.
 fn all_away_ms(watch: &Watch) -> i64 {
     let of = |cpu| gaps(watch).into_iter().filter(move |gap| gap.cpu == cpu);
     let both =
@@ -75,7 +75,7 @@ fn poll_for(watch: &mut Watch, time: Duration) {
     }
 }
 
-/// While nobody does anything, the machine is there: an emulated one may miss a moment.
+/// While nothing happens, the machine is not paused: an emulated one may miss a moment.
 fn quiet(watch: &mut Watch) {
     poll_for(watch, Duration::from_secs(2));
     let away = all_away_ms(watch);
@@ -84,33 +84,33 @@ fn quiet(watch: &mut Watch) {
     watch.events.clear();
 }
 
-/// A thread that never leaves CPU 0, until the flag is set.
+/// Starts a thread that never leaves CPU 0 until the flag is set.
 fn burner(stop: &Arc<AtomicBool>) -> (thread::JoinHandle<()>, u32) {
-    let (told, tid) = std::sync::mpsc::channel();
+    let (sender, tid) = std::sync::mpsc::channel();
     let stop = Arc::clone(stop);
     let burn = move || {
-        // SAFETY: a set of CPUs of this function's, valid for its size; the calls take nothing else.
+        // SAFETY: a local set of CPUs, valid for its size; the calls take nothing else.
         let tid = unsafe {
             let mut cpus: libc::cpu_set_t = std::mem::zeroed();
             libc::CPU_SET(0, &mut cpus);
             assert_eq!(libc::sched_setaffinity(0, size_of_val(&cpus), &raw const cpus), 0);
             libc::gettid() as u32
         };
-        told.send(tid).unwrap();
+        sender.send(tid).unwrap();
         while !black_box(stop.load(Ordering::Relaxed)) {}
     };
     let thread = thread::Builder::new().name("test-burns".into()).spawn(burn).unwrap();
     (thread, tid.recv().unwrap())
 }
 
-/// qemu is stopped by a signal: the guest's clock goes on, all its CPUs are away, and the thread on one of them is known.
+/// A signal stops qemu: the guest's clock goes on, all its CPUs are away, and the thread on one of them is known.
 fn stopped_process(watch: &mut Watch) {
     let stop = Arc::default();
     let (burner, tid) = burner(&stop);
     poll_for(watch, Duration::from_millis(300));
     watch.events.clear();
     println!("host: process 0.4");
-    watch.until("gap of both CPUs", |seen| all_away_ms(seen) >= 300);
+    watch.until("gap of both CPUs", |watch| all_away_ms(watch) >= 300);
     stop.store(true, Ordering::Relaxed);
     burner.join().unwrap();
     let away = all_away_ms(watch);
@@ -121,10 +121,10 @@ fn stopped_process(watch: &mut Watch) {
     watch.events.clear();
 }
 
-/// As a limited or crowded host does it: 80 ms of each 130, ten times.
+/// Like a limited or crowded host: 80 ms of each 130, ten times.
 fn most_of_the_time(watch: &mut Watch) {
     println!("host: most 0.08 10");
-    watch.until("gaps of both CPUs", |seen| all_away_ms(seen) >= 500);
+    watch.until("gaps of both CPUs", |watch| all_away_ms(watch) >= 500);
     poll_for(watch, Duration::from_secs(1));
     let away = all_away_ms(watch);
     eprintln!("qemu stopped for 80 ms ten times: {} gaps, all CPUs away for {away} ms", gaps(watch).len());
@@ -132,7 +132,8 @@ fn most_of_the_time(watch: &mut Watch) {
     watch.events.clear();
 }
 
-/// The monitor stops the guest's clocks too: nothing was slow by them, and only the hardware clock, which is the host's, shows it.
+/// The monitor stops the guest's clocks too: nothing was slow by them, and only the hardware clock, the host's, shows
+/// the pause.
 fn stopped_by_the_monitor(watch: &mut Watch) {
     let clocks = || {
         let rtc_s: u64 =

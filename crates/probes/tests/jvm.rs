@@ -1,6 +1,6 @@
-//! A JVM's own probes, on a small program of which it is known who waits for whom and how long, by every JDK that is here:
-//! `java`, and those in `/usr/lib/jvm` of another version. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it
-//! says loudly that it did not run.
+//! A JVM's own probes, on a small program with known waiters, holders and durations, with every installed JDK: `java`,
+//! and those in `/usr/lib/jvm` of other versions. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says
+//! loudly that it did not run.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,8 +23,8 @@ use probes::jvm::{JvmFacts, JvmLosses, JvmMechanism, JvmOptions, JvmPlan, JvmPro
 use probes::{Facts, State};
 use program::{Measurement, Program};
 
-/// How far what the program measures is from what the probes do: it looks at its clock outside of the wait, and may be put off
-/// its processor in between, which happens to few of its threads.
+/// Tolerance between the program's measurements and the probes': the program reads its clock outside of the wait, and
+/// may lose its CPU in between, as few of its threads do.
 const NEAR_NS: u64 = 1_000_000;
 const TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -41,7 +41,7 @@ fn waits_of_known_threads_and_lengths_are_seen_once() {
     }
 }
 
-/// `java`, and one of each other version.
+/// `java`, and one of each other installed version.
 fn javas() -> Vec<PathBuf> {
     if program::is_emulated() {
         return vec![PathBuf::from("java")];
@@ -81,7 +81,7 @@ fn with_the_flag(java: &Path, holders: JvmMechanism) {
     check_pauses(&measured, &events);
     assert_eq!(probes.losses(), JvmLosses::default());
     report_costs(&probes);
-    // Taken off a process that runs on, and put on again.
+    // Detached from a process that runs on, and attached again.
     drop(probes);
     JvmProbes::attach(&plan, &JvmOptions::default()).unwrap();
     program.end();
@@ -93,7 +93,7 @@ fn without_the_flag(java: &Path) {
     assert_eq!(facts.monitor_probes, Ok(false));
     let plan = JvmPlan::choose(&Facts::survey(), &facts);
     assert!(!plan.uses(JvmPurpose::MonitorWaits) && plan.uses(JvmPurpose::Collections), "{plan:#?}");
-    // It is as the plan says: attached all the same, nothing fires.
+    // The plan believes the facts: the probes attach all the same, but nothing fires.
     facts.monitor_probes = Ok(true);
     let plan = JvmPlan::choose(&Facts::survey(), &facts);
     let options = JvmOptions { min_wait: Duration::ZERO, ..JvmOptions::default() };
@@ -105,7 +105,7 @@ fn without_the_flag(java: &Path) {
     program.end();
 }
 
-/// The collection comes last.
+/// Reads events until the collection, which comes last.
 fn events_until_gc(probes: &mut JvmProbes, measured: &[Measurement]) -> Vec<Event> {
     let gc = measured.iter().find(|it| it.role == "gc").unwrap();
     let end = Instant::now() + TIMEOUT;
@@ -118,7 +118,7 @@ fn events_until_gc(probes: &mut JvmProbes, measured: &[Measurement]) -> Vec<Even
     events
 }
 
-/// The probes' own clock, as no other was asked for.
+/// The probes' own clock, because no other was set.
 fn ns(time: model::Nanos) -> u64 {
     u64::try_from(time.0).unwrap()
 }
@@ -131,17 +131,17 @@ fn waits(events: &[Event]) -> Vec<&LockWait> {
     waits.collect()
 }
 
-fn check_waits(measured: &[Measurement], seen: &[&LockWait]) {
+fn check_waits(measured: &[Measurement], waits: &[&LockWait]) {
     let threads: BTreeSet<u32> = measured.iter().map(|it| it.tid).collect();
-    let seen: Vec<_> = seen.iter().filter(|wait| threads.contains(&wait.tid)).collect();
+    let waits: Vec<_> = waits.iter().filter(|wait| threads.contains(&wait.tid)).collect();
     let (mut checked, mut near, mut known) = (0, 0, 0);
     for round in measured.split(|it| it.role == "round") {
-        // In the order in which they had the lock: each was handed it by the one before.
+        // In the order in which they had the lock: each got it from the one before.
         for (before, waiter) in round.iter().zip(round.iter().skip(1)) {
             if waiter.role != "waiter" {
                 continue;
             }
-            let own: Vec<_> = seen.iter().filter(|wait| wait.tid == waiter.tid).collect();
+            let own: Vec<_> = waits.iter().filter(|wait| wait.tid == waiter.tid).collect();
             let [wait] = own[..] else { panic!("{waiter:?}: {own:#?}") };
             assert!(waiter.end_ns - waiter.start_ns > NEAR_NS, "{waiter:?}");
             assert!(waiter.start_ns < ns(wait.start) && wait.start < wait.end, "{waiter:?}: {wait:?}");
@@ -149,7 +149,7 @@ fn check_waits(measured: &[Measurement], seen: &[&LockWait]) {
             let apart_ns = (ns(wait.start) - waiter.start_ns).max(waiter.end_ns - ns(wait.end));
             near += usize::from(apart_ns < NEAR_NS);
             assert_eq!((&*wait.lock.class, &*wait.thread), ("Contend$Lock", "a-thread-that-w"));
-            // One that was awake just then, because of a timer, is let in unseen.
+            // A thread that was awake just then, because of a timer, is let in unseen.
             let holder = wait.holder.as_ref().and_then(|holder| holder.tid);
             assert!(holder.is_none_or(|tid| tid == before.tid), "{before:?}: {wait:?}");
             known += usize::from(holder.is_some());
@@ -157,13 +157,13 @@ fn check_waits(measured: &[Measurement], seen: &[&LockWait]) {
         }
     }
     assert_eq!(checked, 12, "{measured:#?}");
-    assert!(known * 2 > checked, "{known} of {checked} have a holder: {seen:#?}");
-    assert!(near * 2 > checked || program::is_emulated(), "{near} of {checked}: {measured:#?} {seen:#?}");
-    let monitors: BTreeSet<u64> = seen.iter().map(|wait| wait.lock.address).collect();
+    assert!(known * 2 > checked, "{known} of {checked} have a holder: {waits:#?}");
+    assert!(near * 2 > checked || program::is_emulated(), "{near} of {checked}: {measured:#?} {waits:#?}");
+    let monitors: BTreeSet<u64> = waits.iter().map(|wait| wait.lock.address).collect();
     assert!(!monitors.contains(&0), "{monitors:?}");
 }
 
-/// Each collection is within a safepoint, and the one that the program asked for is there.
+/// Each collection is within a safepoint, and the one that the program requested is there.
 fn check_pauses(measured: &[Measurement], events: &[Event]) {
     let pauses = events.iter().filter_map(|event| match event {
         Event::JvmPause(pause) => Some(&**pause),
@@ -172,9 +172,9 @@ fn check_pauses(measured: &[Measurement], events: &[Event]) {
     let (safepoints, collections): (Vec<&JvmPause>, Vec<&JvmPause>) =
         pauses.partition(|pause| pause.kind == JvmPauseKind::Safepoint);
     let gc = measured.iter().find(|it| it.role == "gc").unwrap();
-    let asked = collections.iter().find(|it| gc.start_ns < ns(it.start) && ns(it.end) < gc.end_ns);
-    let asked = asked.unwrap_or_else(|| panic!("{gc:?} {events:#?}"));
-    assert_eq!(&*asked.cause, "full collection");
+    let requested = collections.iter().find(|it| gc.start_ns < ns(it.start) && ns(it.end) < gc.end_ns);
+    let requested = requested.unwrap_or_else(|| panic!("{gc:?} {events:#?}"));
+    assert_eq!(&*requested.cause, "full collection");
     for collection in &collections {
         let around = |it: &&&JvmPause| it.start < collection.start && collection.end < it.end;
         let safepoint =

@@ -1,6 +1,6 @@
-//! The probes on this kernel: known writes, an injected wait, a journal commit and a pause for dirty pages, on
-//! a fresh ext4. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it
-//! did not run, and with it anything that is missing is a failure.
+//! The probes on this kernel: known writes, an injected wait, a journal commit and a pause for dirty pages, on a fresh
+//! ext4. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not run, and with it
+//! anything that is missing is a failure.
 
 #![allow(
     clippy::unwrap_used,
@@ -39,19 +39,19 @@ fn known_operations_are_reported_exactly_once() {
         return;
     }
     let file_system = FileSystem::new();
-    let mut watched = Watch::new();
-    let expected = write_a_segment(&file_system, &mut watched);
-    check_writes(&watched, &expected);
-    check_commit(&watched, &expected);
-    check_block_io(&watched, &file_system);
-    check_planted_wait(&file_system, &mut watched);
-    check_wait_after_write(&file_system, &mut watched);
-    check_no_cpu(&file_system, &mut watched);
-    check_dirty_throttling(&file_system, &mut watched);
-    let losses = watched.probes.losses();
+    let mut watch = Watch::new();
+    let expected = write_a_segment(&file_system, &mut watch);
+    check_writes(&watch, &expected);
+    check_commit(&watch, &expected);
+    check_block_io(&watch, &file_system);
+    check_planted_wait(&file_system, &mut watch);
+    check_wait_after_write(&file_system, &mut watch);
+    check_no_cpu(&file_system, &mut watch);
+    check_dirty_throttling(&file_system, &mut watch);
+    let losses = watch.probes.losses();
     assert!(!losses.any_event(), "{losses:?}");
     assert_eq!((losses.heads_unread, losses.stacks_missing), (0, 0));
-    drop(watched);
+    drop(watch);
     check_full_ring(&file_system);
     check_device_filter(&file_system);
     check_rare_events_wake(&file_system);
@@ -64,8 +64,8 @@ impl Watch {
 
     fn with(options: &Options) -> Self {
         let plan = Plan::choose(&Facts::survey());
-        // Not every kernel has what these need: functions that may be hooked, and the times of each CPU. matrix.rs and
-        // host_pauses.rs test them where it is there.
+        // Not every kernel has what these need: functions that can be hooked, and the times of each CPU. matrix.rs and
+        // host_pauses.rs test them where available.
         let elsewhere =
             [Purpose::Ext4Functions, Purpose::XfsFunctions, Purpose::BtrfsFunctions, Purpose::CpuGaps];
         for purpose in Purpose::ALL.into_iter().filter(|purpose| !elsewhere.contains(purpose)) {
@@ -114,7 +114,7 @@ fn path(op: &FileOp) -> &str {
     op.path.as_ref().filter(|path| path.whole).map_or("", |path| &*path.path)
 }
 
-/// What a write must be reported as.
+/// Expected report of a write.
 struct Expectation {
     result: i64,
     offset: u64,
@@ -128,13 +128,13 @@ struct Segment {
     writes: Vec<Expectation>,
 }
 
-/// Bytes that tell the writes apart.
+/// Bytes that distinguish the writes.
 fn pattern(tag: u8, length: usize) -> Vec<u8> {
     (0..length).map(|i| tag ^ (i as u8)).collect()
 }
 
-/// All kinds of writes, one fsync, then a rename: the paths reported must be those before it.
-fn write_a_segment(file_system: &FileSystem, watched: &mut Watch) -> Segment {
+/// All kinds of writes, one fsync, then a rename: the reported paths must be those before it.
+fn write_a_segment(file_system: &FileSystem, watch: &mut Watch) -> Segment {
     let path = file_system.path().join(SEGMENT);
     create_dir_all(path.parent().unwrap()).unwrap();
     let mut file = OpenOptions::new().create_new(true).write(true).open(&path).unwrap();
@@ -174,17 +174,17 @@ fn write_a_segment(file_system: &FileSystem, watched: &mut Watch) -> Segment {
     rename(&path, path.with_extension("renamed")).unwrap();
     let segment =
         Segment { device: file_system.device(), inode: metadata.ino(), fd: file.as_raw_fd(), writes };
-    watched.until("writes and commit", |seen| {
-        seen.writes(segment.device, segment.inode).len() >= segment.writes.len()
-            && seen.commits(segment.device).next().is_some()
+    watch.until("writes and commit", |watch| {
+        watch.writes(segment.device, segment.inode).len() >= segment.writes.len()
+            && watch.commits(segment.device).next().is_some()
     });
     segment
 }
 
-fn check_writes(watched: &Watch, segment: &Segment) {
-    let seen = watched.writes(segment.device, segment.inode);
-    assert_eq!(seen.len(), segment.writes.len(), "{seen:#?}");
-    for (write, expected) in seen.iter().zip(&segment.writes) {
+fn check_writes(watch: &Watch, segment: &Segment) {
+    let writes = watch.writes(segment.device, segment.inode);
+    assert_eq!(writes.len(), segment.writes.len(), "{writes:#?}");
+    for (write, expected) in writes.iter().zip(&segment.writes) {
         assert_eq!((write.result, write.offset), (expected.result, expected.offset), "{write:?}");
         assert_eq!(write.head(), expected.head, "{write:?}");
         assert_eq!((path(write), &*write.fs), (SEGMENT, "ext4"));
@@ -192,28 +192,28 @@ fn check_writes(watched: &Watch, segment: &Segment) {
         assert_eq!(write.tid, scene::current_tid());
         assert!(write.start_ns < write.end_ns, "{write:?}");
     }
-    assert_eq!(seen[0].fd, segment.fd);
-    assert!(seen.windows(2).all(|pair| pair[0].end_ns <= pair[1].start_ns), "{seen:#?}");
+    assert_eq!(writes[0].fd, segment.fd);
+    assert!(writes.windows(2).all(|pair| pair[0].end_ns <= pair[1].start_ns), "{writes:#?}");
     let socket = pattern(0x70, 100);
     let other = |event: &Event| matches!(event, Event::FileOp(write) if write.head() == &socket[..HEAD]);
-    assert!(!watched.events.iter().any(other), "a socket was taken for a file");
+    assert!(!watch.events.iter().any(other), "a socket was taken for a file");
 }
 
-fn check_commit(watched: &Watch, segment: &Segment) {
-    let joined = watched.writes(segment.device, segment.inode)[0].journal_transaction;
+fn check_commit(watch: &Watch, segment: &Segment) {
+    let joined = watch.writes(segment.device, segment.inode)[0].journal_transaction;
     let transaction = joined.expect("the first write started no handle");
     let commits: Vec<_> =
-        watched.commits(segment.device).filter(|commit| commit.transaction == transaction).collect();
-    assert_eq!(commits.len(), 1, "transaction {transaction}: {:#?}", watched.events);
+        watch.commits(segment.device).filter(|commit| commit.transaction == transaction).collect();
+    assert_eq!(commits.len(), 1, "transaction {transaction}: {:#?}", watch.events);
     assert!(commits[0].start < commits[0].end);
     let phases = commits[0].phases.expect("no phases");
     assert!(phases.handles > 0 && phases.blocks_logged > 0, "{phases:?}");
-    // The transaction began after this test did: jiffies taken for something larger would say otherwise.
+    // The transaction began after this test did: misinterpreted jiffies would give more.
     assert!(phases.running.0 < 60_000_000_000, "{phases:?}");
 }
 
-fn check_block_io(watched: &Watch, file_system: &FileSystem) {
-    let mut written = watched.events.iter().filter_map(|event| match event {
+fn check_block_io(watch: &Watch, file_system: &FileSystem) {
+    let mut written = watch.events.iter().filter_map(|event| match event {
         Event::BlockIo(io) if io.device == file_system.device() => Some(io),
         _ => None,
     });
@@ -222,25 +222,25 @@ fn check_block_io(watched: &Watch, file_system: &FileSystem) {
     assert!(!data.comm.is_empty());
 }
 
-/// A write to a frozen file system waits until it is thawed, and that happens only once it waits.
-fn check_planted_wait(file_system: &FileSystem, watched: &mut Watch) {
+/// A write to a frozen file system waits until it is thawed, which happens only once it waits.
+fn check_planted_wait(file_system: &FileSystem, watch: &mut Watch) {
     let file = File::create(file_system.path().join("frozen")).unwrap();
     let (device, inode) = (file_system.device(), file.metadata().unwrap().ino());
     let frozen = Freeze::new(file_system);
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let writer = std::thread::spawn(move || {
-        tell.send(scene::current_tid()).unwrap();
+        sender.send(scene::current_tid()).unwrap();
         (&file).write_all(b"waits").unwrap();
     });
-    let tid = told.recv().unwrap();
+    let tid = receiver.recv().unwrap();
     scene::wait_until_blocked(tid);
     drop(frozen);
     writer.join().unwrap();
-    watched.until("write that waited", |seen| !seen.writes(device, inode).is_empty());
+    watch.until("write that waited", |watch| !watch.writes(device, inode).is_empty());
 
-    let write = watched.writes(device, inode)[0].clone();
+    let write = watch.writes(device, inode)[0].clone();
     assert_eq!((write.tid, path(&write)), (tid, "frozen"));
-    let inside: Vec<_> = watched.off_cpu(tid).filter(|interval| !interval.preempted).collect();
+    let inside: Vec<_> = watch.off_cpu(tid).filter(|interval| !interval.preempted).collect();
     assert!(!inside.is_empty(), "no off-CPU interval of thread {tid}");
     for interval in &inside {
         let (start_ns, end_ns) = (interval.start.0 as u64, interval.end.0 as u64);
@@ -252,21 +252,21 @@ fn check_planted_wait(file_system: &FileSystem, watched: &mut Watch) {
     assert!(stack.contains("vfs_write;") && stack.ends_with(";__schedule"), "{stack}");
 }
 
-/// Kafka writes a batch and then stores into the segment's mapped index: a store that waits belongs to the
-/// append, while the thread's waits for other threads do not.
-fn check_wait_after_write(file_system: &FileSystem, watched: &mut Watch) {
+/// Kafka writes a batch and then stores into the segment's mapped index: a store that waits belongs to the append, but
+/// the thread's waits for other threads do not.
+fn check_wait_after_write(file_system: &FileSystem, watch: &mut Watch) {
     let mut file = File::create(file_system.path().join("segment")).unwrap();
     let (device, inode) = (file_system.device(), file.metadata().unwrap().ino());
     let mut index = scene::MappedFile::new(&file_system.path().join("index"));
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let (let_go, allowed) = std::sync::mpsc::channel::<()>();
     let writer = std::thread::spawn(move || {
         file.write_all(b"batch").unwrap();
-        tell.send(scene::current_tid()).unwrap();
+        sender.send(scene::current_tid()).unwrap();
         allowed.recv().unwrap();
         index.store(7);
     });
-    let tid = told.recv().unwrap();
+    let tid = receiver.recv().unwrap();
     let frozen = Freeze::new(file_system);
     let_go.send(()).unwrap();
     scene::wait_until_blocked(tid);
@@ -274,23 +274,23 @@ fn check_wait_after_write(file_system: &FileSystem, watched: &mut Watch) {
     std::thread::sleep(Duration::from_millis(5));
     drop(frozen);
     writer.join().unwrap();
-    watched.until("wait after a write", |seen| seen.off_cpu(tid).next().is_some());
+    watch.until("wait after a write", |watch| watch.off_cpu(tid).next().is_some());
 
-    let write = watched.writes(device, inode)[0].clone();
-    let waits: Vec<_> = watched.off_cpu(tid).filter(|wait| !wait.preempted).collect();
+    let write = watch.writes(device, inode)[0].clone();
+    let waits: Vec<_> = watch.off_cpu(tid).filter(|wait| !wait.preempted).collect();
     assert_eq!(waits.len(), 1, "the wait for the other thread is none of it: {waits:?}");
     assert!(waits[0].start.0 as u64 >= write.end_ns && !waits[0].preempted, "{:?}", waits[0]);
     assert!(waits[0].stack.contains("ext4_page_mkwrite;"), "{}", waits[0].stack);
 }
 
-/// Between calls a thread is not followed, but for the time in which it could run and others had the CPUs.
-fn check_no_cpu(file_system: &FileSystem, watched: &mut Watch) {
+/// Between calls a thread is followed only while it is runnable and other threads have the CPUs.
+fn check_no_cpu(file_system: &FileSystem, watch: &mut Watch) {
     const BUSY: Duration = Duration::from_millis(300);
     let mut file = File::create(file_system.path().join("busy")).unwrap();
     let (device, inode) = (file_system.device(), file.metadata().unwrap().ino());
     let spin = |length: Duration| {
-        let begun = std::time::Instant::now();
-        while begun.elapsed() < length {
+        let start = std::time::Instant::now();
+        while start.elapsed() < length {
             std::hint::spin_loop();
         }
     };
@@ -304,24 +304,25 @@ fn check_no_cpu(file_system: &FileSystem, watched: &mut Watch) {
         scene::current_tid()
     });
     let least_ns = BUSY.as_nanos() as u64 / 4;
-    let without_cpu = |seen: &Watch| -> Vec<OffCpu> {
-        let Some(write) = seen.writes(device, inode).first().copied().cloned() else { return Vec::new() };
-        seen.off_cpu(tid)
+    let without_cpu = |watch: &Watch| -> Vec<OffCpu> {
+        let Some(write) = watch.writes(device, inode).first().copied().cloned() else { return Vec::new() };
+        watch
+            .off_cpu(tid)
             .filter(|away| away.start.0 as u64 >= write.end_ns && away.preempted)
             .cloned()
             .collect()
     };
     let length_ns = |away: &OffCpu| away.length().0 as u64;
-    watched.until("thread without a CPU", |seen| {
-        without_cpu(seen).iter().map(length_ns).sum::<u64>() >= least_ns
+    watch.until("thread without a CPU", |watch| {
+        without_cpu(watch).iter().map(length_ns).sum::<u64>() >= least_ns
     });
-    for away in without_cpu(watched) {
+    for away in without_cpu(watch) {
         assert!(length_ns(&away) >= 1_000_000 && away.stack.is_empty(), "{away:?}");
     }
 }
 
-/// A device that may have one megabyte of dirty pages pauses a thread that writes more.
-fn check_dirty_throttling(file_system: &FileSystem, watched: &mut Watch) {
+/// The kernel pauses a thread that writes more than its device's limit of one megabyte of dirty pages.
+fn check_dirty_throttling(file_system: &FileSystem, watch: &mut Watch) {
     if !file_system.limit_dirty_bytes(1 << 20) {
         eprintln!("NOT CHECKED: dirty throttling needs /sys/class/bdi/*/max_bytes (Linux 6.2)");
         return;
@@ -334,8 +335,8 @@ fn check_dirty_throttling(file_system: &FileSystem, watched: &mut Watch) {
     let tid = scene::current_tid();
     let of_this_thread =
         |event: &Event| matches!(event, Event::Row(Row::DirtyThrottle(pause)) if pause.tid == tid);
-    watched.until("pause for dirty pages", |seen| seen.events.iter().any(of_this_thread));
-    for event in &watched.events {
+    watch.until("pause for dirty pages", |watch| watch.events.iter().any(of_this_thread));
+    for event in &watch.events {
         let Event::Row(Row::DirtyThrottle(pause)) = event else { continue };
         // MAX_PAUSE in mm/page-writeback.c is 200 ms, rounded up to a jiffy.
         let pause_ns = (pause.end - pause.start).0;
@@ -344,62 +345,62 @@ fn check_dirty_throttling(file_system: &FileSystem, watched: &mut Watch) {
     }
 }
 
-/// A ring buffer of one page holds a score of writes: the others must be counted, none may vanish.
+/// A ring buffer of one page holds about twenty writes: the others must be counted, none may vanish.
 fn check_full_ring(file_system: &FileSystem) {
     const WRITES: u64 = 100;
-    // Requests of other devices would fill the ring before the first write.
+    // Requests to other devices would fill the ring before the first write.
     let devices = vec![file_system.device()];
     let options = Options { ring_bytes: 4096, measure: true, devices, ..Options::default() };
-    let mut watched = Watch::with(&options);
+    let mut watch = Watch::with(&options);
     let mut file = File::create(file_system.path().join("crowd")).unwrap();
     let inode = file.metadata().unwrap().ino();
     for _ in 0..WRITES {
         file.write_all(&pattern(0x11, 200)).unwrap();
     }
-    let lost = watched.probes.losses().ring_full;
-    watched.until("write", |seen| !seen.writes(file_system.device(), inode).is_empty());
-    let reported = watched.writes(file_system.device(), inode).len() as u64;
+    let lost = watch.probes.losses().ring_full;
+    watch.until("write", |watch| !watch.writes(file_system.device(), inode).is_empty());
+    let reported = watch.writes(file_system.device(), inode).len() as u64;
     assert!(lost > 0 && reported < WRITES && reported + lost >= WRITES, "{reported} reported, {lost} lost");
-    let costs = watched.probes.overhead();
+    let costs = watch.probes.overhead();
     let returns =
         costs.iter().find(|cost| matches!(cost.program.as_str(), "call_exit" | "write_returned")).unwrap();
     assert!(returns.run_count >= WRITES && returns.run_time_ns > 0, "{returns:?}");
 }
 
-/// The loop device writes to the disk below it, but only the device asked for is reported.
+/// The loop device writes to the disk below it, but only the requested device is reported.
 fn check_device_filter(file_system: &FileSystem) {
     let options = Options { devices: vec![file_system.device()], ..Options::default() };
-    let mut watched = Watch::with(&options);
+    let mut watch = Watch::with(&options);
     let mut file = File::create(file_system.path().join("synced")).unwrap();
     file.write_all(&pattern(0x12, 4096)).unwrap();
     file.sync_all().unwrap();
     file_system.sync_image();
     let is_block_io = |event: &Event| matches!(event, Event::BlockIo(_));
-    watched.until("block request", |seen| seen.events.iter().any(is_block_io));
-    for event in &watched.events {
+    watch.until("block request", |watch| watch.events.iter().any(is_block_io));
+    for event in &watch.events {
         let Event::BlockIo(io) = event else { continue };
         assert_eq!(io.device, file_system.device());
     }
 }
 
-/// Of a plan of rare events a poll returns when there is one, however long it may wait.
+/// With a plan of rare events a poll returns as soon as there is one, even with a long timeout.
 fn check_rare_events_wake(file_system: &FileSystem) {
     let options = Options { devices: vec![file_system.device()], ..Options::default() };
     let target = Target { pid: std::process::id(), stacks: true };
     let plan = Plan::choose_rare(&Facts::survey());
     let mut probes = Probes::attach_with(&plan, &target, &options).unwrap();
-    let (begun, device, mut seen) = (Instant::now(), file_system.device(), false);
+    let (start, device, mut found) = (Instant::now(), file_system.device(), false);
     let path = file_system.path().join("rare");
     let writer = std::thread::spawn(move || {
         let mut file = File::create(path).unwrap();
         file.write_all(&pattern(0x13, 4096)).unwrap();
         file.sync_all().unwrap();
     });
-    while !seen {
+    while !found {
         let mut look =
-            |event| seen |= matches!(event, Event::BlockIo(io) if io.device == device && io.bytes > 0);
+            |event| found |= matches!(event, Event::BlockIo(io) if io.device == device && io.bytes > 0);
         probes.poll(GIVE_UP, &mut look).unwrap();
-        assert!(begun.elapsed() < GIVE_UP / 2, "no event woke the reader");
+        assert!(start.elapsed() < GIVE_UP / 2, "no event woke the reader");
     }
     writer.join().unwrap();
 }

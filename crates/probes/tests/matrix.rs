@@ -1,7 +1,7 @@
-//! Every plan that this kernel allows, on ext4 and on XFS: a known workload, and the events that must come of it.
-//! That a program attached says nothing: kernels change which functions a call reaches. Runs on the host, and by
-//! `make vmtest` under other kernels. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly
-//! that it did not run. `BROKERSCOPE_PLANS` names the plans that must be possible (`functions`, `tracepoints`).
+//! Every plan that this kernel allows, on ext4 and on XFS: a known workload, and the events that it must cause. An
+//! attached program proves nothing: kernels change which functions a call reaches. Runs on the host, and with `make
+//! vmtest` under other kernels. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did
+//! not run. `BROKERSCOPE_PLANS` names the plans that must be possible (`functions`, `tracepoints`).
 
 #![allow(
     clippy::unwrap_used,
@@ -30,11 +30,11 @@ use probes::{Event, Facts, FileOp, Mechanism, Plan, Probes, Purpose, Target};
 use scene::{FileSystem, Freeze, Making};
 use watched::Watch;
 
-/// The smallest that its `mkfs` makes is 300 MiB.
+/// 300 MiB is the minimum of `mkfs.xfs`.
 const XFS: Making<'static> =
     Making { kind: "xfs", arguments: &["-q", "-f"], bytes: 320 << 20, options: "loop" };
 const GIVE_UP: Duration = Duration::from_secs(60);
-/// What must be seen by every plan, on every kernel since 5.10, once ext4 and XFS are mounted.
+/// Purposes that every plan must serve, on every kernel since 5.10, once ext4 and XFS are mounted.
 const ALWAYS: [Purpose; 20] = [
     Purpose::FileWrites,
     Purpose::FileReads,
@@ -64,19 +64,19 @@ fn every_plan_reports_the_workload() {
         return;
     }
     let ext4 = FileSystem::new();
-    let xfs = FileSystem::made(XFS);
+    let xfs = FileSystem::make(XFS);
     let facts = Facts::survey();
     let mut tried = Vec::new();
     for (name, plan) in plans(&facts) {
         eprintln!("plan of {name} on Linux {}", facts.kernel_release);
-        let mut watched = Watch::new(&plan);
-        check_file_system(&mut watched, &ext4, "ext4");
-        check_file_system(&mut watched, &xfs, "xfs");
-        check_fsyncs(&mut watched, &ext4);
-        check_freeze(&mut watched, &ext4);
-        check_freeze(&mut watched, &xfs);
-        check_stops(&mut watched);
-        let losses = watched.probes.losses();
+        let mut watch = Watch::new(&plan);
+        check_file_system(&mut watch, &ext4, "ext4");
+        check_file_system(&mut watch, &xfs, "xfs");
+        check_fsyncs(&mut watch, &ext4);
+        check_freeze(&mut watch, &ext4);
+        check_freeze(&mut watch, &xfs);
+        check_stops(&mut watch);
+        let losses = watch.probes.losses();
         assert!(!losses.any_event(), "{losses:?}");
         tried.push(name);
     }
@@ -86,7 +86,7 @@ fn every_plan_reports_the_workload() {
     }
 }
 
-/// The plans that the facts allow: the one chosen, and the one without the kernel's functions.
+/// The plans that the facts allow: the chosen one, and the one without kernel functions.
 fn plans(facts: &Facts) -> Vec<(&'static str, Plan)> {
     let mut plans = Vec::new();
     if facts.functions.refused.is_none() {
@@ -175,10 +175,10 @@ impl Watch {
         stops.collect()
     }
 
-    /// The next stop of a kind, which was as long as it must be.
+    /// The next stop of a kind; checks its length.
     fn next_stop(&mut self, kind: StopKind) -> ProcessStop {
         let before = self.stops(kind).len();
-        self.until("stop", |seen| seen.stops(kind).len() > before);
+        self.until("stop", |watch| watch.stops(kind).len() > before);
         let stops = self.stops(kind);
         assert_eq!(stops.len(), before + 1, "{stops:#?}");
         let stop = stops[before].clone();
@@ -199,7 +199,7 @@ impl Watch {
 }
 
 /// Three appends, an fsync, a rename, another append, a read, a removal.
-fn check_file_system(watched: &mut Watch, file_system: &FileSystem, kind: &str) {
+fn check_file_system(watch: &mut Watch, file_system: &FileSystem, kind: &str) {
     let directory = file_system.path().join("data/kafka/topicA-0");
     fs::create_dir_all(&directory).unwrap();
     let (first, second) = (directory.join("0.tmp"), directory.join("0.log"));
@@ -216,55 +216,55 @@ fn check_file_system(watched: &mut Watch, file_system: &FileSystem, kind: &str) 
 
     let of_file = move |op: &FileOp| op.device == device && op.inode == inode;
     let names_second = |op: &FileOp| {
-        let given = op.given.as_ref().and_then(|given| given.from.text.clone());
+        let given = op.path_arguments.as_ref().and_then(|given| given.from.text.clone());
         given.is_some_and(|text| *text == *second.to_str().unwrap())
     };
-    watched.until("removal", |seen| {
-        !seen.ops(FileOpKind::Unlink, names_second).is_empty() && seen.block_writes(device) > 0
+    watch.until("removal", |watch| {
+        !watch.ops(FileOpKind::Unlink, names_second).is_empty() && watch.block_writes(device) > 0
     });
-    check_ops(watched, of_file, kind);
-    let renames = watched.ops(FileOpKind::Rename, |op| {
-        let to = op.given.as_ref().and_then(|given| given.to.clone()).and_then(|to| to.text);
+    check_ops(watch, of_file, kind);
+    let renames = watch.ops(FileOpKind::Rename, |op| {
+        let to = op.path_arguments.as_ref().and_then(|given| given.to.clone()).and_then(|to| to.text);
         to.is_some_and(|text| *text == *second.to_str().unwrap())
     });
     assert_eq!((renames.len(), renames[0].result), (1, 0), "{renames:#?}");
-    let fsync = watched.ops(FileOpKind::Fsync, of_file)[0].clone();
-    let stacks: Vec<_> = watched.waits(&fsync).iter().map(|wait| wait.stack.to_string()).collect();
+    let fsync = watch.ops(FileOpKind::Fsync, of_file)[0].clone();
+    let stacks: Vec<_> = watch.waits(&fsync).iter().map(|wait| wait.stack.to_string()).collect();
     let function = if kind == "ext4" { "ext4_sync_file" } else { "xfs_file_fsync" };
     assert!(stacks.iter().any(|stack| stack.contains(function)), "{kind}: {stacks:#?}");
     if kind == "ext4" {
-        assert!(watched.commits(device) > 0, "no commit of ext4's journal");
+        assert!(watch.commits(device) > 0, "no commit of ext4's journal");
     }
-    if watched.probes.plan().uses(Purpose::Ext4Functions) {
-        check_functions(watched, of_file, kind);
+    if watch.probes.plan().uses(Purpose::Ext4Functions) {
+        check_functions(watch, of_file, kind);
     }
 }
 
-/// Another process's fsync is one call, if it took long; this one's own is none of them.
-fn check_fsyncs(watched: &mut Watch, file_system: &FileSystem) {
+/// Another process's fsync is one call if it took long; fsyncs of this process are not among them.
+fn check_fsyncs(watch: &mut Watch, file_system: &FileSystem) {
     let file = file_system.path().join("neighbour");
     let (device, began) = (file_system.device(), scene::monotonic_ns());
-    // One that took less than a millisecond is not reported, and the image may be in memory.
+    // One that takes less than a millisecond is not reported, and the image may be in memory.
     for _ in 0..50 {
         let mut writer = std::process::Command::new("dd");
         writer.arg("if=/dev/zero").arg(format!("of={}", file.display()));
         writer.args(["bs=8M", "count=1", "conv=fsync", "status=none"]);
         assert!(writer.status().unwrap().success());
-        watched.poll();
-        if !watched.fsyncs(device).is_empty() {
+        watch.poll();
+        if !watch.fsyncs(device).is_empty() {
             break;
         }
     }
-    watched.until("fsync", |seen| !seen.fsyncs(device).is_empty());
-    for fsync in watched.fsyncs(device) {
+    watch.until("fsync", |watch| !watch.fsyncs(device).is_empty());
+    for fsync in watch.fsyncs(device) {
         assert_eq!((&*fsync.thread, fsync.seen_by), ("dd", SpanSource::Tracepoints), "{fsync:?}");
         assert!(fsync.latency() >= Nanos::from_millis(1) && fsync.start.0 as u64 > began, "{fsync:?}");
     }
     fs::remove_file(file).unwrap();
 }
 
-/// A freeze is one call from its entry to the thaw's return, by whom it was frozen; one that is refused is none.
-fn check_freeze(watched: &mut Watch, file_system: &FileSystem) {
+/// A freeze is one call from its entry to the thaw's return, by the thread that froze; a refused one is none.
+fn check_freeze(watch: &mut Watch, file_system: &FileSystem) {
     let device = file_system.device();
     let frozen = Freeze::new(file_system);
     let refused = Freeze::attempt(file_system).err().expect("frozen twice");
@@ -273,61 +273,62 @@ fn check_freeze(watched: &mut Watch, file_system: &FileSystem) {
     std::thread::sleep(Duration::from_millis(20));
     let thawed_ns = scene::monotonic_ns();
     drop(frozen);
-    watched.until("thaw", |seen| seen.freezes(device).len() == 1);
-    let freeze = watched.freezes(device)[0];
+    watch.until("thaw", |watch| watch.freezes(device).len() == 1);
+    let freeze = watch.freezes(device)[0];
     assert_eq!(freeze.tid, scene::current_tid(), "{freeze:?}");
     assert!((freeze.start.0 as u64) < frozen_ns && freeze.end.0 as u64 >= thawed_ns, "{freeze:?}");
 }
 
-/// This process is stopped in every way: each is one stop, with who did it.
-fn check_stops(watched: &mut Watch) {
+/// Stops this process in every way: each is one stop, with the cause's thread.
+fn check_stops(watch: &mut Watch) {
     stops::by_signal();
-    let stop = watched.next_stop(StopKind::Signal);
+    let stop = watch.next_stop(StopKind::Signal);
     assert_eq!((&*stop.by, stop.threads as usize), ("sh", stops::threads().len()), "{stop:?}");
     stops::by_freezer();
-    assert_eq!(&*watched.next_stop(StopKind::Freezer).by, "sh");
+    assert_eq!(&*watch.next_stop(StopKind::Freezer).by, "sh");
     if stops::by_old_freezer() {
-        // Until the last thread was thawed, a stop later than the first; from when one was seen to freeze, which takes a while.
-        let stop = watched.next_stop(StopKind::Freezer);
+        // It ends when the last thread was thawed, a STOP after the first; it starts when a thread was seen to freeze,
+        // which takes a while.
+        let stop = watch.next_stop(StopKind::Freezer);
         assert_eq!(&*stop.by, "sh");
         assert!(stop.length().0 * 2 >= 3 * stops::STOP.as_nanos() as i64, "{stop:?}");
     } else {
         eprintln!("this kernel has no freezer of version 1");
     }
-    // As strace halts threads one by one.
+    // Halts single threads, like strace.
     stops::by_tracer(&[scene::current_tid() as i32]);
     stops::by_tracer(&stops::threads());
-    let stop = watched.next_stop(StopKind::Tracer);
+    let stop = watch.next_stop(StopKind::Tracer);
     assert!(stop.by_tid.is_some_and(|tid| tid != std::process::id()) && !stop.by.is_empty(), "{stop:?}");
     assert_eq!(stop.threads as usize, stops::threads().len());
 }
 
-fn check_ops(watched: &Watch, of_file: impl Fn(&FileOp) -> bool + Copy, kind: &str) {
-    let writes = watched.ops(FileOpKind::Write, of_file);
-    let seen: Vec<_> = writes.iter().map(|op| (op.offset, op.result, &*op.fs)).collect();
-    assert_eq!(seen, [(0, 100, kind), (100, 200, kind), (300, 300, kind), (600, 50, kind)]);
+fn check_ops(watch: &Watch, of_file: impl Fn(&FileOp) -> bool + Copy, kind: &str) {
+    let writes = watch.ops(FileOpKind::Write, of_file);
+    let observed: Vec<_> = writes.iter().map(|op| (op.offset, op.result, &*op.fs)).collect();
+    assert_eq!(observed, [(0, 100, kind), (100, 200, kind), (300, 300, kind), (600, 50, kind)]);
     let paths: Vec<_> =
         writes.iter().filter_map(|op| op.path.as_ref()).map(|it| (&*it.path, it.whole)).collect();
     let (before, after) = (("data/kafka/topicA-0/0.tmp", true), ("data/kafka/topicA-0/0.log", true));
     assert_eq!(paths, [before, before, before, after]);
-    // Not all need the journal: a file's time is changed once a tick.
-    assert_eq!(writes.iter().any(|op| op.journal_transaction.is_some()), kind == "ext4", "{seen:?}");
+    // Not every write needs the journal: a file's time is changed once a tick.
+    assert_eq!(writes.iter().any(|op| op.journal_transaction.is_some()), kind == "ext4", "{observed:?}");
     assert!(writes.iter().all(|op| op.tid == scene::current_tid() && op.start_ns < op.end_ns));
     for (op, expected) in [(FileOpKind::Open, 1), (FileOpKind::Fsync, 1), (FileOpKind::Read, 1)] {
-        assert_eq!(watched.ops(op, of_file).len(), expected, "{op:?} on {kind}");
+        assert_eq!(watch.ops(op, of_file).len(), expected, "{op:?} on {kind}");
     }
-    assert_eq!(watched.ops(FileOpKind::Read, of_file)[0].result, 600);
+    assert_eq!(watch.ops(FileOpKind::Read, of_file)[0].result, 600);
 }
 
-/// Each call of the file system's own functions, within the system call that made it.
-fn check_functions(watched: &Watch, of_file: impl Fn(&FileOp) -> bool + Copy, kind: &str) {
+/// Each call of the file system's own functions is within the system call that made it.
+fn check_functions(watch: &Watch, of_file: impl Fn(&FileOp) -> bool + Copy, kind: &str) {
     let (write, fsync) = match kind {
         "ext4" => ("ext4_file_write_iter", "ext4_sync_file"),
         _ => ("xfs_file_write_iter", "xfs_file_fsync"),
     };
     for (function, op) in [(write, FileOpKind::Write), (fsync, FileOpKind::Fsync)] {
-        for op in watched.ops(op, of_file) {
-            let spans = watched.spans(function, op);
+        for op in watch.ops(op, of_file) {
+            let spans = watch.spans(function, op);
             assert_eq!(spans.len(), 1, "{function} within {op:#?}");
             let device = spans[0].device.as_ref().map(|device| (device.major, device.minor));
             assert_eq!(device, Some(op.device), "{:?}", spans[0]);

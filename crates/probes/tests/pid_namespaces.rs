@@ -1,6 +1,6 @@
-//! Probes in and across pid namespaces: processes are named as `/proc` names them where the probes' user is, and records
-//! say the same. Runs itself again below `unshare`. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says
-//! loudly that it did not run.
+//! Probes in and across pid namespaces: targets and records name processes by the ids in the `/proc` of the probes'
+//! user. Runs itself again below `unshare`. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly
+//! that it did not run.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,7 +29,7 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 const OWN_PROC: [&str; 3] = ["--pid", "--fork", "--mount-proc"];
 const PROC_OF_ABOVE: [&str; 2] = ["--pid", "--fork"];
 
-/// Runs the test again in a nested namespace, unless this is it.
+/// Runs the test again in a nested namespace, unless it already is in one.
 fn is_inside(test: &str, unshare: &[&str]) -> bool {
     if !gate::is_open() {
         return false;
@@ -48,7 +48,7 @@ fn is_inside(test: &str, unshare: &[&str]) -> bool {
     false
 }
 
-/// A shell that appends to a file until it is killed, started by a command that runs the rest of its arguments.
+/// A shell that appends to a file until it is killed; a prefix command starts it.
 struct Writer {
     child: Child,
     file: tempfile::NamedTempFile,
@@ -64,7 +64,7 @@ impl Writer {
     }
 
     /// The shell that `unshare --fork` has started.
-    fn forked(&self) -> u32 {
+    fn forked_pid(&self) -> u32 {
         let end = Instant::now() + GIVE_UP;
         let children = format!("/proc/{0}/task/{0}/children", self.child.id());
         loop {
@@ -84,13 +84,13 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // `unshare --kill-child` takes those below with it.
+        // `unshare --kill-child` kills its child too.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// By tracepoints: ids are the same by any hook, and functions take long to hook in a virtual machine.
+/// Uses tracepoints: ids are the same with any hook, and functions take long to hook in a virtual machine.
 fn plan() -> Plan {
     let mut facts = Facts::survey();
     facts.functions.refused = Some("not wanted".to_owned());
@@ -131,22 +131,22 @@ fn in_a_namespace_of_its_own_ids_are_the_namespaces() {
     check_outside();
 }
 
-/// A process, and one that another has started.
+/// A process, and a child of another one.
 fn check_processes() {
     let writer = Writer::start(&["env"]);
     let pid = writer.child.id();
     assert!(pid < 1000, "{pid} is a number of the host's");
     assert_eq!(first_write(pid, writer.inode()), (pid, pid));
     let above = Writer::start(&["sh", "-c", "\"$@\" & wait", "sh"]);
-    let below = above.forked();
+    let below = above.forked_pid();
     assert_eq!(first_write(above.child.id(), above.inode()), (below, below));
     let _ = Command::new("kill").arg(below.to_string()).status();
 }
 
-/// One that is nested once more.
+/// A process in a further nested namespace.
 fn check_namespace_below() {
     let writer = Writer::start(&["unshare", "--pid", "--fork", "--kill-child"]);
-    let pid = writer.forked();
+    let pid = writer.forked_pid();
     assert_ne!(pid, 1);
     assert_eq!(first_write(pid, writer.inode()), (pid, pid));
 }
@@ -167,7 +167,7 @@ fn check_profile() {
     assert!(taken.iter().all(|sample| sample.tid == own && sample.pid == pid), "{taken:?}");
 }
 
-/// A number that no process of this namespace has.
+/// An id that no process of this namespace has.
 fn check_outside() {
     let refused = Probes::attach(&plan(), &Target { pid: 100_000, stacks: false });
     assert!(matches!(refused.err(), Some(Error::OtherPidNamespace { pid: 100_000 })));
@@ -179,7 +179,7 @@ fn from_the_host_a_namespace_is_seen_by_the_hosts_ids() {
         return;
     }
     let writer = Writer::start(&["unshare", "--pid", "--fork", "--kill-child"]);
-    let pid = writer.forked();
+    let pid = writer.forked_pid();
     assert_eq!(first_write(pid, writer.inode()), (pid, pid));
 }
 
@@ -206,7 +206,7 @@ fn a_proc_of_the_namespace_above_decides_whose_ids_are_meant() {
     });
 }
 
-/// Set when dropped, also by a failure.
+/// Sets the flag on drop, even after a failure.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {

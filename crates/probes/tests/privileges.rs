@@ -1,6 +1,6 @@
-//! That the probes need no root: run again as an unprivileged user who has exactly the capabilities that `doctor`
-//! names, they attach and report. Needs root to become that user, and `BROKERSCOPE_LIVE_TESTS=1`; without that it
-//! says loudly that it did not run.
+//! The probes need no root: this test runs again as an unprivileged user with exactly the capabilities that `doctor`
+//! names, and the probes attach and report. Needs root to become that user, and `BROKERSCOPE_LIVE_TESTS=1`; without
+//! that it says loudly that it did not run.
 
 #![allow(
     clippy::unwrap_used,
@@ -54,7 +54,7 @@ fn probes_attach_without_root() {
     assert!(status.success(), "{status}");
 }
 
-/// The remedy that `doctor` names, for this thread and its children alone.
+/// The remedy that `doctor` names, for this thread and its children only.
 fn mount_tracefs() {
     // SAFETY: the call takes a number only.
     assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0, "{}", io::Error::last_os_error());
@@ -80,18 +80,18 @@ fn watch_own_write() {
     let mut file: File = tempfile::tempfile().unwrap();
     file.write_all(b"without root").unwrap();
     let inode = file.metadata().unwrap().ino();
-    let mut seen = 0;
+    let mut writes = 0;
     let end = Instant::now() + GIVE_UP;
-    while seen == 0 {
+    while writes == 0 {
         assert!(Instant::now() < end, "no write; {:?}", probes.losses());
         let mut count = |event: Event| match event {
             Event::FileOp(op) if op.op == FileOpKind::Write && op.inode == inode => {
                 assert_eq!(op.head(), b"without root");
-                seen += 1;
+                writes += 1;
             }
             _ => {}
         };
         probes.poll(Duration::from_millis(50), &mut count).unwrap();
     }
-    assert_eq!(seen, 1);
+    assert_eq!(writes, 1);
 }

@@ -1,6 +1,6 @@
-//! A profile of this very process on this kernel: threads of which it is known where they spend their time.
-//! Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not run, and with
-//! it anything that is missing is a failure.
+//! A profile of this very process on this kernel: threads that spend their time in known places. Needs root, BPF and
+//! `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not run, and with it anything that is missing is
+//! a failure.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -18,7 +18,7 @@ use model::{CpuState, StackTime};
 use probes::profile::{Profile, ProfileOptions, ProfileResult, Sampler};
 
 const WAIT: Duration = Duration::from_millis(300);
-/// The processor time of the thread that runs.
+/// CPU time of the running thread.
 const BURNT: Duration = Duration::from_millis(200);
 
 #[test]
@@ -43,14 +43,14 @@ fn options() -> ProfileOptions {
     }
 }
 
-/// A thread that runs for a known time, one that waits within write(2) for a reader, one within read(2) for a writer. The
-/// last is still waiting when the profile ends.
+/// A thread that runs for a known time, one that waits within write(2) for a reader, one within read(2) for a writer.
+/// The last one is still waiting when the profile ends.
 fn act() -> JoinHandle<()> {
-    let runner = named("test-runs", burn);
+    let runner = spawn_named("test-runs", burn);
     let (mut filled, mut full) = pipe();
-    let writer = named("test-writes", move || full.write_all(&vec![7; 200 << 10]).unwrap());
+    let writer = spawn_named("test-writes", move || full.write_all(&vec![7; 200 << 10]).unwrap());
     let (mut empty, waker) = pipe();
-    let reader = named("test-reads", move || assert_eq!(empty.read(&mut [0; 8]).unwrap(), 0));
+    let reader = spawn_named("test-reads", move || assert_eq!(empty.read(&mut [0; 8]).unwrap(), 0));
     wait_until_asleep("test-writes");
     wait_until_asleep("test-reads");
     thread::sleep(WAIT);
@@ -58,14 +58,14 @@ fn act() -> JoinHandle<()> {
     writer.join().unwrap();
     runner.join().unwrap();
     // Kept open until the profile is over.
-    named("test-holds", move || {
+    spawn_named("test-holds", move || {
         thread::sleep(WAIT);
         drop(waker);
         reader.join().unwrap();
     })
 }
 
-/// Returns once the thread of this name waits.
+/// Returns once the thread with this name sleeps.
 fn wait_until_asleep(name: &str) {
     let end = Instant::now() + Duration::from_secs(60);
     while !is_asleep(name) {
@@ -83,7 +83,7 @@ fn is_asleep(name: &str) -> bool {
 #[inline(never)]
 fn burn() {
     while cpu_time() < BURNT {
-        // No calls: where calls go is another function's time.
+        // Makes no calls: their time would belong to another function.
         let mut i = 0_u32;
         while i < 1_000_000 {
             i += 1;
@@ -92,12 +92,12 @@ fn burn() {
     }
 }
 
-/// Its reading end and its writing end.
+/// A pipe's reading and writing end.
 fn pipe() -> (File, File) {
     let mut ends = [0; 2];
     // SAFETY: the pointer is to room for two descriptors.
     assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
-    // SAFETY: the kernel has just returned these descriptors and nobody else has them.
+    // SAFETY: the kernel has just returned these descriptors and nothing else owns them.
     ends.map(|end| unsafe { File::from_raw_fd(end) }).into()
 }
 
@@ -108,7 +108,7 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-fn named(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+fn spawn_named(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     thread::Builder::new().name(name.to_owned()).spawn(run).unwrap()
 }
 
@@ -136,7 +136,7 @@ fn everything() {
         on.iter().all(|spent| spent.count > 0 && spent.time.0 == spent.count as i64 * 5_025_125),
         "{on:?}"
     );
-    // A clock that samples misses ticks where the machine itself is not run, as an emulated one.
+    // A sampling clock misses ticks while the machine itself does not run, as with emulation.
     assert!((0.02..0.3).contains(&seconds(&on)), "{on:#?} {off:#?}");
     let burning = on.iter().filter(|spent| spent.stack.contains("burn"));
     assert!(seconds(&burning.copied().collect::<Vec<_>>()) > seconds(&on) / 2.0, "{on:#?}");
@@ -148,7 +148,7 @@ fn everything() {
     let stack = &waits[0].stack;
     assert!(stack.ends_with("__schedule_[k]") && stack.contains("pipe_write_[k]"), "{stack}");
     assert!(stack.split(';').next().is_some_and(|outermost| !outermost.ends_with("_[k]")), "{stack}");
-    // Never came back: counted up to the end.
+    // It never returned, so it is counted up to the end.
     let reads = of(&profiled, "test-reads", CpuState::Off);
     assert!(
         seconds(&reads) > 0.25 && reads.iter().any(|spent| spent.stack.contains("pipe_read_[k]")),
@@ -167,13 +167,13 @@ fn only_what_is_inside_a_system_call() {
     let profiled = profile(&ProfileOptions { calls, by_thread: true, ..options() });
     let took = started.elapsed().as_secs_f64();
     if !profiled.in_calls {
-        assert!(before_5_15(), "this kernel can tell system calls");
+        assert!(before_5_15(), "this kernel can distinguish system calls");
         assert!(!of(&profiled, "test-reads", CpuState::Off).is_empty(), "all is there, to be chosen from");
-        eprintln!("NOT CHECKED: system calls cannot be told before Linux 5.15");
+        eprintln!("NOT CHECKED: system calls cannot be distinguished before Linux 5.15");
         return;
     }
     for spent in &profiled.stacks {
-        // One that gives its processor up on the way back is still in the call, and in none of its functions.
+        // A thread that yields its CPU on the way back is still in the call, but in none of its functions.
         let is_inside = ["write_[k];", "exit_to_user_mode"].iter().any(|frame| spent.stack.contains(frame));
         assert!(is_inside && spent.tid.is_some(), "{spent:?}");
         assert!((spent.time.0 as f64) < took * 1e9, "{spent:?}");
@@ -189,7 +189,7 @@ fn before_5_15() -> bool {
     (numbers.next().unwrap(), numbers.next().unwrap()) < (5, 15)
 }
 
-/// One after the other more than there is room for at once.
+/// More threads in sequence than fit at once.
 fn threads_that_ended() {
     let profile = Profile::attach(&ProfileOptions { on_cpu_hz: None, ..options() }).unwrap();
     for _ in 0..9_000 {

@@ -1,7 +1,6 @@
-//! Why operations take long, as the probes see it on this kernel: who woke whom, memory that must be freed, a device
-//! that holds requests back, and the commits of file systems beside jbd2's. Needs root, BPF and
-//! `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not run, and with it anything that is missing is
-//! a failure.
+//! Why operations take long, as the probes see it on this kernel: wake-ups, memory that must be freed, a device that
+//! delays requests, and the commits of file systems other than jbd2's. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`;
+//! without that it says loudly that it did not run, and with it anything that is missing is a failure.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -31,35 +30,35 @@ use scene::{EXT4, FileSystem, Freeze, Making};
 use watched::Watch;
 
 const GIVE_UP: Duration = Duration::from_secs(120);
-/// How long what is held back is held back.
+/// How long injected delays last.
 const HELD: Duration = Duration::from_millis(200);
 
-/// One test: what it injects is the whole host's or this process's, so nothing else may run beside it.
+/// A single test: what it injects affects the whole host or process, so nothing else may run at the same time.
 #[test]
 fn planted_reasons_are_reported() {
     if !gate::is_open() {
         return;
     }
     let stage = Stage::new();
-    let mut watched = Watch::new();
-    check_waker(&stage, &mut watched);
-    check_futex_wait(&mut watched);
-    check_memcg_reclaim(&mut watched);
-    check_file_of_a_request(&stage, &mut watched);
-    check_held_requests(&stage, &mut watched);
-    check_fast_commits(&stage, &mut watched);
-    check_xfs_log(&stage, &mut watched);
-    check_btrfs_commits(&stage, &mut watched);
-    check_commit_of_a_kernel_thread(&stage, &mut watched);
-    check_every_interval(&stage, &mut watched);
-    // Those it has checked itself.
-    let losses = Losses { switches_unseen: 0, ..watched.probes.losses() };
+    let mut watch = Watch::new();
+    check_waker(&stage, &mut watch);
+    check_futex_wait(&mut watch);
+    check_memcg_reclaim(&mut watch);
+    check_file_of_a_request(&stage, &mut watch);
+    check_held_requests(&stage, &mut watch);
+    check_fast_commits(&stage, &mut watch);
+    check_xfs_log(&stage, &mut watch);
+    check_btrfs_commits(&stage, &mut watch);
+    check_commit_of_a_kernel_thread(&stage, &mut watch);
+    check_every_interval(&stage, &mut watch);
+    // Except those that it has checked itself.
+    let losses = Losses { switches_unseen: 0, ..watch.probes.losses() };
     assert!(!losses.any_event(), "{losses:?}");
 }
 
 /// Dropped from the top, so inner file systems come first.
 struct Stage {
-    /// On a file of `outer`, as is `slow`.
+    /// On a file of `outer`, like `slow`.
     btrfs: FileSystem,
     slow: FileSystem,
     fast_commits: FileSystem,
@@ -69,7 +68,7 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
-        let outer = FileSystem::made(Making { bytes: 256 << 20, ..EXT4 });
+        let outer = FileSystem::make(Making { bytes: 256 << 20, ..EXT4 });
         let fast_commits = ["-q", "-F", "-O", "has_journal,fast_commit"];
         Self {
             btrfs: outer.inside(Making {
@@ -80,8 +79,8 @@ impl Stage {
                 options: "loop,notreelog",
             }),
             slow: outer.inside(Making { bytes: 32 << 20, ..EXT4 }),
-            fast_commits: FileSystem::made(Making { arguments: &fast_commits, ..EXT4 }),
-            xfs: FileSystem::made(Making {
+            fast_commits: FileSystem::make(Making { arguments: &fast_commits, ..EXT4 }),
+            xfs: FileSystem::make(Making {
                 kind: "xfs",
                 arguments: &["-q"],
                 bytes: 320 << 20,
@@ -93,7 +92,7 @@ impl Stage {
 }
 
 impl Watch {
-    /// File systems bring their tracepoints with them: mount them first.
+    /// Mounts the file systems first, because their tracepoints come with their modules.
     fn new() -> Self {
         let plan = Plan::choose(&Facts::survey());
         for purpose in [
@@ -132,7 +131,7 @@ impl Watch {
             .collect()
     }
 
-    /// Writes to a device that it had at that time or later.
+    /// Writes to a device that reached it at that time or later.
     fn writes_to(&self, device: (u32, u32), since_ns: u64) -> Vec<&BlockIo> {
         let requests = self.events.iter().filter_map(|event| match event {
             Event::BlockIo(io) => Some(io),
@@ -144,15 +143,15 @@ impl Watch {
 }
 
 /// A write to a frozen file system waits until this thread thaws it.
-fn check_waker(stage: &Stage, watched: &mut Watch) {
+fn check_waker(stage: &Stage, watch: &mut Watch) {
     let file = File::create(stage.xfs.path().join("frozen")).unwrap();
     let frozen = Freeze::new(&stage.xfs);
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let writer = std::thread::spawn(move || {
-        tell.send(scene::current_tid()).unwrap();
+        sender.send(scene::current_tid()).unwrap();
         (&file).write_all(b"waits").unwrap();
     });
-    let tid = told.recv().unwrap();
+    let tid = receiver.recv().unwrap();
     scene::wait_until_blocked(tid);
     // Wakers' stacks are taken from a millisecond on.
     std::thread::sleep(Duration::from_millis(5));
@@ -160,8 +159,8 @@ fn check_waker(stage: &Stage, watched: &mut Watch) {
     writer.join().unwrap();
     let long =
         |event: &Event| matches!(event, Event::Row(Row::OffCpu(away)) if away.tid == tid && !away.preempted);
-    watched.until("wait", |seen| seen.events.iter().any(long));
-    let Some(Event::Row(Row::OffCpu(wait))) = watched.events.iter().find(|event| long(event)) else {
+    watch.until("wait", |watch| watch.events.iter().any(long));
+    let Some(Event::Row(Row::OffCpu(wait))) = watch.events.iter().find(|event| long(event)) else {
         unreachable!()
     };
     let waker = wait.waker.as_ref().expect("nobody was seen waking it");
@@ -171,22 +170,22 @@ fn check_waker(stage: &Stage, watched: &mut Watch) {
     assert!(wait.start.0 + 5_000_000 <= woken.0 && woken <= wait.end, "{wait:?}");
 }
 
-/// A request handler that waits for a lock names who had it; another thread, a short wait and one that a network thread
-/// ended are left out.
-fn check_futex_wait(watched: &mut Watch) {
+/// A request handler that waits for a lock names its holder; waits of another thread, short ones and those that a
+/// network thread ended are left out.
+fn check_futex_wait(watch: &mut Watch) {
     let wait = |name: &str, held: Duration| {
         let lock = std::sync::Arc::new(std::sync::Mutex::new(()));
-        let (held_lock, (tell, told)) = (lock.lock().unwrap(), std::sync::mpsc::channel());
+        let (held_lock, (sender, receiver)) = (lock.lock().unwrap(), std::sync::mpsc::channel());
         let waiter = std::thread::Builder::new().name(name.to_owned()).spawn({
             let lock = std::sync::Arc::clone(&lock);
             move || {
-                // Threads that have been in no call on a file are not followed.
+                // Threads that have not been in a call on a file are not followed.
                 tempfile::tempfile().unwrap().write_all(b"append").unwrap();
-                tell.send(scene::current_tid()).unwrap();
+                sender.send(scene::current_tid()).unwrap();
                 drop(lock.lock().unwrap());
             }
         });
-        let tid = told.recv().unwrap();
+        let tid = receiver.recv().unwrap();
         std::thread::sleep(held);
         drop(held_lock);
         waiter.unwrap().join().unwrap();
@@ -206,28 +205,28 @@ fn check_futex_wait(watched: &mut Watch) {
     let tid = wait("data-plane-kafka-request-handler-0", HELD);
     let is_futex = |away: &OffCpu| away.stack.contains("futex");
     let of = |tid| move |event: &Event| matches!(event, Event::Row(Row::OffCpu(away)) if away.tid == tid && is_futex(away));
-    watched.until("wait for the lock", |seen| seen.events.iter().any(of(tid)));
-    let Some(Event::Row(Row::OffCpu(wait))) = watched.events.iter().find(|event| of(tid)(event)) else {
+    watch.until("wait for the lock", |watch| watch.events.iter().any(of(tid)));
+    let Some(Event::Row(Row::OffCpu(wait))) = watch.events.iter().find(|event| of(tid)(event)) else {
         unreachable!()
     };
     let waker = wait.waker.as_ref().expect("nobody was seen waking it");
     assert_eq!(waker.tid, scene::current_tid(), "{waker:?}");
     assert!(waker.stack.contains("futex_wake"), "{waker:?}");
     assert!(wait.length().0 > 150_000_000 && !wait.preempted, "{wait:?}");
-    assert!(!watched.events.iter().any(of(short)), "it waited for two milliseconds");
-    assert!(!watched.events.iter().any(of(other)), "it serves no requests");
-    assert!(!watched.events.iter().any(of(handed_on)), "it got work");
+    assert!(!watch.events.iter().any(of(short)), "it waited for two milliseconds");
+    assert!(!watch.events.iter().any(of(other)), "it serves no requests");
+    assert!(!watch.events.iter().any(of(handed_on)), "it got work");
 }
 
-/// A thread that writes more than its memory cgroup may hold frees pages itself.
-fn check_memcg_reclaim(watched: &mut Watch) {
+/// A thread that exceeds its memory cgroup's limit frees pages itself.
+fn check_memcg_reclaim(watch: &mut Watch) {
     let directory = tempfile::tempdir().unwrap();
     cgroup::in_small_memory(16 << 20, || write_much(&directory.path().join("much"), 64 << 20));
     let tid = scene::current_tid();
     let is_it = |event: &Event| matches!(event, Event::Row(Row::Reclaim(reclaim)) if reclaim.tid == tid);
-    watched.until("reclaim", |seen| seen.events.iter().any(is_it));
+    watch.until("reclaim", |watch| watch.events.iter().any(is_it));
     let mut freed = 0;
-    for event in &watched.events {
+    for event in &watch.events {
         let Event::Row(Row::Reclaim(reclaim)) = event else { continue };
         assert_eq!((reclaim.pid, reclaim.tid), (std::process::id(), tid), "no other thread uses memory");
         assert!(reclaim.memcg && reclaim.start < reclaim.end, "{reclaim:?}");
@@ -245,17 +244,17 @@ fn write_much(path: &Path, bytes: usize) {
     }
 }
 
-/// How many threads sync files, and for how long.
+/// Number of threads that sync files, and for how long.
 const SYNCING_THREADS: usize = 8;
 const SYNCING: Duration = Duration::from_secs(6);
 
-/// What the host hides may leave one in so many without its end, which is counted.
+/// Threads that the host hides may cost one interval in this many its end, which is counted.
 const MIN_INTERVALS_PER_LOSS: u64 = 10_000;
 
-/// A thread's time off the CPU is reported, once, no matter which thread had the CPU before: also one that the host hides from all
-/// tracepoints, as a Firecracker guest did. What is not reported is a loss.
-fn check_every_interval(stage: &Stage, watched: &mut Watch) {
-    watched.events.clear();
+/// Every off-CPU interval of a thread is reported once, no matter which thread had the CPU before, even one that the
+/// host hides from all tracepoints, as a Firecracker guest did. An unreported interval is a loss.
+fn check_every_interval(stage: &Stage, watch: &mut Watch) {
+    watch.events.clear();
     let end = Instant::now() + SYNCING;
     std::thread::scope(|scope| {
         for number in 0..SYNCING_THREADS {
@@ -269,46 +268,46 @@ fn check_every_interval(stage: &Stage, watched: &mut Watch) {
             });
         }
         while Instant::now() < end {
-            watched.poll();
+            watch.poll();
         }
     });
-    watched.poll();
+    watch.poll();
     let mut last: HashMap<u32, &OffCpu> = HashMap::new();
-    for event in &watched.events {
+    for event in &watch.events {
         let Event::Row(Row::OffCpu(away)) = event else { continue };
         let before = last.insert(away.tid, away);
         assert!(away.start < away.end, "{away:?}");
         assert!(before.is_none_or(|before| before.end <= away.start), "{before:?}; {away:?}");
     }
     assert!(last.len() >= SYNCING_THREADS, "threads that sync wait for the device: {}", last.len());
-    let intervals = watched.events.iter().filter(|event| matches!(event, Event::Row(Row::OffCpu(_)))).count();
-    let unseen = watched.probes.losses().switches_unseen;
+    let intervals = watch.events.iter().filter(|event| matches!(event, Event::Row(Row::OffCpu(_)))).count();
+    let unseen = watch.probes.losses().switches_unseen;
     assert!(unseen * MIN_INTERVALS_PER_LOSS <= intervals as u64, "{unseen} of {intervals}");
 }
 
-/// What writes a file's pages back says whose they are.
-fn check_file_of_a_request(stage: &Stage, watched: &mut Watch) {
+/// A block request that writes a file's pages back names the file.
+fn check_file_of_a_request(stage: &Stage, watch: &mut Watch) {
     let path = stage.fast_commits.path().join("topicA-0.log");
     let mut file = File::create(&path).unwrap();
     file.write_all(&vec![7; 20_000]).unwrap();
     file.sync_all().unwrap();
     let (device, inode) = (stage.fast_commits.device(), file.metadata().unwrap().ino());
     let of_file = |io: &&&BlockIo| io.file.as_ref().is_some_and(|file| file.inode == inode);
-    watched.until("write of the file", |seen| seen.writes_to(device, 0).iter().any(|io| of_file(&io)));
-    let writes = watched.writes_to(device, 0);
+    watch.until("write of the file", |watch| watch.writes_to(device, 0).iter().any(|io| of_file(&io)));
+    let writes = watch.writes_to(device, 0);
     let written: u32 = writes.iter().filter(of_file).map(|io| io.bytes).sum();
     assert_eq!(written, 20_480, "{writes:#?}");
     for io in writes.iter().filter(of_file) {
         let file = io.file.as_ref().unwrap();
-        let name = file.path.as_ref().expect("the write told where it is");
+        let name = file.path.as_ref().expect("the write reported its path");
         assert_eq!((file.device, &*name.path), (device, "topicA-0.log"), "{io:?}");
         assert!(io.queued_ns.is_some_and(|queued| queued <= io.start_ns), "{io:?}");
     }
     assert!(writes.iter().any(|io| io.file.is_none()), "the journal is no file: {writes:#?}");
 }
 
-/// Twice as many writes as a device takes at once, all held back: half of them in the device, half before it.
-fn check_held_requests(stage: &Stage, watched: &mut Watch) {
+/// Twice as many writes as a device takes at once, all delayed: half of them in the device, half before it.
+fn check_held_requests(stage: &Stage, watch: &mut Watch) {
     let threads = direct::Writers::new(&stage.slow, 2 * direct::DEPTH);
     let device = stage.slow.device();
     let frozen = Freeze::new(&stage.outer);
@@ -318,18 +317,18 @@ fn check_held_requests(stage: &Stage, watched: &mut Watch) {
     drop(frozen);
     let longest = running.join();
     let data = |io: &&BlockIo| io.bytes == direct::BYTES && io.queued_ns.is_some_and(|at| at >= started_ns);
-    let all = |seen: &Watch| {
-        seen.writes_to(device, started_ns).into_iter().filter(data).cloned().collect::<Vec<_>>()
+    let all = |watch: &Watch| {
+        watch.writes_to(device, started_ns).into_iter().filter(data).cloned().collect::<Vec<_>>()
     };
-    watched.until("writes", |seen| all(seen).len() >= 2 * direct::DEPTH);
-    let writes = all(watched);
+    watch.until("writes", |watch| all(watch).len() >= 2 * direct::DEPTH);
+    let writes = all(watch);
     assert_eq!(writes.len(), 2 * direct::DEPTH, "{writes:#?}");
     let (least, most) = (HELD.as_nanos() as u64 * 9 / 10, longest.as_nanos() as u64);
     let queue_ns = |io: &&BlockIo| io.start_ns - io.queued_ns.unwrap();
     let in_queue = writes.iter().filter(|io| queue_ns(io) >= least).count();
     let in_device = writes.iter().filter(|io| io.end_ns - io.start_ns >= least).count();
     assert_eq!(in_queue + in_device, 2 * direct::DEPTH, "{writes:#?}");
-    // A commit of the journal may have one of the device's places.
+    // A commit of the journal may occupy one of the device's requests.
     assert!((1..=direct::DEPTH).contains(&in_device), "{in_device} of {}: {writes:#?}", direct::DEPTH);
     for io in &writes {
         let whole = io.end_ns - io.queued_ns.unwrap();
@@ -339,7 +338,7 @@ fn check_held_requests(stage: &Stage, watched: &mut Watch) {
 
 const SYNCS: usize = 5;
 
-/// Appends a little and waits for it to be on the disk, some times.
+/// Appends a little and syncs it, several times.
 fn append_and_sync(file_system: &FileSystem) {
     let path = file_system.path().join("segment");
     let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
@@ -350,22 +349,22 @@ fn append_and_sync(file_system: &FileSystem) {
 }
 
 /// Every fsync of a file system with fast commits tries one.
-fn check_fast_commits(stage: &Stage, watched: &mut Watch) {
+fn check_fast_commits(stage: &Stage, watch: &mut Watch) {
     append_and_sync(&stage.fast_commits);
     let device = stage.fast_commits.device();
-    watched.until("fast commits", |seen| seen.spans_on("ext4_fc_commit", device).len() >= SYNCS);
-    for span in watched.spans_on("ext4_fc_commit", device) {
+    watch.until("fast commits", |watch| watch.spans_on("ext4_fc_commit", device).len() >= SYNCS);
+    for span in watch.spans_on("ext4_fc_commit", device) {
         assert_eq!((span.tid, span.seen_by), (scene::current_tid(), SpanSource::Tracepoints));
         assert!(span.start < span.end, "{span:?}");
     }
 }
 
 /// Every fsync that changed something writes XFS's log.
-fn check_xfs_log(stage: &Stage, watched: &mut Watch) {
+fn check_xfs_log(stage: &Stage, watch: &mut Watch) {
     append_and_sync(&stage.xfs);
     let device = stage.xfs.device();
-    watched.until("writes of the log", |seen| seen.spans_on("xlog_sync", device).len() >= SYNCS);
-    for span in watched.spans_on("xlog_sync", device) {
+    watch.until("writes of the log", |watch| watch.spans_on("xlog_sync", device).len() >= SYNCS);
+    for span in watch.spans_on("xlog_sync", device) {
         assert!(span.start < span.end && span.seen_by == SpanSource::Tracepoints, "{span:?}");
         assert!(span.tid != 0 && !span.thread.is_empty(), "{span:?}");
     }
@@ -373,27 +372,27 @@ fn check_xfs_log(stage: &Stage, watched: &mut Watch) {
 
 const COMMIT: &str = "btrfs_commit_transaction";
 
-/// Each fsync commits a transaction; the thread waits for the disk inside.
-fn check_btrfs_commits(stage: &Stage, watched: &mut Watch) {
+/// Each fsync commits a transaction; the thread waits for the disk inside it.
+fn check_btrfs_commits(stage: &Stage, watch: &mut Watch) {
     append_and_sync(&stage.btrfs);
     let tid = scene::current_tid();
     let ours = |span: &&KernelSpan| span.tid == tid;
-    watched.until("commits", |seen| seen.spans(COMMIT).into_iter().filter(ours).count() >= SYNCS);
-    for span in watched.spans(COMMIT).into_iter().filter(ours) {
+    watch.until("commits", |watch| watch.spans(COMMIT).into_iter().filter(ours).count() >= SYNCS);
+    for span in watch.spans(COMMIT).into_iter().filter(ours) {
         assert!(span.start < span.end && span.seen_by == SpanSource::OffCpu, "{span:?}");
         assert!(span.device.is_some(), "{span:?}");
     }
 }
 
-/// btrfs's own thread commits what it is asked to, on a device that holds it back.
-fn check_commit_of_a_kernel_thread(stage: &Stage, watched: &mut Watch) {
+/// btrfs's own thread commits on request, on a device that delays it.
+fn check_commit_of_a_kernel_thread(stage: &Stage, watch: &mut Watch) {
     std::fs::write(stage.btrfs.path().join("changed"), "something to commit").unwrap();
     let frozen = Freeze::new(&stage.outer);
     direct::ask_for_commit(&stage.btrfs);
     std::thread::sleep(HELD);
     drop(frozen);
     let own = |span: &&KernelSpan| span.thread.starts_with("btrfs-transacti");
-    watched.until("commit of its own", |seen| seen.spans(COMMIT).into_iter().any(|span| own(&span)));
-    let commit = watched.spans(COMMIT).into_iter().find(own).unwrap();
+    watch.until("commit of its own", |watch| watch.spans(COMMIT).into_iter().any(|span| own(&span)));
+    let commit = watch.spans(COMMIT).into_iter().find(own).unwrap();
     assert!(commit.latency().0 as u64 >= HELD.as_nanos() as u64 / 2, "{commit:?}");
 }

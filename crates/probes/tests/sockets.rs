@@ -1,6 +1,6 @@
-//! The probes on TCP connections of this very process, over loopback: every call reported once with the sequence
-//! numbers that the kernel itself names (`TCP_QUEUE_SEQ`), retransmissions as many as it counts (`TCP_INFO`) from the first call on,
-//! closed windows and missing window scaling once each. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`;
+//! The probes on TCP connections of this very process, over loopback: every call is reported once, with the sequence
+//! numbers that the kernel reports (`TCP_QUEUE_SEQ`); as many retransmissions as it counts (`TCP_INFO`), from the first
+//! call on; closed windows and missing window scaling once each. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`;
 //! without that it says loudly that it did not run, and with it anything that is missing is a failure.
 
 #![allow(
@@ -27,7 +27,7 @@ use probes::{Event, Facts, FileOp, Plan, Probes, Purpose, Target};
 
 const REPORTED: Duration = Duration::from_secs(5);
 const GIVE_UP: Duration = Duration::from_secs(120);
-/// The rest would only take time to load.
+/// Other purposes would only take time to load.
 const NEEDED: [Purpose; 5] = [
     Purpose::FileWrites,
     Purpose::FileReads,
@@ -42,23 +42,23 @@ fn connections_are_followed_exactly() {
         return;
     }
     connection::enter_own_network();
-    let mut watched = Watch::of(std::process::id());
+    let mut watch = Watch::of(std::process::id());
     for (listen, connect) in
         [("127.0.0.1", "127.0.0.1"), ("[::1]", "[::1]"), ("[::]", "127.0.0.1"), ("[::]", "[::1]")]
     {
-        check_every_call(&mut watched, listen, connect);
+        check_every_call(&mut watch, listen, connect);
     }
-    check_what_is_no_connection(&mut watched);
-    check_closed_window(&mut watched);
-    check_scaling(&mut watched);
-    check_retransmission(&mut watched, || Connection::open("127.0.0.1", "127.0.0.1"));
-    check_retransmission(&mut watched, Connection::open_at_the_second_try);
+    check_what_is_no_connection(&mut watch);
+    check_closed_window(&mut watch);
+    check_scaling(&mut watch);
+    check_retransmission(&mut watch, || Connection::open("127.0.0.1", "127.0.0.1"));
+    check_retransmission(&mut watch, Connection::open_at_the_second_try);
     check_another_process();
-    let losses = watched.probes.losses();
+    let losses = watch.probes.losses();
     assert!(!losses.any_event(), "{losses:?}");
 }
 
-/// Probes on a process and what they have reported of connections.
+/// Probes on a process and what they have reported about connections.
 struct Watch {
     probes: Probes,
     ops: Vec<SocketOp>,
@@ -88,12 +88,12 @@ impl Watch {
         probes.poll(timeout, &mut take).unwrap();
     }
 
-    /// Reads what is there: events are in the buffer when the calls return.
+    /// Reads everything: events are in the buffer when the calls return.
     fn all(&mut self) {
         self.poll(Duration::ZERO);
     }
 
-    /// Operations by one end of a connection.
+    /// Operations of one end of a connection.
     fn ops_of(&self, (local, remote): (SocketAddr, SocketAddr)) -> Vec<&SocketOp> {
         self.ops.iter().filter(|op| (op.local, op.remote) == (local, remote)).collect()
     }
@@ -106,7 +106,7 @@ impl Watch {
     }
 }
 
-/// What a call must be reported as.
+/// Expected report of a call.
 type Expectation = (SocketOpKind, i32, u32, u32);
 
 /// Bytes, or a negative errno.
@@ -114,16 +114,16 @@ fn result(op: &SocketOp) -> i32 {
     op.bytes.map_or_else(|| -op.errno.unwrap(), |bytes| bytes as i32)
 }
 
-fn seen(ops: &[&SocketOp]) -> Vec<Expectation> {
+fn summarize(ops: &[&SocketOp]) -> Vec<Expectation> {
     ops.iter().map(|op| (op.op, result(op), op.sequence, op.sequence_end)).collect()
 }
 
-/// Every call that moves bytes, both ends in this thread; what the kernel says of its queues is the truth.
-fn check_every_call(watched: &mut Watch, listen: &str, connect: &str) {
+/// Every call that moves bytes, with both ends in this thread; the kernel's queue positions are the truth.
+fn check_every_call(watch: &mut Watch, listen: &str, connect: &str) {
     let connection = Connection::open(listen, connect);
     let (client, server) = (&connection.client, &connection.server);
     let (mut sent, mut received) = (Vec::new(), Vec::new());
-    let quiet = watched.probes.empty_socket_calls();
+    let quiet = watch.probes.empty_socket_calls();
     let first = client.sequence(Queue::Send);
     for (send, bytes) in connection::SENDS {
         let before = client.sequence(Queue::Send);
@@ -145,50 +145,50 @@ fn check_every_call(watched: &mut Watch, listen: &str, connect: &str) {
     received.push((SocketOpKind::Read, rest as i32, at, at.wrapping_add(rest)));
     assert_eq!(server.sequence(Queue::Receive), at.wrapping_add(rest));
     server.find_nothing(3);
-    watched.all();
+    watch.all();
 
-    let by_client = watched.ops_of(client.ends());
-    assert_eq!(seen(&by_client), sent, "listening at {listen}, connected to {connect}");
+    let by_client = watch.ops_of(client.ends());
+    assert_eq!(summarize(&by_client), sent, "listening at {listen}, connected to {connect}");
     assert!(by_client.iter().all(|op| op.peer_window.is_some_and(|window| window > 0)), "{by_client:#?}");
-    let by_server = watched.ops_of(server.ends());
-    assert_eq!(seen(&by_server), received, "listening at {listen}, connected to {connect}");
+    let by_server = watch.ops_of(server.ends());
+    assert_eq!(summarize(&by_server), received, "listening at {listen}, connected to {connect}");
     assert!(by_server.iter().all(|op| op.peer_window.is_none()), "{by_server:#?}");
     for op in by_client.iter().chain(&by_server) {
         assert_eq!((op.pid, op.tid), (std::process::id(), connection::current_tid()));
         assert!(op.start < op.end && !op.thread.is_empty(), "{op:?}");
     }
-    assert_eq!(watched.probes.empty_socket_calls() - quiet, 3);
-    check_the_files_side(watched, &by_client.iter().copied().cloned().collect::<Vec<_>>());
-    check_failure(watched, connection);
+    assert_eq!(watch.probes.empty_socket_calls() - quiet, 3);
+    check_the_files_side(watch, &by_client.iter().copied().cloned().collect::<Vec<_>>());
+    check_failure(watch, connection);
 }
 
-/// A `sendfile` is an operation on a file too, of the same thread and start.
-fn check_the_files_side(watched: &Watch, by_client: &[SocketOp]) {
+/// A `sendfile` is also an operation on a file, with the same thread and start.
+fn check_the_files_side(watch: &Watch, by_client: &[SocketOp]) {
     let from_file: Vec<_> = by_client.iter().filter(|op| op.op == SocketOpKind::Sendfile).collect();
     let sendfile = from_file.first().expect("no sendfile");
     let file =
-        watched.files.iter().filter(|op| (op.tid, op.start_ns) == (sendfile.tid, sendfile.start.0 as u64));
+        watch.files.iter().filter(|op| (op.tid, op.start_ns) == (sendfile.tid, sendfile.start.0 as u64));
     let file: Vec<_> = file.collect();
     assert_eq!(file.len(), 1, "{file:#?}");
     assert_eq!(file[0].result, i64::from(result(sendfile)));
 }
 
-/// After a reset both calls fail; the second finds no connection any more.
-fn check_failure(watched: &mut Watch, connection: Connection) {
+/// After a reset both calls fail; the second no longer finds a connection.
+fn check_failure(watch: &mut Watch, connection: Connection) {
     let ends = connection.client.ends();
-    let before = watched.ops_of(ends).len();
+    let before = watch.ops_of(ends).len();
     let client = connection.reset_by_server();
     assert_eq!(client.fail_to_read(), libc::ECONNRESET);
     assert_eq!(client.fail_to_write(), libc::EPIPE);
-    watched.all();
-    let failed: Vec<_> = watched.ops_of(ends)[before..].iter().map(|op| (op.op, result(op))).collect();
+    watch.all();
+    let failed: Vec<_> = watch.ops_of(ends)[before..].iter().map(|op| (op.op, result(op))).collect();
     let expected = [(SocketOpKind::Read, -libc::ECONNRESET), (SocketOpKind::Write, -libc::EPIPE)];
     assert_eq!(failed, expected);
 }
 
-fn check_what_is_no_connection(watched: &mut Watch) {
-    watched.all();
-    let (ops, quiet) = (watched.ops.len(), watched.probes.empty_socket_calls());
+fn check_what_is_no_connection(watch: &mut Watch) {
+    watch.all();
+    let (ops, quiet) = (watch.ops.len(), watch.probes.empty_socket_calls());
     let (mut one, other) = UnixStream::pair().unwrap();
     one.write_all(b"local").unwrap();
     connection::receive_from(&other);
@@ -199,14 +199,14 @@ fn check_what_is_no_connection(watched: &mut Watch) {
     let (mut reader, mut writer) = connection::pipe();
     writer.write_all(b"pipe").unwrap();
     std::io::Read::read_exact(&mut reader, &mut [0; 4]).unwrap();
-    watched.all();
-    assert_eq!(watched.ops.len(), ops, "{:#?}", &watched.ops[ops..]);
-    assert_eq!(watched.probes.empty_socket_calls(), quiet);
+    watch.all();
+    assert_eq!(watch.ops.len(), ops, "{:#?}", &watch.ops[ops..]);
+    assert_eq!(watch.probes.empty_socket_calls(), quiet);
 }
 
-/// A reader that stops closes its window: once, however often the writer tries, and again the next time; also
-/// where the writer only tries once it is open again.
-fn check_closed_window(watched: &mut Watch) {
+/// A reader that stops closes its window: reported once, however often the writer tries, and again the next time; also
+/// if the writer only tries once it is open again.
+fn check_closed_window(watch: &mut Watch) {
     let connection = Connection::open("127.0.0.1", "127.0.0.1");
     let (writer, reader) = (&connection.client, &connection.server);
     connection.fix_buffers();
@@ -214,31 +214,31 @@ fn check_closed_window(watched: &mut Watch) {
     for (stalls, attempts) in [(1, 20), (2, 0), (3, 1)] {
         writer.fill();
         writer.wait_for_window_probes();
-        // The probe took what was left of the window, and so made room once more.
+        // The probe took the rest of the window, and so made room once more.
         (0..attempts).for_each(|_| writer.fill());
-        watched.all();
+        watch.all();
         let reported = stalls - usize::from(attempts == 0);
-        assert_eq!(watched.troubles_of(writer.ends(), TcpEventKind::ZeroWindow), reported);
+        assert_eq!(watch.troubles_of(writer.ends(), TcpEventKind::ZeroWindow), reported);
         reader.drain(writer);
         for _ in 0..3 {
             writer.write(10);
             reader.drain(writer);
         }
-        watched.all();
-        assert_eq!(watched.troubles_of(writer.ends(), TcpEventKind::ZeroWindow), stalls);
+        watch.all();
+        assert_eq!(watch.troubles_of(writer.ends(), TcpEventKind::ZeroWindow), stalls);
     }
-    let moved = |ends| watched.ops_of(ends).iter().map(|op| i64::from(result(op))).sum::<i64>();
+    let moved = |ends| watch.ops_of(ends).iter().map(|op| i64::from(result(op))).sum::<i64>();
     let sent = i64::from(writer.sequence(Queue::Send).wrapping_sub(first));
     assert_eq!((moved(writer.ends()), moved(reader.ends())), (sent, sent));
 }
 
-/// Both ends of a connection are this process's, and each is reported once.
-fn check_scaling(watched: &mut Watch) {
-    let unscaled = |watched: &Watch| {
-        watched.troubles.iter().filter(|trouble| trouble.kind == TcpEventKind::NoWindowScaling).count()
+/// Both ends of a connection belong to this process, and each is reported once.
+fn check_scaling(watch: &mut Watch) {
+    let unscaled = |watch: &Watch| {
+        watch.troubles.iter().filter(|trouble| trouble.kind == TcpEventKind::NoWindowScaling).count()
     };
-    watched.all();
-    assert_eq!(unscaled(watched), 0, "every connection so far has window scaling");
+    watch.all();
+    assert_eq!(unscaled(watch), 0, "every connection so far has window scaling");
     connection::offer_window_scaling(false);
     let plain = [Connection::open("127.0.0.1", "127.0.0.1"), Connection::open("[::1]", "[::1]")];
     connection::offer_window_scaling(true);
@@ -248,27 +248,27 @@ fn check_scaling(watched: &mut Watch) {
             connection.server.read_exactly(100);
         }
     }
-    watched.all();
+    watch.all();
     for connection in &plain {
         for end in [&connection.client, &connection.server] {
-            assert_eq!(watched.troubles_of(end.ends(), TcpEventKind::NoWindowScaling), 1);
+            assert_eq!(watch.troubles_of(end.ends(), TcpEventKind::NoWindowScaling), 1);
         }
     }
-    assert_eq!(unscaled(watched), 4);
+    assert_eq!(unscaled(watch), 4);
 }
 
-/// Segments that the receiver drops are sent again; the sender's own count says how often. That count holds more than the
-/// probes can report: SYNs that were sent again before a call on the connection, and attempts that IP refused, which are
-/// counted before they are made (`__tcp_retransmit_skb` in the kernel) and reach the tracepoint since Linux 6.17
-/// only. About once in ten runs it holds one more for a reason that is not known: two of three connections may do so, and the
-/// difference is printed. Never may more be reported than it holds.
-fn check_retransmission(watched: &mut Watch, open: impl Fn() -> Connection) {
+/// Segments that the receiver drops are retransmitted; the sender's own count says how often. That count includes more
+/// than the probes can report: SYNs retransmitted before a call on the connection, and attempts that IP refused, which
+/// are counted before they are made (`__tcp_retransmit_skb` in the kernel) and reach the tracepoint only since Linux
+/// 6.17. About once in ten runs it includes one more for an unknown reason: two of three connections may do so, and the
+/// difference is printed. The probes must never report more than it includes.
+fn check_retransmission(watch: &mut Watch, open: impl Fn() -> Connection) {
     let unreported =
-        |_| retransmit(watched, &open()).inspect_err(|difference| eprintln!("NOTE: {difference}")).is_err();
+        |_| retransmit(watch, &open()).inspect_err(|difference| eprintln!("NOTE: {difference}")).is_err();
     assert!(!(0..3).all(unreported), "retransmissions are not reported");
 }
 
-fn retransmit(watched: &mut Watch, connection: &Connection) -> Result<(), String> {
+fn retransmit(watch: &mut Watch, connection: &Connection) -> Result<(), String> {
     let (before, refused_before) = (connection.client.retransmits(), connection::counter("TCPRetransFail"));
     let (client, server) = (&connection.client, &connection.server);
     server.drop_segments();
@@ -282,23 +282,23 @@ fn retransmit(watched: &mut Watch, connection: &Connection) -> Result<(), String
     server.read_exactly(100);
     let attempts = (client.retransmits() - before) as usize;
     let sent = attempts - (connection::counter("TCPRetransFail") - refused_before) as usize;
-    let seen = |watched: &Watch| watched.troubles_of(client.ends(), TcpEventKind::Retransmit);
+    let count_reported = |watch: &Watch| watch.troubles_of(client.ends(), TcpEventKind::Retransmit);
     // They are reported as they are sent.
     let end = Instant::now() + REPORTED;
-    while seen(watched) < sent && Instant::now() < end {
-        watched.poll(Duration::from_millis(100));
+    while count_reported(watch) < sent && Instant::now() < end {
+        watch.poll(Duration::from_millis(100));
     }
-    assert!(seen(watched) <= attempts, "{} of {sent} to {attempts}", seen(watched));
-    assert_eq!(watched.troubles_of(server.ends(), TcpEventKind::Retransmit), 0);
-    let (seen, losses) = (seen(watched), watched.probes.losses());
-    let difference = format!("{seen} of {sent} to {attempts} retransmissions after {before}; {losses:?}");
-    if seen < sent { Err(difference) } else { Ok(()) }
+    assert!(count_reported(watch) <= attempts, "{} of {sent} to {attempts}", count_reported(watch));
+    assert_eq!(watch.troubles_of(server.ends(), TcpEventKind::Retransmit), 0);
+    let (reported, losses) = (count_reported(watch), watch.probes.losses());
+    let difference = format!("{reported} of {sent} to {attempts} retransmissions after {before}; {losses:?}");
+    if reported < sent { Err(difference) } else { Ok(()) }
 }
 
-/// None of this is of a process that has no connections.
+/// Nothing is reported for a process that has no connections.
 fn check_another_process() {
     let mut other = Command::new("sleep").arg("60").spawn().unwrap();
-    let mut watched = Watch::of(other.id());
+    let mut watch = Watch::of(other.id());
     let connection = Connection::open("127.0.0.1", "127.0.0.1");
     connection.server.drop_segments();
     connection.client.write(100);
@@ -307,8 +307,8 @@ fn check_another_process() {
     }
     connection.server.accept_segments();
     connection.server.read_exactly(100);
-    watched.all();
+    watch.all();
     other.kill().unwrap();
     other.wait().unwrap();
-    assert_eq!((watched.ops, watched.troubles), (Vec::new(), Vec::new()));
+    assert_eq!((watch.ops, watch.troubles), (Vec::new(), Vec::new()));
 }

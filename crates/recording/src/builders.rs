@@ -1,10 +1,10 @@
 //! Columns under construction. Does not write them.
 //!
 //! Every event appends to some thirty columns, so an append is a push: capacity is reserved once a batch, as much as
-//! the last one needed, and which values are absent is not noted as long as none is, or all are.
+//! the last batch needed, and validity is not tracked while no value is absent, or all are.
 //!
-//! Events share their texts (names, files, stacks: one copy each), so most rows are known by where their text lies,
-//! without reading it to hash it. What lies there is compared all the same: memory is used again.
+//! Events share their texts (names, files, stacks: one copy each), so the address of a text usually finds its key
+//! without hashing. The text is compared all the same, because memory is reused.
 
 use std::collections::HashMap;
 use std::fmt::{Display, Write as _};
@@ -17,12 +17,12 @@ use arrow_array::{DictionaryArray, PrimitiveArray, StringArray};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer, ScalarBuffer};
 use model::TopicId;
 
-/// Appends numbers; [`NumberBuilder::finish`] hands the column out and begins the next.
+/// Appends numbers; [`NumberBuilder::finish`] returns the column and starts the next.
 pub(crate) struct NumberBuilder<T: ArrowPrimitiveType> {
-    /// One for each row, or none as long as all are absent.
+    /// One for each row; empty while all are absent.
     values: Vec<T::Native>,
     absent: usize,
-    /// Which rows have a value, once some have and some have not.
+    /// Which rows have a value, once some have one and some do not.
     present: Option<BooleanBufferBuilder>,
 }
 
@@ -43,7 +43,7 @@ impl<T: ArrowPrimitiveType> NumberBuilder<T> {
         }
     }
 
-    /// Appends none.
+    /// Appends a null.
     #[inline]
     pub(crate) fn append_null(&mut self) {
         if self.values.is_empty() {
@@ -53,7 +53,7 @@ impl<T: ArrowPrimitiveType> NumberBuilder<T> {
         }
     }
 
-    /// Where some are absent and some are not, from now on or already.
+    /// Appends to a column that has values and nulls, now or already.
     fn append_to_some(&mut self, value: Option<T::Native>) {
         let Self { values, absent, present } = self;
         let present = present.get_or_insert_with(|| {
@@ -85,16 +85,16 @@ impl<T: ArrowPrimitiveType> NumberBuilder<T> {
     }
 }
 
-/// Places to remember texts by: a power of two, more than a broker's threads and busy files.
+/// Slots of the cache of text keys: a power of two, more than a broker's threads and busy files.
 const TEXT_SLOTS: usize = 256;
 
-/// Appends text; [`TextBuilder::finish`] hands the column out and begins the next.
+/// Appends text; [`TextBuilder::finish`] returns the column and starts the next.
 pub(crate) struct TextBuilder {
     keys: NumberBuilder<Int32Type>,
     /// Every text once; its key is its index.
     texts: Vec<Box<str>>,
     known: HashMap<Box<str>, i32, RandomState>,
-    /// The key of a text that lay at such an address.
+    /// The key of a text whose address has this slot.
     slots: Box<[i32; TEXT_SLOTS]>,
 }
 
@@ -116,7 +116,7 @@ impl TextBuilder {
         self.keys.append_value(key);
     }
 
-    /// Appends a text or none.
+    /// Appends a text or a null.
     pub(crate) fn append_option(&mut self, text: Option<impl AsRef<str>>) {
         match text {
             Some(text) => self.append_value(text),
@@ -124,12 +124,12 @@ impl TextBuilder {
         }
     }
 
-    /// Appends none.
+    /// Appends a null.
     pub(crate) fn append_null(&mut self) {
         self.keys.append_null();
     }
 
-    /// Appends the text of a key that [`TextBuilder::key`] gave since the last [`TextBuilder::finish`].
+    /// Appends the text of a key that [`TextBuilder::key`] returned since the last [`TextBuilder::finish`].
     pub(crate) fn append_key(&mut self, key: i32) {
         self.keys.append_value(key);
     }
@@ -137,7 +137,7 @@ impl TextBuilder {
     /// The key of a text.
     pub(crate) fn key(&mut self, text: &str) -> i32 {
         let address = text.as_ptr() as usize;
-        // Allocations are 16 bytes apart at least.
+        // Allocations are at least 16 bytes apart.
         let slot = (address >> 4) % TEXT_SLOTS;
         let likely = self.slots.get(slot).copied().unwrap_or(0);
         if self.texts.get(likely as usize).is_some_and(|known| **known == *text) {
@@ -170,16 +170,16 @@ impl TextBuilder {
     }
 }
 
-/// Values to remember without hashing them: a power of two, more than the connections that are busy at a time.
+/// Slots of the cache of value keys: a power of two, more than the connections that are busy at a time.
 const VALUE_SLOTS: usize = 64;
 
-/// A value, and a number that differs between most values; cheap, and of no other use.
+/// A value with a number that is cheap to get and differs between most values.
 pub(crate) trait TextValue: Copy + Eq + Hash + Display {
     /// The number.
     fn slot(&self) -> usize;
 }
 
-/// Appends values; [`ValueBuilder::finish`] hands the column out and begins the next.
+/// Appends values; [`ValueBuilder::finish`] returns the column and starts the next.
 pub(crate) struct ValueBuilder<V> {
     texts: TextBuilder,
     keys: HashMap<V, i32, RandomState>,
@@ -205,7 +205,7 @@ impl<V: TextValue> ValueBuilder<V> {
         self.texts.append_key(key);
     }
 
-    /// Appends none.
+    /// Appends a null.
     pub(crate) fn append_null(&mut self) {
         self.texts.append_null();
     }
@@ -234,14 +234,14 @@ impl<V: TextValue> ValueBuilder<V> {
 }
 
 impl TextValue for SocketAddr {
-    /// The port: of a broker's connections it differs at one end.
+    /// The port: it differs at one end of a broker's connections.
     fn slot(&self) -> usize {
         self.port().into()
     }
 }
 
 impl TextValue for TopicId {
-    /// Ids are random but for some bits in the middle.
+    /// Ids are random except for some bits in the middle.
     fn slot(&self) -> usize {
         self.0[15].into()
     }
@@ -332,8 +332,8 @@ mod tests {
             assert_eq!(column.values().len(), 3);
             let texts = column.downcast_dict::<arrow_array::StringArray>().unwrap();
             let texts: Vec<_> = texts.into_iter().collect();
-            let shown: Vec<_> = ports.iter().map(|&port| address(port).to_string()).collect();
-            assert_eq!(texts[..5], shown.iter().map(|text| Some(text.as_str())).collect::<Vec<_>>());
+            let expected: Vec<_> = ports.iter().map(|&port| address(port).to_string()).collect();
+            assert_eq!(texts[..5], expected.iter().map(|text| Some(text.as_str())).collect::<Vec<_>>());
             assert_eq!(texts[5], None);
         }
     }

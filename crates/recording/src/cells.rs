@@ -1,8 +1,8 @@
-//! Finding a table's columns in a batch, and values in them. Does not know the tables.
+//! Finds a table's columns in a batch, and values in them. Does not know the tables.
 //!
-//! Text repeats, and so its dictionary is small beside its rows: each distinct one is shared, or read for what it names,
-//! once a batch. Batches share nothing among each other: who counts the references to one is not held up by who makes
-//! the next.
+//! Text repeats, so its dictionary is small compared to its rows: each distinct text is shared, or parsed, once a
+//! batch. Batches share no text with each other: threads that use one batch do not contend for reference counts with
+//! the thread that reads the next.
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -16,27 +16,27 @@ use arrow_array::{
 
 use crate::text::TextPool;
 
-/// A column that is missing or of another type than it has to be.
+/// A column that is missing or has the wrong type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ColumnError(pub(crate) String);
 
-/// A row that cannot be an event: the column and what is wrong with it.
+/// A row that cannot be decoded: the column and the fault of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BadRow {
     /// The column.
     pub(crate) column: &'static str,
-    /// What is wrong with its value.
+    /// The fault of its value.
     pub(crate) why: &'static str,
 }
 
 impl BadRow {
-    /// A value that no such column holds.
+    /// A value that is unknown in its column.
     pub(crate) fn unknown(column: &'static str) -> Self {
         Self { column, why: "unknown value" }
     }
 }
 
-/// Where columns come from: a batch, or the rows of a list.
+/// The source of columns: a batch, or the rows of a list.
 pub(crate) trait Source {
     /// The column of that name.
     fn column(&self, name: &str) -> Option<ArrayRef>;
@@ -54,7 +54,7 @@ impl Source for StructArray {
     }
 }
 
-/// Finds a column; none where it may be missing and is.
+/// Finds a column; `None` if it is missing and may be.
 fn find<T>(
     source: &dyn Source,
     name: &str,
@@ -68,27 +68,27 @@ fn find<T>(
     take(&column).map(Some).ok_or_else(mistyped)
 }
 
-/// One column of values; without an array where it is missing.
+/// One column of values; it has no array if it is missing.
 pub(crate) struct Cells<A> {
     name: &'static str,
     array: Option<A>,
 }
 
 impl<A> Cells<A> {
-    /// What is wrong with a row that has no value.
+    /// The fault of a row without a value.
     pub(crate) fn missing_value(&self) -> BadRow {
         BadRow { column: self.name, why: "no value" }
     }
 }
 
 impl<A: Array + Clone + 'static> Cells<A> {
-    /// Finds a column of Arrow's array type.
+    /// Finds a column with this array type.
     pub(crate) fn find(source: &dyn Source, name: &'static str, nullable: bool) -> Result<Self, ColumnError> {
         let array = find(source, name, nullable, |column| column.as_any().downcast_ref::<A>().cloned())?;
         Ok(Self { name, array })
     }
 
-    /// The array, where row `i` has a value in it.
+    /// The array, if row `i` has a value in it.
     fn present(&self, i: usize) -> Option<&A> {
         self.array.as_ref().filter(|array| i < array.len() && array.is_valid(i))
     }
@@ -141,7 +141,7 @@ impl<C> RowLists<C> {
         Ok(Self { name, lists, rows: cells(&rows)? })
     }
 
-    /// Which of `rows` are the elements of row `i`.
+    /// The range of `rows` that holds the elements of row `i`.
     pub(crate) fn range(&self, i: usize) -> Result<Range<usize>, BadRow> {
         let missing = BadRow { column: self.name, why: "no value" };
         if i >= self.lists.len() || self.lists.is_null(i) {
@@ -154,8 +154,8 @@ impl<C> RowLists<C> {
     }
 }
 
-/// Text by dictionary as it was written, or plain as another tool may have rewritten it; and what each distinct text
-/// stands for, once it was read.
+/// Text with a dictionary, as the writer stores it, or plain, as another tool may have rewritten it; and the value of
+/// each distinct text, once it was parsed.
 pub(crate) struct TextColumn<T> {
     keys: Option<DictionaryArray<Int32Type>>,
     values: StringArray,
@@ -170,13 +170,13 @@ impl<T> TextColumn<T> {
         }
         let keys = any.downcast_ref::<DictionaryArray<Int32Type>>()?.clone();
         let values = keys.values().as_any().downcast_ref::<StringArray>()?.clone();
-        // Only where there are not more of them than rows.
+        // Only if there are no more distinct texts than rows.
         let distinct = if values.len() <= keys.len() { values.len() } else { 0 };
         let known = (0..distinct).map(|_| OnceCell::new()).collect();
         Some(Self { keys: Some(keys), values, known })
     }
 
-    /// Where among the values row `i` has its text, if it has one.
+    /// The index of row `i`'s text among the values, if the row has a text.
     fn place(&self, i: usize) -> Option<usize> {
         let place = match &self.keys {
             Some(keys) if i < keys.len() => keys.key(i)?,
@@ -189,10 +189,10 @@ impl<T> TextColumn<T> {
 
 /// A column of text.
 pub(crate) type Texts = TextColumn<Arc<str>>;
-/// A column of what is stored as text.
+/// A column of values that are stored as text.
 pub(crate) type Names<T> = TextColumn<Option<T>>;
 
-/// Finds a column of either.
+/// Finds a column of texts or names.
 pub(crate) fn texts<T>(
     source: &dyn Source,
     name: &'static str,
@@ -202,7 +202,7 @@ pub(crate) fn texts<T>(
 }
 
 impl Cells<Texts> {
-    /// The text in row `i`, if any, shared with equal ones.
+    /// The text in row `i`, if any, shared with equal texts.
     pub(crate) fn text(&self, i: usize, pool: &mut TextPool) -> Option<Arc<str>> {
         let column = self.array.as_ref()?;
         let place = column.place(i)?;
@@ -213,14 +213,14 @@ impl Cells<Texts> {
         })
     }
 
-    /// Where the text of row `i` is among the column's distinct ones, if it has one.
+    /// The index of row `i`'s text among the column's distinct texts, if the row has a text.
     pub(crate) fn place(&self, i: usize) -> Option<usize> {
         self.array.as_ref()?.place(i)
     }
 }
 
 impl<T: Copy> Cells<Names<T>> {
-    /// What row `i` names, if anything; `parse` reads a text, once for each distinct one.
+    /// The value that row `i` names, if any; calls `parse` once for each distinct text.
     pub(crate) fn named(&self, i: usize, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>, BadRow> {
         let Some(column) = &self.array else { return Ok(None) };
         let Some(place) = column.place(i) else { return Ok(None) };
@@ -267,8 +267,8 @@ mod tests {
             let mut pool = TextPool::default();
             let mut read = |i| cells.text(i, &mut pool);
             let found: Vec<_> = (0..6).map(&mut read).collect();
-            let shown: Vec<_> = found.iter().map(Option::as_deref).collect();
-            assert_eq!(shown, [Some("b"), None, Some("a"), Some("b"), Some(""), None]);
+            let values: Vec<_> = found.iter().map(Option::as_deref).collect();
+            assert_eq!(values, [Some("b"), None, Some("a"), Some("b"), Some(""), None]);
             assert!(Arc::ptr_eq(found[0].as_ref().unwrap(), found[3].as_ref().unwrap()));
         }
     }

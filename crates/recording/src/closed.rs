@@ -1,4 +1,4 @@
-//! The parts of a recording that nobody appends to any more: what they take of the disk, and which of them goes first. Does not
+//! The complete parts of a recording: how much of the disk they take, and which of them is removed first. Does not
 //! touch their files.
 
 use std::collections::VecDeque;
@@ -15,13 +15,13 @@ pub(crate) struct ClosedPart {
     pub(crate) table: Table,
     pub(crate) part: Part,
     pub(crate) rows: RowSpan,
-    /// Of its files.
+    /// Size of its files.
     pub(crate) bytes: u64,
     /// Whether its files are being replaced.
     pub(crate) is_busy: bool,
 }
 
-/// All of them, in the order in which they became complete.
+/// All complete parts, in the order in which they became complete.
 #[derive(Default)]
 pub(crate) struct ClosedParts(Mutex<Parts>);
 
@@ -32,24 +32,24 @@ struct Parts {
 }
 
 impl ClosedParts {
-    /// Of all their files.
+    /// Size of all their files.
     pub(crate) fn bytes(&self) -> u64 {
         self.lock().bytes
     }
 
-    /// Adds the newest.
+    /// Adds the newest part.
     pub(crate) fn push(&self, part: ClosedPart) {
         let mut closed = self.lock();
         closed.bytes += part.bytes;
         closed.parts.push_back(part);
     }
 
-    /// Keeps a part from being taken while its files are replaced; whether it is still there.
+    /// Keeps a part from being taken while its files are replaced; returns whether it is still there.
     pub(crate) fn hold(&self, part: &Part) -> bool {
         self.lock().find(part).map(|found| found.is_busy = true).is_some()
     }
 
-    /// Ends that: its files have so many bytes now, where that has changed.
+    /// Ends the hold; `bytes` is the new size of the part's files, if it has changed.
     pub(crate) fn release(&self, part: &Part, bytes: Option<u64>) {
         let mut closed = self.lock();
         let Some(found) = closed.find(part) else { return };
@@ -59,7 +59,7 @@ impl ClosedParts {
         closed.bytes = closed.bytes - before + bytes.unwrap_or(before);
     }
 
-    /// Takes the oldest part out that may go.
+    /// Takes out the oldest removable part.
     pub(crate) fn take_oldest(&self) -> Option<ClosedPart> {
         let mut closed = self.lock();
         let at = closed.parts.iter().position(|part| is_removable(part.table) && !part.is_busy)?;
@@ -68,7 +68,7 @@ impl ClosedParts {
         Some(oldest)
     }
 
-    /// Puts back what could not be removed.
+    /// Puts back a part that could not be removed.
     pub(crate) fn restore(&self, part: ClosedPart) {
         let mut closed = self.lock();
         closed.bytes += part.bytes;
@@ -82,13 +82,13 @@ impl ClosedParts {
 }
 
 impl Parts {
-    /// The newest are looked for, and stand last.
+    /// Searches from the end: callers look for the newest parts, which are last.
     fn find(&mut self, part: &Part) -> Option<&mut ClosedPart> {
         self.parts.iter_mut().rev().find(|closed| closed.part == *part)
     }
 }
 
-/// Whether a table may lose rows for want of room: the few that say what is missing stay.
+/// Whether a table's parts may be removed to make room: the few rows that say what is missing are kept.
 pub(crate) fn is_removable(table: Table) -> bool {
     !matches!(table, Table::Losses | Table::BrokerChanges)
 }

@@ -23,7 +23,8 @@ pub(crate) fn item(columns: &[Column]) -> Arc<Field> {
     Arc::new(Field::new_list_field(DataType::Struct(fields(columns)), false))
 }
 
-/// The Arrow type of a column. Keys of text have 32 bits: topics and stacks outnumber 16.
+/// The Arrow type of a column. Dictionary keys of text have 32 bits: there may be more topics and stacks than 16 bits
+/// can count.
 pub(crate) fn data_type(column_type: &ColumnType) -> DataType {
     match column_type {
         ColumnType::Bool => DataType::Boolean,
@@ -40,13 +41,13 @@ pub(crate) fn data_type(column_type: &ColumnType) -> DataType {
     }
 }
 
-/// The columns with values that are read: by their names, those of rows within rows with the names of the lists they
-/// are in (`partitions.batches.crc`). Derived columns are not read.
+/// The columns that are read, by path: in lists of rows, the path starts with the names of the lists
+/// (`partitions.batches.crc`). Derived columns are not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Projection(Vec<String>);
 
 impl Projection {
-    /// Of these columns, all that are not derived.
+    /// All of these columns that are not derived.
     pub(crate) fn of(columns: &[Column]) -> Self {
         let mut paths = Vec::new();
         add_paths("", columns, &mut paths);

@@ -1,5 +1,5 @@
-//! Turning a full Arrow stream into Parquet, on another thread so that rows keep flowing.
-//! Does not decide when a part is full.
+//! Converts full Arrow streams to Parquet, on another thread so that rows keep flowing. Does not decide when a part is
+//! full.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -27,20 +27,20 @@ use crate::table::schema;
 use crate::{Directory, Error};
 
 const ROW_GROUP_ROWS: usize = 64 * 1024;
-/// After each batch, while the recording goes on: a part can wait, and a thread that wakes on this processor cannot.
+/// Pause after each batch while the recording runs: a part can wait, a thread that wakes on this CPU cannot.
 const REST: Duration = Duration::from_millis(1);
-/// A sync may hold up the broker, whose logs can be on the same disk: so it is rare, of several parts at once.
+/// A sync may delay the broker, whose logs can be on the same disk: so syncs are rare and cover several parts at once.
 const SYNC_AFTER: Duration = Duration::from_secs(60);
 const MAX_UNSYNCED_PARTS: usize = 16;
-/// What a row group may hold in memory before it is written, however few its rows.
+/// Memory that a row group may take before it is written, however few its rows.
 pub(crate) const ROW_GROUP_BYTES: usize = 16 << 20;
 
 /// A thread that converts the parts it is given, in order.
 pub(crate) struct Converter {
     parts: Option<Sender<(Table, Part)>>,
-    /// Whether somebody waits for it.
+    /// Whether [`Converter::finish`] waits for it.
     awaited: Arc<AtomicBool>,
-    /// Ends with the first failure.
+    /// Returns the first failure.
     thread: Option<JoinHandle<Result<(), Error>>>,
 }
 
@@ -63,15 +63,15 @@ impl Converter {
         Ok(Self { parts: Some(parts), awaited, thread: Some(thread) })
     }
 
-    /// Hands it a part that nobody appends to any more.
+    /// Queues a complete part.
     pub(crate) fn take(&self, table: Table, part: Part) {
         if let Some(parts) = &self.parts {
-            // The thread outlives the sender; were it gone, the part would simply stay a stream.
+            // The thread outlives the sender; if it were gone, the part would simply stay a stream.
             let _ = parts.send((table, part));
         }
     }
 
-    /// Waits until all parts are converted; the first that could not be is the error.
+    /// Waits until all parts are converted; returns the first failure.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
         self.awaited.store(true, Ordering::Relaxed);
         drop(self.parts.take());
@@ -79,17 +79,17 @@ impl Converter {
     }
 }
 
-/// What the thread works on.
+/// The state of the thread.
 struct Conversion {
     directory: Arc<Directory>,
     closed: Arc<ClosedParts>,
     is_awaited: Arc<AtomicBool>,
     converted: Vec<Replacement>,
-    /// What could not be converted, as while the disk was full.
+    /// Parts that could not be converted, for example while the disk was full.
     failed: Vec<(Table, Part)>,
 }
 
-/// A part whose Parquet is written beside its stream, and may not be on the disk yet.
+/// A part whose Parquet is written beside its stream, but may not be on the disk yet.
 struct Replacement {
     table: Table,
     part: Part,
@@ -97,9 +97,9 @@ struct Replacement {
 }
 
 impl Conversion {
-    /// Converts all. What could not be converted is tried once more at the end: the first error then.
+    /// Converts all parts. Tries failed parts once more at the end, and returns the first error then.
     fn run(mut self, queue: &Receiver<(Table, Part)>) -> Result<(), Error> {
-        step_back();
+        lower_priority();
         loop {
             match self.next(queue) {
                 Ok((table, part)) => {
@@ -121,7 +121,7 @@ impl Conversion {
         outcome.and(self.replace_streams())
     }
 
-    /// The next part; a timeout where none comes and others wait for a sync.
+    /// Receives the next part; times out if none comes while others wait for a sync.
     fn next(&self, queue: &Receiver<(Table, Part)>) -> Result<(Table, Part), RecvTimeoutError> {
         if self.converted.is_empty() {
             return queue.recv().map_err(|_| RecvTimeoutError::Disconnected);
@@ -129,7 +129,7 @@ impl Conversion {
         queue.recv_timeout(SYNC_AFTER)
     }
 
-    /// Converts a part, unless it was removed. A panic leaves it a stream, which is as good.
+    /// Converts a part, unless it was removed. After a panic it stays a stream, which is as good.
     fn try_convert(&mut self, table: Table, part: Part) -> Result<(), Error> {
         if !self.closed.hold(&part) {
             return Ok(());
@@ -148,7 +148,7 @@ impl Conversion {
         Ok(())
     }
 
-    /// Writes a part's Parquet beside its stream. The bytes of both.
+    /// Writes a part's Parquet beside its stream; returns the file and the size of both.
     fn convert(&self, table: Table, part: &Part) -> Result<(File, u64), Error> {
         let stream = self.directory.path().join(part.stream());
         let bytes = |file: &File| file.metadata().map(|metadata| metadata.len());
@@ -161,12 +161,12 @@ impl Conversion {
         Ok((file, stream_bytes + parquet_bytes))
     }
 
-    /// Puts Parquet in the place of streams: these go only once its data and its name are on the disk. What is not, is tried
-    /// again at the end.
+    /// Replaces streams with Parquet: removes a stream only once the data and the name of its Parquet are on the disk.
+    /// Parts that fail are tried again at the end.
     fn replace_streams(&mut self) -> Result<(), Error> {
         let (mut outcome, mut placed) = (Ok(()), Vec::new());
         for converted in std::mem::take(&mut self.converted) {
-            // Else it was removed, all of it.
+            // Otherwise the part was removed.
             if self.closed.hold(&converted.part) {
                 outcome = outcome.and(self.place(&converted));
                 placed.push(converted);
@@ -202,17 +202,17 @@ impl Conversion {
     }
 }
 
-/// A part can wait; the other processes on this machine cannot. Not to the last place: at the end of a recording
-/// somebody waits for it.
+/// Lowers the thread's priority: a part can wait, other processes cannot. Not to the minimum: at the end of a recording
+/// the user waits for it.
 #[cfg(target_os = "linux")]
-fn step_back() {
-    // Of this thread only, on Linux (setpriority(2)). Were it refused, converting would be no less right.
+fn lower_priority() {
+    // On Linux this applies to this thread only (setpriority(2)). Conversion works without it too.
     let _ = rustix::process::setpriority_process(None, 10);
 }
 
-/// Elsewhere it is not the thread that has a priority, but the process.
+/// Elsewhere the process has a priority, not the thread.
 #[cfg(not(target_os = "linux"))]
-fn step_back() {}
+fn lower_priority() {}
 
 /// Writes a part without rows, so that every table can be queried.
 pub(crate) fn write_empty(directory: &Directory, table: Table, part: &Part) -> Result<(), Error> {
@@ -230,7 +230,7 @@ fn write(
     let file = directory.create_temporary(&temporary)?;
     let written = write_to(file, &directory.path().join(&temporary), &schema(table), batches);
     if written.is_err() {
-        // Nothing to add to the error where even that fails: readers pass over temporary files.
+        // If this fails too, there is nothing to add to the error: readers skip temporary files.
         let _ = directory.remove(&temporary);
     }
     written
@@ -255,8 +255,8 @@ fn write_to(
     writer.into_inner().map_err(failed)
 }
 
-/// Times, offsets and sequence numbers hardly repeat but lie close together: as differences they take least, and
-/// cost neither a dictionary nor much compression. What repeats otherwise is text.
+/// The encoding of columns. Times, offsets and sequence numbers hardly repeat but lie close together: they take the
+/// least space as differences, without a dictionary or much compression. Only text repeats otherwise.
 pub(crate) fn properties(schema: &Schema) -> Result<WriterProperties, ParquetError> {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))

@@ -1,5 +1,5 @@
-//! A directory that is written to by its descriptor: no name that somebody else prepared leads out of it, and nobody else can
-//! read what is written. Knows no tables.
+//! Writes to a directory through its descriptor: no link that another user prepared leads out of it, and no other user
+//! can read what is written. Does not know the tables.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::ErrorKind;
@@ -12,23 +12,24 @@ use rustix::io::Errno;
 
 use crate::{Error, MANIFEST};
 
-/// A directory, open.
+/// An open directory.
 pub struct Directory {
     path: PathBuf,
     descriptor: OwnedFd,
-    /// What was done, in order.
+    /// Operations so far, in order.
     #[cfg(test)]
     pub(crate) log: std::sync::Mutex<Vec<String>>,
 }
 
 impl Directory {
-    /// Makes a directory for a recording, or takes an empty one of this user's; others have no access to it from then on.
+    /// Creates a directory for a recording, or takes an empty one of this user. Others have no access to it from then
+    /// on.
     ///
     /// # Errors
-    /// [`Error::Exists`] where there is a recording, [`Error::Occupied`] where there is something else, [`Error::Foreign`] where
-    /// the directory belongs to somebody else, [`Error::Io`] where it cannot be made.
+    /// [`Error::Exists`] if the directory holds a recording, [`Error::Occupied`] if it holds something else,
+    /// [`Error::Foreign`] if it belongs to another user, [`Error::Io`] if it cannot be created.
     pub fn create(path: &Path) -> Result<Self, Error> {
-        // A slash at its end would lead through a link.
+        // A trailing slash would follow a symbolic link.
         let path = path.components().as_path();
         fs::create_dir_all(path.parent().unwrap_or(path)).map_err(Error::io("create", path))?;
         match DirBuilder::new().mode(0o700).create(path) {
@@ -43,18 +44,18 @@ impl Directory {
         }
         directory.check_empty()?;
         rustix::fs::fchmod(&directory.descriptor, Mode::RWXU).map_err(failed("change", path))?;
-        // Until now others may have had access.
+        // Others may have had access until now.
         directory.check_empty()?;
         Ok(directory)
     }
 
-    /// Opens a directory, no matter whose it is.
+    /// Opens a directory of any owner.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let descriptor = open(CWD, path, OFlags::empty()).map_err(failed("open", path))?;
         Ok(Self::at(path, descriptor))
     }
 
-    /// Opens a folder in it, which is made where there is none.
+    /// Opens a folder in it; creates the folder if it does not exist.
     pub(crate) fn folder(&self, name: &str) -> Result<Self, Error> {
         match rustix::fs::mkdirat(&self.descriptor, name, Mode::RWXU) {
             Err(Errno::EXIST) => {}
@@ -77,7 +78,7 @@ impl Directory {
         }
     }
 
-    /// Where it was when it was opened.
+    /// Its path when it was opened.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -91,7 +92,7 @@ impl Directory {
         created.map(File::from).map_err(failed("create", self.path.join(name)))
     }
 
-    /// The same, in the place of what a process that was killed may have left.
+    /// Like [`Directory::create_file`], but replaces a file that a killed process may have left.
     pub(crate) fn create_temporary(&self, name: impl AsRef<Path>) -> Result<File, Error> {
         self.remove(&name)?;
         self.create_file(name)
@@ -105,7 +106,7 @@ impl Directory {
         opened.map(File::from).map_err(failed("read", self.path.join(name)))
     }
 
-    /// Gives a file another name, in the place of what has that.
+    /// Renames a file, replacing the file that has the new name.
     pub(crate) fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<(), Error> {
         let to = to.as_ref();
         self.note("rename to", to);
@@ -123,7 +124,7 @@ impl Directory {
         }
     }
 
-    /// Waits until a file's data is on the disk, which can hold up everybody who writes to the same file system.
+    /// Waits until a file's data is on the disk, which can delay every writer to the same file system.
     pub(crate) fn sync_file(&self, file: &File, name: impl AsRef<Path>) -> Result<(), Error> {
         let name = name.as_ref();
         self.note("sync", name);
@@ -138,7 +139,7 @@ impl Directory {
         let descriptor =
             open(&self.descriptor, Path::new(folder), OFlags::NOFOLLOW).map_err(failed("open", &path))?;
         match rustix::fs::fsync(descriptor) {
-            // This file system has nothing to wait for.
+            // This file system cannot sync a folder.
             Err(Errno::INVAL) => Ok(()),
             synced => synced.map_err(failed("sync", path)),
         }
@@ -150,10 +151,10 @@ impl Directory {
     }
 
     #[cfg(not(test))]
-    #[expect(clippy::unused_self, reason = "of tests only")]
+    #[expect(clippy::unused_self, reason = "only tests keep a log")]
     fn note(&self, _: &str, _: impl AsRef<Path>) {}
 
-    /// What users other than root can write to its file system, and what it holds and they can write together, as `df` has it.
+    /// Free bytes of its file system for users other than root, and these plus the used bytes, as `df` counts them.
     pub(crate) fn free_bytes(&self) -> Result<(u64, u64), Error> {
         let found = rustix::fs::fstatvfs(&self.descriptor).map_err(failed("read", &self.path))?;
         let used = found.f_blocks.saturating_sub(found.f_bfree);

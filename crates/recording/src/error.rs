@@ -1,4 +1,4 @@
-//! What can go wrong with a recording, each in one line that names the file and says what to do.
+//! Errors of a recording, each in one line that names the file and says what to do.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,17 +6,17 @@ use std::path::PathBuf;
 use arrow_schema::ArrowError;
 use parquet::errors::ParquetError;
 
-/// Why a recording could not be written or read.
+/// An error while writing or reading a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused.
     #[error("cannot {action} {path}: {source}")]
     Io {
-        /// What was tried (`read`, `write`, `create`).
+        /// The operation (`read`, `write`, `create`).
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The directory to write to holds a recording already.
@@ -36,7 +36,7 @@ pub enum Error {
     Foreign {
         /// The directory.
         path: PathBuf,
-        /// Whose it is.
+        /// Its owner's user id.
         owner: u32,
     },
     /// The file system is too full to record to.
@@ -47,15 +47,15 @@ pub enum Error {
     NoRoom {
         /// The directory.
         path: PathBuf,
-        /// The share that is free.
+        /// The free share.
         free: f64,
-        /// The share that should be.
+        /// The share that should be free.
         min_free: f64,
     },
-    /// Where a table's folder belongs is something else.
+    /// Something other than a folder has a table's name.
     #[error("{path} is not a directory inside the recording: move it away")]
     NoFolder {
-        /// What is there.
+        /// Its path.
         path: PathBuf,
     },
     /// The directory to read holds no recording.
@@ -66,12 +66,12 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
-    /// The manifest cannot be understood.
+    /// The manifest cannot be parsed.
     #[error("{path} is damaged ({why}): restore the file from a copy of the recording")]
     Manifest {
         /// The manifest.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// A version of the format that this build does not know.
@@ -92,15 +92,15 @@ pub enum Error {
     Part {
         /// The part.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
-    /// Rows could not be put into Arrow's form.
+    /// Rows could not be encoded as Arrow data.
     #[error("cannot encode rows for {path}: {source}")]
     Encode {
         /// The part.
         path: PathBuf,
-        /// What Arrow said.
+        /// Arrow's error.
         source: ArrowError,
     },
     /// A part could not be turned into Parquet. Its rows stay in the `.arrows` file.
@@ -108,7 +108,7 @@ pub enum Error {
     Convert {
         /// The part.
         path: PathBuf,
-        /// What Parquet said.
+        /// Parquet's error.
         source: ParquetError,
     },
 }

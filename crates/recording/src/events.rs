@@ -1,6 +1,6 @@
-//! A recording's events: of each table batch after batch, part after part, read where they are asked for or ahead of
-//! that on a thread, and merged by their times as far as each table is in that order itself. Streams: of each table a
-//! few batches are in memory.
+//! A recording's events. Reads each table batch after batch, part after part, in the calling thread or ahead of it in
+//! another, and merges the tables by time, as far as each table is in that order itself. Streams: keeps a few batches
+//! of each table in memory.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -16,7 +16,7 @@ use model::{Event, Nanos, Table};
 
 use crate::cells::BadRow;
 use crate::columns::Projection;
-use crate::notes::{Notes, fenced};
+use crate::notes::{Notes, catch_panics};
 use crate::parquet_part::{EVENTS_AT_ONCE, ParquetFile, ParquetPart, Rows};
 use crate::part::Part;
 use crate::stream::StreamPart;
@@ -24,12 +24,12 @@ use crate::table::{self, projection};
 use crate::text::TextPool;
 use crate::{Error, selection};
 
-/// Batches that are read before they are taken, beside the one that is being read.
+/// Batches read ahead of the consumer, besides the one being read.
 pub(crate) const BATCHES_AHEAD: usize = 2;
 
 pub(crate) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, Error>> + Send>;
 
-/// Makes events of a table's batches, and notes rows that cannot be events.
+/// Decodes a table's batches into events, and notes rows that cannot be decoded.
 pub(crate) struct Decoder {
     pub(crate) table: Table,
     bad_rows: BTreeMap<BadRow, u64>,
@@ -42,15 +42,16 @@ impl Decoder {
         Self { table, bad_rows: BTreeMap::new(), pool: TextPool::default(), notes: Arc::clone(notes) }
     }
 
-    /// Begins another part.
+    /// Starts another part.
     pub(crate) fn next_part(&mut self) {
         self.bad_rows.clear();
     }
 
-    /// The events of a batch, and the error that ends its part.
+    /// Decodes the events of a batch; an error ends its part.
     pub(crate) fn decode(&mut self, path: &Path, batch: &RecordBatch) -> (Vec<Event>, Option<Error>) {
         let (mut events, mut bad_rows) = (Vec::with_capacity(batch.num_rows()), Vec::new());
-        let decoded = fenced(|| table::decode(self.table, batch, &mut self.pool, &mut events, &mut bad_rows));
+        let decoded =
+            catch_panics(|| table::decode(self.table, batch, &mut self.pool, &mut events, &mut bad_rows));
         for fault in bad_rows {
             let count = self.bad_rows.entry(fault).or_default();
             *count += 1;
@@ -61,25 +62,25 @@ impl Decoder {
     }
 }
 
-/// What was read of a table; never empty.
+/// Events read from a table; never empty.
 type Read = Result<Vec<Event>, Error>;
 
-/// Where a table's events come from.
+/// The source of a table's events.
 pub(crate) enum TableEvents {
-    /// Read here.
+    /// Read in this thread.
     Here(Box<Reading>),
-    /// Read by a thread, which ends when there is nothing more, or nobody takes it.
+    /// Read by another thread, which ends with the table or when the receiver is dropped.
     Ahead(Receiver<Read>, Option<JoinHandle<()>>),
 }
 
 impl TableEvents {
-    /// Read where they are asked for.
+    /// Reads in the thread that iterates.
     pub(crate) fn here(table: Table, parts: Vec<Part>, notes: &Arc<Notes>) -> Self {
         Self::Here(Box::new(Reading::new(table, parts, notes)))
     }
 
-    /// Read by a thread; where there can be none, as [`TableEvents::here`]. With a filter, only rows that it selects;
-    /// but all of a part that is not Parquet yet.
+    /// Reads ahead in another thread, or like [`TableEvents::here`] if no thread can be started. With a filter, reads
+    /// only the rows that it selects, but all rows of a part that is not Parquet yet.
     pub(crate) fn ahead(
         table: Table,
         parts: Vec<Part>,
@@ -124,11 +125,11 @@ impl Iterator for TableEvents {
 pub(crate) struct Reading {
     projection: Projection,
     parts: VecDeque<Part>,
-    /// What selects rows, where not all are read.
+    /// Selects rows; `None` to read all.
     filter: Option<Arc<dyn RowFilter>>,
     /// The part being read.
     batches: Option<(PathBuf, Batches)>,
-    /// The error after what was read last.
+    /// The error that follows the events returned last.
     failed: Option<Error>,
     decoder: Decoder,
 }
@@ -145,7 +146,7 @@ impl Reading {
         }
     }
 
-    /// Reads on until there are events; none at the end of the table.
+    /// Reads until there are events; `None` at the end of the table.
     fn advance(&mut self) -> Result<Option<Vec<Event>>, Error> {
         loop {
             if let Some(error) = self.failed.take() {
@@ -197,8 +198,8 @@ impl Iterator for Reading {
     }
 }
 
-/// Opens a part: its Parquet where there is one (it is whole once it has its name), else its stream. A machine that
-/// lost power may have kept the name and not the bytes: then the stream may still be there.
+/// Opens a part: its Parquet file if it exists (it is complete once it has its name), else its stream. After a power
+/// cut the file may have its name but not its bytes: then the stream may still exist.
 pub(crate) fn open(
     part: &Part,
     notes: &Arc<Notes>,
@@ -224,11 +225,11 @@ pub(crate) fn open(
 
 /// Events of several tables, merged by [`Event::time`].
 ///
-/// A damaged part gives one error and ends there; iterating on gives the events of the others. Rows that
-/// cannot be events are left out and counted in [`crate::Recording::notes`].
+/// A damaged part yields one error and ends there; further iteration yields the events of the others. Rows that cannot
+/// be decoded are left out and counted in [`crate::Recording::notes`].
 pub struct Events {
     lanes: Vec<Lane>,
-    /// The time of each lane's next event, and the lane; but for the one that is being taken from.
+    /// The time of each lane's next event, and the lane; except the lane that was taken from last.
     heads: BinaryHeap<Reverse<(Nanos, usize)>>,
     /// Lanes whose next event is not known yet.
     unread: Vec<usize>,
@@ -237,7 +238,7 @@ pub struct Events {
 /// The events of one table.
 struct Lane {
     events: TableEvents,
-    /// What was read of them.
+    /// Events read and not yet returned.
     ready: IntoIter<Event>,
 }
 
@@ -251,7 +252,7 @@ impl Events {
 }
 
 impl Lane {
-    /// The time of the next event, none at the end.
+    /// The time of the next event; `None` at the end.
     fn next_time(&mut self) -> Result<Option<Nanos>, Error> {
         if self.ready.as_slice().is_empty() {
             let Some(read) = self.events.next().transpose()? else { return Ok(None) };
@@ -267,13 +268,13 @@ impl Iterator for Events {
     fn next(&mut self) -> Option<Self::Item> {
         while let Some(&at) = self.unread.last() {
             match self.lanes.get_mut(at)?.next_time() {
-                // The one that was taken from last is mostly the next again: then the others need not be looked at.
+                // The lane that was taken from last usually has the next event too: then the heap need not change.
                 Ok(Some(time)) if self.unread.len() == 1 && self.is_first(time, at) => {
                     return self.lanes.get_mut(at)?.ready.next().map(Ok);
                 }
                 Ok(Some(time)) => self.heads.push(Reverse((time, at))),
                 Ok(None) => {}
-                // After an error the table has another part to go on with: it stays unread.
+                // After an error the table continues with its next part: it stays unread.
                 Err(error) => return Some(Err(error)),
             }
             self.unread.pop();

@@ -1,4 +1,5 @@
-//! Rows that wait to be written: taken from the threads that see events, also while the disk is slow. Does not write them.
+//! Rows that wait to be written. Accepts them from the threads that see events, even while the disk is slow. Does not
+//! write them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +9,7 @@ use model::{Event, Loss, LossKind, Nanos, Table};
 
 use crate::table::RowBuffers;
 
-/// Rows of one table that wait for a flush before it is time for one, and about how many bytes.
+/// A table with this many waiting rows, or about this many bytes, is flushed early.
 const MAX_BUFFERED_ROWS: u64 = 8192;
 const MAX_BUFFERED_BYTES: usize = 1 << 20;
 
@@ -16,12 +17,12 @@ const MAX_BUFFERED_BYTES: usize = 1 << 20;
 #[derive(Default)]
 pub(crate) struct Waiting {
     rows: RowBuffers,
-    /// At the place of each table's number.
+    /// Indexed by the table's number.
     tables: [Count; Table::ALL.len()],
     bytes: usize,
 }
 
-/// Some rows: how many, and when the first and the last of their events were.
+/// A number of rows, with the times of their oldest and newest events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowSpan {
     pub(crate) rows: u64,
@@ -38,7 +39,7 @@ impl Default for RowSpan {
 impl RowSpan {
     pub(crate) const NONE: Self = Self { rows: 0, oldest: Nanos::MAX, newest: Nanos::MIN };
 
-    /// Both together.
+    /// Combines both spans.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             rows: self.rows + other.rows,
@@ -47,7 +48,7 @@ impl RowSpan {
         }
     }
 
-    /// That they are not in the recording; none where there are none.
+    /// The loss of these rows; `None` if there are none.
     pub(crate) fn loss(self, why: &str) -> Option<Loss> {
         let (start, end, count) = (self.oldest, self.newest, self.rows);
         (count > 0).then(|| Loss { start, end, kind: LossKind::EventsDropped, count, detail: why.into() })
@@ -59,8 +60,8 @@ impl RowSpan {
 struct Count {
     rows: RowSpan,
     bytes: usize,
-    /// All that ever came.
-    taken: u64,
+    /// Rows so far, written ones included.
+    total_rows: u64,
 }
 
 impl Count {
@@ -70,7 +71,7 @@ impl Count {
 }
 
 impl Waiting {
-    /// Appends an event to its table; the place of the table, if that is full now.
+    /// Appends an event to its table; returns the table's index if the table is now full.
     pub(crate) fn append(&mut self, event: &Event) -> Option<usize> {
         let bytes = self.rows.append(event);
         let at = Table::of(event) as usize;
@@ -78,17 +79,17 @@ impl Waiting {
         let at_time = event.time();
         count.rows = count.rows.and(RowSpan { rows: 1, oldest: at_time, newest: at_time });
         count.bytes += bytes;
-        count.taken += 1;
+        count.total_rows += 1;
         self.bytes += bytes;
         count.is_full().then_some(at)
     }
 
-    /// The places of tables that are full.
+    /// Indexes of full tables.
     pub(crate) fn full(&self) -> Vec<usize> {
         self.tables.iter().enumerate().filter(|(_, count)| count.is_full()).map(|(at, _)| at).collect()
     }
 
-    /// Takes a table's rows out; none where there are none.
+    /// Takes a table's rows out; `None` if there are none.
     pub(crate) fn take(&mut self, table: Table) -> Option<(RowSpan, Result<RecordBatch, ArrowError>)> {
         let count = self.tables.get_mut(table as usize)?;
         let rows = std::mem::take(&mut count.rows);
@@ -96,47 +97,46 @@ impl Waiting {
         (rows.rows > 0).then(|| (rows, self.rows.take(table)))
     }
 
-    /// How many rows of each table there ever were.
-    pub(crate) fn taken(&self) -> impl Iterator<Item = (Table, u64)> {
-        Table::ALL.into_iter().zip(self.tables.iter().map(|count| count.taken))
+    /// Rows of each table so far, written ones included.
+    pub(crate) fn total_rows(&self) -> impl Iterator<Item = (Table, u64)> {
+        Table::ALL.into_iter().zip(self.tables.iter().map(|count| count.total_rows))
     }
 }
 
-/// A way into a recording for threads that must not wait until something is written: [`crate::Writer::tick`] writes what came
-/// this way.
+/// Adds events to a recording from threads that must not wait for a write: [`crate::Writer::tick`] writes them.
 #[derive(Clone)]
 pub struct Intake {
     waiting: Arc<Mutex<Waiting>>,
-    most_bytes: usize,
+    max_bytes: usize,
 }
 
 impl Intake {
-    pub(crate) fn new(waiting: &Arc<Mutex<Waiting>>, most_bytes: usize) -> Self {
-        Self { waiting: Arc::clone(waiting), most_bytes }
+    pub(crate) fn new(waiting: &Arc<Mutex<Waiting>>, max_bytes: usize) -> Self {
+        Self { waiting: Arc::clone(waiting), max_bytes }
     }
 
-    /// Whether more than half as much waits as may.
+    /// Whether more than half of the capacity is in use.
     pub fn is_filling(&self) -> bool {
-        lock(&self.waiting).bytes > self.most_bytes / 2
+        lock(&self.waiting).bytes > self.max_bytes / 2
     }
 
-    /// The way in, for some events in a row; everybody else waits as long.
+    /// Locks the intake for several events in a row; all other threads wait meanwhile.
     pub fn open(&self) -> IntakeGuard<'_> {
-        IntakeGuard { waiting: lock(&self.waiting), most_bytes: self.most_bytes }
+        IntakeGuard { waiting: lock(&self.waiting), max_bytes: self.max_bytes }
     }
 }
 
-/// An [`Intake`] that one thread has.
+/// An [`Intake`] that one thread has locked.
 pub struct IntakeGuard<'i> {
     waiting: MutexGuard<'i, Waiting>,
-    most_bytes: usize,
+    max_bytes: usize,
 }
 
 impl IntakeGuard<'_> {
-    /// Takes an event, unless as much waits as may; for losses there is room always. Whether it was taken.
+    /// Takes an event unless the intake is full; losses always fit. Returns whether the event was taken.
     #[must_use]
     pub fn take(&mut self, event: &Event) -> bool {
-        let has_room = self.waiting.bytes < self.most_bytes || matches!(event, Event::Loss(_));
+        let has_room = self.waiting.bytes < self.max_bytes || matches!(event, Event::Loss(_));
         if has_room {
             self.waiting.append(event);
         }
@@ -144,7 +144,8 @@ impl IntakeGuard<'_> {
     }
 }
 
-/// Nothing panics while it is held, and if it did, the columns of one table had lengths that differ, which an error says.
+/// Locks the waiting rows. Nothing panics while the lock is held; a panic would leave one table's columns with
+/// different lengths, which becomes an error.
 pub(crate) fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }

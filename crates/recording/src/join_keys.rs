@@ -1,5 +1,5 @@
-//! What joins produce requests with the writes of their batches, read by threads without making events: of ten columns
-//! instead of seventy. Does not join.
+//! Keys that join produce requests with the writes of their batches. Threads read them from ten columns instead of
+//! seventy, without making events. Does not join.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,11 +19,11 @@ use crate::selection::subset;
 use crate::summaries::ColumnBatches;
 use crate::text::TextPool;
 
-/// Topics beyond this many have no number, and what is theirs joins nothing.
+/// Topics beyond this many get no number, and their requests and writes join nothing.
 const MAX_TOPICS: usize = 1 << 20;
 
 subset! {
-    /// A write, by what joins it with a request.
+    /// The columns that join a write with a request.
     #[allow(dead_code, reason = "read column by column")]
     pub struct WriteColumns {
         start: Nanos as "start_ns",
@@ -39,7 +39,7 @@ subset! {
 }
 
 subset! {
-    /// A request, by what joins it with writes.
+    /// The columns that join a request with writes.
     #[allow(dead_code, reason = "read column by column")]
     pub struct RequestColumns {
         arrival: Nanos as "arrival_ns",
@@ -72,16 +72,16 @@ subset! {
     }
 }
 
-/// Keys of requests, batch after batch: how many requests there were, and the partitions of those that produce.
+/// Keys of requests, batch after batch: the number of requests, and the partitions of produce requests.
 pub type ProduceKeys = ColumnBatches<(u64, Vec<ProduceKey>)>;
 
 /// Keys of writes, batch after batch.
 pub type WriteKeys = ColumnBatches<Vec<WriteKey>>;
 
-/// The parts of both tables, read ahead.
+/// Reads the parts of both tables ahead.
 ///
 /// # Errors
-/// The operating system's, where it gives no thread.
+/// The operating system's error, if it cannot start a thread.
 pub(crate) fn read(
     requests: Vec<Part>,
     file_ops: Vec<Part>,
@@ -104,14 +104,14 @@ pub(crate) fn read(
 #[derive(Default)]
 struct TopicNumbers {
     all: Arc<Mutex<HashMap<Arc<str>, u32, RandomState>>>,
-    /// Those of this table, so that neither waits for the other.
+    /// Numbers that this table has used, so that neither table waits for the other.
     known: HashMap<Arc<str>, Option<u32>, RandomState>,
-    /// Those of this batch, by their places among its topics.
+    /// Numbers that this batch has used, by the index of their topics in it.
     known_places: Vec<Option<u32>>,
 }
 
 impl TopicNumbers {
-    /// The number of the topic in row `i`, if it has both.
+    /// The number of the topic in row `i`, if the row has a topic and the topic a number.
     fn at(&mut self, topics: &Cells<Texts>, i: usize, pool: &mut TextPool) -> Option<u32> {
         let place = topics.place(i)?;
         if let Some(Some(number)) = self.known_places.get(place) {
@@ -148,7 +148,7 @@ impl TopicNumbers {
     }
 }
 
-/// Only what wrote to a partition's log. A row that cannot be an event joins nothing.
+/// Makes keys of writes to partitions' logs only. Rows that cannot be decoded join nothing.
 fn write_keys(batch: &RecordBatch, topics: &mut TopicNumbers) -> Result<Vec<WriteKey>, ColumnError> {
     let cells = WriteColumns::cells(batch, "", false)?;
     topics.known_places.clear();

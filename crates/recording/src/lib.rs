@@ -1,5 +1,5 @@
-//! Events ↔ a directory of Parquet and Arrow files: writing it without losing more than a second to a
-//! kill, and reading it back, finished or not.
+//! Writes events to a directory of Parquet and Arrow files, losing at most a second to a kill, and reads them back from
+//! finished and unfinished recordings.
 //!
 //! It knows how events are stored, not what they mean. A recording is a `manifest.json` ([`Manifest`])
 //! and one folder per table ([`Table`]) of parts, `part-00001.parquet` and so on, which `DuckDB`, Polars,

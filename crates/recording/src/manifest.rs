@@ -1,4 +1,4 @@
-//! `manifest.json`: what a recording is about, beside its events. Does not collect the facts it holds.
+//! `manifest.json`: the facts about a recording besides its events. Does not collect them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Directory, Error};
 
-/// What the manifest's `format` says.
+/// The manifest's `format`.
 pub const FORMAT: &str = "brokerscope-recording";
 /// The version of the format that this build writes and reads.
 pub const VERSION: u32 = 2;
 
-/// Its file in a recording's directory.
+/// The manifest's file in a recording's directory.
 pub const MANIFEST: &str = "manifest.json";
 /// Its file while it is being written.
 const TEMPORARY: &str = "manifest.json.tmp";
-/// The manifest as it was when the recording began: on the disk for sure, which one that was replaced since is not.
+/// The manifest as it was when the recording began: it is certainly on the disk, a later one may not be yet.
 const START: &str = "manifest.json.start";
 /// A manifest holds settings, not data: a larger one is not ours.
 const MAX_BYTES: u64 = 16 << 20;
@@ -42,17 +42,17 @@ pub struct Manifest {
     pub ended_ns: Option<i64>,
     /// The machine.
     pub host: Host,
-    /// The broker that was watched.
+    /// The watched broker.
     pub broker: Option<Broker>,
-    /// How the clocks related.
+    /// The relation of the clocks.
     pub clock: Clock,
-    /// What was to be seen and by which means, or why it could not be: (purpose, outcome).
+    /// How each purpose is served, or why it cannot be: (purpose, outcome).
     pub plan: Vec<(String, String)>,
-    /// How all was that is seen of the plan, by purpose, when this was written.
+    /// Health of the plan's sources when this was written, by purpose.
     pub sources: BTreeMap<String, SourceHealth>,
     /// Totals of what was lost, by kind.
     pub losses: BTreeMap<String, u64>,
-    /// Rows written so far, by table; a table that has none is not named.
+    /// Rows written so far, by table; tables without rows are left out.
     pub rows: BTreeMap<String, u64>,
     /// Options the recorder was started with, and what else is worth knowing later.
     pub settings: BTreeMap<String, String>,
@@ -98,21 +98,21 @@ pub struct Host {
 pub struct Broker {
     /// Its process when the recording began.
     pub pid: u32,
-    /// Its processes, one after the other, where that was watched.
+    /// Its processes, one after the other, if restarts were watched.
     pub processes: Vec<BrokerProcess>,
     /// `node.id` or `broker.id`.
     pub node_id: Option<i32>,
     /// Its log dirs, as the host sees them.
     pub log_dirs: Vec<PathBuf>,
-    /// The device that each of them is on, in that order, by major and minor number: as operations on their files carry it.
-    /// Empty where it was not looked up.
+    /// The device of each log dir, in the same order, by major and minor number: the numbers that file operations
+    /// carry. Empty if they were not looked up.
     pub log_dir_devices: Vec<Option<(u32, u32)>>,
     /// Its listeners (`PLAINTEXT://0.0.0.0:9092`).
     pub listeners: Vec<String>,
-    /// Of its configuration what rules and pages use; what is not listed may be a secret.
+    /// The properties that rules and pages use; properties that are not listed may be secrets.
     pub properties: BTreeMap<String, String>,
-    /// What it said itself is set when the recording began, of the same settings; the others of them have Kafka's
-    /// default. None where it was not asked, or did not say.
+    /// The same settings as the broker reported them when the recording began; those that are missing have Kafka's
+    /// default. None if it was not asked, or did not answer.
     pub settings_in_force: Option<BTreeMap<String, String>>,
     /// Its Java virtual machine.
     pub jvm: Option<Jvm>,
@@ -124,9 +124,9 @@ pub struct Broker {
 pub struct BrokerProcess {
     /// Its id.
     pub pid: u32,
-    /// From when on it was watched, UTC nanoseconds.
+    /// When the watch began, UTC nanoseconds.
     pub watched_ns: i64,
-    /// When it was noticed to have ended; none where it ran on.
+    /// When its end was noticed; none if it ran on.
     pub gone_ns: Option<i64>,
 }
 
@@ -136,33 +136,33 @@ pub struct BrokerProcess {
 pub struct Jvm {
     /// Its version as it prints it.
     pub version: String,
-    /// Its command line's options.
+    /// The options on its command line.
     pub options: Vec<String>,
 }
 
-/// Whether what serves a purpose was well.
+/// Health of the source that serves a purpose.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SourceHealth {
-    /// The time of the newest event of its source, UTC nanoseconds; none where there was none.
+    /// The time of its newest event, UTC nanoseconds; none if there was none.
     pub last_event_ns: Option<i64>,
-    /// Since when it saw nothing; none where it was up. Earlier times without it are losses (`source-down`).
+    /// When it went down; none if it was up. Earlier outages are losses (`source-down`).
     pub down_since_ns: Option<i64>,
-    /// Why.
+    /// Why it went down.
     pub down: Option<String>,
 }
 
-/// How the recording's clock relates to the machine's.
+/// The relation of the recording's clock to the machine's clocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Clock {
-    /// What was added to `CLOCK_MONOTONIC` to get every time in the recording.
+    /// The offset that was added to `CLOCK_MONOTONIC` to get every time in the recording.
     pub offset_ns: i64,
     /// Simultaneous readings of both clocks along the way.
     pub pairs: Vec<ClockPair>,
 }
 
-/// Just enough to tell whose it is and which version, even if a later version changed all else.
+/// Just enough to check the format and its version, even if a later version changes everything else.
 #[derive(Deserialize)]
 struct Head {
     format: String,
@@ -170,8 +170,8 @@ struct Head {
 }
 
 impl Manifest {
-    /// Reads a recording directory's manifest. After a power cut it may have its name without its bytes: then the one that the
-    /// recording began with.
+    /// Reads a recording directory's manifest. After a power cut the file may have its name without its bytes: then
+    /// reads the one that the recording began with.
     pub(crate) fn read(dir: &Path) -> Result<Self, Error> {
         Self::read_file(MANIFEST, dir).or_else(|error| match error {
             Error::Manifest { .. } => Self::read_file(START, dir).map_err(|_| error),
@@ -193,12 +193,12 @@ impl Manifest {
         serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))
     }
 
-    /// Writes it beside the old one and renames, so that a kill leaves one or the other whole. How many bytes it has.
+    /// Writes it beside the old one and renames it, so that a kill leaves one or the other whole; returns its size.
     pub(crate) fn write(&self, directory: &Directory) -> Result<u64, Error> {
         self.write_as(MANIFEST, directory, false)
     }
 
-    /// Writes that of a recording that begins, so that a power cut leaves it. How many bytes it has.
+    /// Writes the manifest of a new recording, so that it survives a power cut; returns its size.
     pub(crate) fn write_start(&self, directory: &Directory) -> Result<u64, Error> {
         self.write_as(START, directory, true)?;
         let bytes = self.write_as(MANIFEST, directory, true)?;
@@ -206,7 +206,7 @@ impl Manifest {
         Ok(bytes)
     }
 
-    /// Writes that of a recording that ends.
+    /// Writes the manifest of an ended recording.
     pub(crate) fn write_end(&self, directory: &Directory) -> Result<(), Error> {
         self.write_as(MANIFEST, directory, true)?;
         directory.sync_folder("")?;
@@ -227,7 +227,7 @@ impl Manifest {
         Ok(text.len() as u64)
     }
 
-    /// When the file was written and its length: both differ between a recording that runs and one that has ended.
+    /// The file's modification time and length, which differ between a running recording and an ended one.
     pub(crate) fn version_in(dir: &Path) -> Option<(SystemTime, u64)> {
         let metadata = fs::metadata(dir.join(MANIFEST)).ok()?;
         Some((metadata.modified().ok()?, metadata.len()))

@@ -1,5 +1,4 @@
-//! What a reader should know about a recording beside its events: parts cut short, rows left out.
-//! Does not print.
+//! Notes on a recording besides its events: parts cut short, rows left out. Does not print.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::cells::BadRow;
 
-/// Notes, each once however often the recording is read.
+/// Notes, each kept once, no matter how often the recording is read.
 #[derive(Default)]
 pub(crate) struct Notes {
     dir: PathBuf,
@@ -22,7 +21,7 @@ struct Lines {
 }
 
 impl Notes {
-    /// No notes yet, on the recording at `dir`.
+    /// Creates an empty list of notes on the recording at `dir`.
     pub(crate) fn on(dir: &Path) -> Self {
         Self { dir: dir.to_owned(), noted: Mutex::default() }
     }
@@ -47,18 +46,18 @@ impl Notes {
         let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         let rows = noted.bad_rows.iter().map(|((part, fault), count)| {
             let rows = if *count == 1 { "row" } else { "rows" };
-            format!("{}: {count} {rows} left out ({}: {})", self.shown(part), fault.column, fault.why)
+            format!("{}: {count} {rows} left out ({}: {})", self.display_path(part), fault.column, fault.why)
         });
         noted.lines.iter().cloned().chain(rows).collect()
     }
 
-    /// A part's path as notes show it: below the recording's directory.
-    pub(crate) fn shown(&self, part: &Path) -> String {
+    /// A part's path as notes print it: relative to the recording's directory.
+    pub(crate) fn display_path(&self, part: &Path) -> String {
         part.strip_prefix(&self.dir).unwrap_or(part).display().to_string()
     }
 }
 
-/// Runs a third-party decoder on bytes from outside; its panic becomes an error. The caller drops the decoder then.
-pub(crate) fn fenced<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
+/// Runs a third-party decoder on untrusted bytes and turns its panic into an error. The caller then drops the decoder.
+pub(crate) fn catch_panics<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(decode)).map_err(|_| "its decoder panicked".to_owned())
 }

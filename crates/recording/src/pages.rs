@@ -1,5 +1,5 @@
-//! How much the pages of a Parquet file unpack to, as their headers say before any of it is unpacked: a few kilobytes can stand
-//! for gigabytes, which Parquet's decoder takes as the header claims. Does not unpack anything.
+//! Limits what the pages of a Parquet file unpack to, by their headers, before anything is unpacked: a few kilobytes
+//! can stand for gigabytes, and Parquet's decoder allocates what the header claims. Does not unpack anything.
 //!
 //! Fuzzed by: recording.
 
@@ -11,16 +11,17 @@ use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use crate::convert::ROW_GROUP_BYTES;
 use crate::thrift::read_struct;
 
-/// All pages of a row group together. A writer ends a group with the batch by which it takes [`ROW_GROUP_BYTES`].
+/// Limit for all pages of a row group together. A writer ends a group with the batch that brings it to
+/// [`ROW_GROUP_BYTES`].
 const MAX_GROUP_BYTES: u64 = 4 * ROW_GROUP_BYTES as u64;
 /// No header is longer: the texts in it are cut to 64 bytes.
 pub(crate) const MAX_HEADER_BYTES: usize = 16 << 10;
 
-/// What the pages of each row group may still unpack to.
+/// How many bytes the pages of each row group may still unpack to.
 pub(crate) struct PageBudget(Vec<(Range<u64>, AtomicU64)>);
 
 impl PageBudget {
-    /// Panics where Parquet's own code does: on a column at a negative place.
+    /// Panics where Parquet's own code does: on a column with a negative offset.
     pub(crate) fn of(groups: &[RowGroupMetaData]) -> Self {
         let of_group = |group: &RowGroupMetaData| {
             let columns = group.columns().iter().map(ColumnChunkMetaData::byte_range);
@@ -31,7 +32,7 @@ impl PageBudget {
         Self(groups.iter().map(of_group).collect())
     }
 
-    /// Takes from a group's share what the page at a position unpacks to, as its header says.
+    /// Takes the unpacked size of the page at a position, by its header, from its row group's budget.
     pub(crate) fn take(&self, position: u64, unpacked_bytes: Option<u64>) -> Result<(), String> {
         let refused = |why: &str| format!("the page at {position} {why}");
         let bytes = unpacked_bytes.ok_or_else(|| refused("has a header that no recorder writes"))?;
@@ -42,7 +43,7 @@ impl PageBudget {
     }
 }
 
-/// What a page unpacks to; none where that is not clear, as where the header is not whole.
+/// How many bytes a page unpacks to; `None` if that is unclear, for example if the header is incomplete.
 pub(crate) fn unpacked_bytes(header: &[u8]) -> Option<u64> {
     let mut unpacked = None;
     read_struct(header, |field, number| {

@@ -1,4 +1,5 @@
-//! Reading a Parquet part batch by batch: some of its columns, all rows or some. Does not know what is in them.
+//! Reads a Parquet part batch by batch: some of its columns, and all or some of its rows. Does not know what is in
+//! them.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read};
@@ -22,37 +23,37 @@ use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 
 use crate::Error;
 use crate::columns::Projection;
-use crate::notes::fenced;
+use crate::notes::catch_panics;
 use crate::pages::{MAX_HEADER_BYTES, PageBudget, unpacked_bytes};
 use crate::thrift::read_struct;
 
-/// Rows of a batch of events.
+/// Rows per batch of events.
 pub(crate) const EVENTS_AT_ONCE: usize = 2_048;
-/// Rows of a batch of a few columns, which are small.
+/// Rows per batch of a few columns, which are small.
 pub(crate) const SUMMARIES_AT_ONCE: usize = 8_192;
-/// What is read ahead of a page, of which only the header is wanted: some 50 bytes, more with statistics of texts.
+/// Bytes read from the start of a page to get its header: that takes some 50 bytes, more with statistics of texts.
 const PAGE_HEADER_BYTES: usize = 512;
 
 /// The batches of a Parquet file.
 pub(crate) struct ParquetPart {
     path: PathBuf,
-    /// None after the last batch, or the first error.
+    /// `None` after the last batch or the first error.
     reader: Option<ParquetRecordBatchReader>,
 }
 
-/// A Parquet file, its footer read.
+/// A Parquet file whose footer has been read.
 pub(crate) struct ParquetFile {
     path: PathBuf,
     file: BoundedFile,
     footer: ArrowReaderMetadata,
 }
 
-/// Which rows of a file are read.
+/// The rows of a file to read.
 pub(crate) enum Rows {
     All,
-    /// Those of row groups in which the column has a value that is as large, and of those of which that is not known.
+    /// Rows of row groups in which the column has a value of at least this, and of row groups without statistics.
     WithAtLeast(&'static str, i64),
-    /// Those of these row groups.
+    /// Rows of these row groups.
     OfGroups(Range<usize>),
     Of(RowSelection),
 }
@@ -61,23 +62,23 @@ impl ParquetFile {
     /// Opens a file and reads its footer.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let file = BoundedFile::open(path).map_err(Error::io("read", path))?;
-        let footer = fenced(|| ArrowReaderMetadata::load(&file, ArrowReaderOptions::default()));
+        let footer = catch_panics(|| ArrowReaderMetadata::load(&file, ArrowReaderOptions::default()));
         let damaged = |why: String| Error::Part { path: path.to_owned(), why };
         let footer = footer.map_err(damaged)?.map_err(|e| damaged(e.to_string()))?;
         Ok(Self { path: path.to_owned(), file, footer })
     }
 
-    /// How many rows it says that it has.
+    /// Number of rows, according to the footer.
     pub(crate) fn rows(&self) -> usize {
         usize::try_from(self.footer.metadata().file_metadata().num_rows()).unwrap_or(0)
     }
 
-    /// How many row groups it has.
+    /// Number of row groups.
     pub(crate) fn groups(&self) -> usize {
         self.footer.metadata().num_row_groups()
     }
 
-    /// The least and the most of a row group's numbers in a column, where that is known and none is missing.
+    /// Minimum and maximum of a column in a row group, if they are known and no value is missing.
     pub(crate) fn bounds(&self, group: usize, column: &str) -> Option<(i64, i64)> {
         let group = self.footer.metadata().row_groups().get(group)?;
         match group.columns().get(self.place(column)?)?.statistics()? {
@@ -88,14 +89,14 @@ impl ParquetFile {
         }
     }
 
-    /// Some of its rows and columns, in batches of so many.
+    /// Reads some rows and columns, in batches of `batch_rows`.
     pub(crate) fn read(
         &self,
         projection: &Projection,
         rows: Rows,
         batch_rows: usize,
     ) -> Result<ParquetPart, Error> {
-        let reader = fenced(|| {
+        let reader = catch_panics(|| {
             let budget = PageBudget::of(self.footer.metadata().row_groups());
             let file = BoundedFile { budget: Some(Arc::new(budget)), ..self.file.clone() };
             let footer = self.footer.clone();
@@ -104,7 +105,9 @@ impl ParquetFile {
             let builder = builder.with_projection(mask).with_batch_size(batch_rows);
             match rows {
                 Rows::All => builder,
-                Rows::WithAtLeast(column, least) => builder.with_row_groups(self.reaching(column, least)),
+                Rows::WithAtLeast(column, least) => {
+                    builder.with_row_groups(self.groups_reaching(column, least))
+                }
                 Rows::OfGroups(groups) => builder.with_row_groups(groups.collect()),
                 Rows::Of(selection) => builder.with_row_selection(selection),
             }
@@ -115,7 +118,7 @@ impl ParquetFile {
         Ok(ParquetPart { path: self.path.clone(), reader: Some(reader) })
     }
 
-    /// Where the columns lie that are wanted. Parquet's own code panics on a footer that has them at negative places.
+    /// Byte ranges of the projected columns. Parquet's own code panics on a footer with negative offsets.
     pub(crate) fn ranges(&self, projection: &Projection) -> Vec<Range<u64>> {
         let footer = self.footer.metadata();
         let mask = mask(footer.file_metadata().schema_descr(), projection);
@@ -127,8 +130,8 @@ impl ParquetFile {
         ranges.collect()
     }
 
-    /// The row groups in which a column may have a value that is as large.
-    fn reaching(&self, column: &str, least: i64) -> Vec<usize> {
+    /// The row groups in which a column may have a value of at least `least`.
+    fn groups_reaching(&self, column: &str, least: i64) -> Vec<usize> {
         let at = self.place(column);
         let most = |group: &RowGroupMetaData| match group.columns().get(at?)?.statistics()? {
             Statistics::Int64(numbers) => numbers.max_opt().copied(),
@@ -145,7 +148,7 @@ impl ParquetFile {
 }
 
 fn mask(schema: &SchemaDescriptor, projection: &Projection) -> ProjectionMask {
-    // What Parquet puts between a list and its elements, by its own name and by Arrow's.
+    // The levels that Parquet puts between a list and its elements, by its own name and by Arrow's.
     let of_list = |part: &&String| !["list", "item", "element"].contains(&part.as_str());
     let path = |column: &ColumnDescPtr| {
         column.path().parts().iter().filter(of_list).map(String::as_str).collect::<Vec<_>>().join(".")
@@ -159,7 +162,7 @@ impl Iterator for ParquetPart {
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut reader = self.reader.take()?;
-        let why = match fenced(|| reader.next()) {
+        let why = match catch_panics(|| reader.next()) {
             Ok(None) => return None,
             Ok(Some(Ok(batch))) => {
                 self.reader = Some(reader);
@@ -172,13 +175,13 @@ impl Iterator for ParquetPart {
     }
 }
 
-/// A file of which no more is asked than it had when it was opened: the plain `File` allocates what a footer claims. It also
-/// duplicates its descriptor twice for each page, which costs six system calls a page.
+/// A file that is not read beyond the length that it had when opened. With a plain `File`, Parquet allocates what a
+/// footer claims and duplicates the descriptor twice for each page, which costs six system calls a page.
 #[derive(Clone)]
 struct BoundedFile {
     file: Arc<File>,
     bytes: u64,
-    /// What its pages may unpack to; none while its footer is read.
+    /// How much its pages may unpack to; `None` while its footer is read.
     budget: Option<Arc<PageBudget>>,
 }
 
@@ -210,7 +213,7 @@ impl ChunkReader for BoundedFile {
             Some(end) if end <= self.bytes => {
                 let mut buffer = vec![0; length];
                 self.file.read_exact_at(&mut buffer, start)?;
-                // All that is read of a file before its pages are.
+                // Without a budget these are the footer's bytes: nothing else is read before the pages.
                 if self.budget.is_none() && read_struct(&buffer, |_, _| ()).is_none() {
                     return Err(ParquetError::General("its footer is not whole".to_owned()));
                 }
@@ -221,10 +224,10 @@ impl ChunkReader for BoundedFile {
     }
 }
 
-/// Reads from where Parquet expects the header of a page; where it knows that already, it reads nothing.
+/// Reads from where Parquet expects a page's header. If Parquet knows the header already, it reads nothing.
 struct HeaderReader {
     ahead: BufReader<ReadFrom>,
-    /// Until it is read: what the page takes its share of, and where it is.
+    /// Until the header is read: the budget that the page takes from, and the page's position.
     unchecked: Option<(Arc<PageBudget>, u64)>,
 }
 

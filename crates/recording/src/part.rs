@@ -1,4 +1,4 @@
-//! The files of a table: their names and which of them there are. Does not read them.
+//! The files of a table: their names, and which of them exist. Does not read them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// The part of that number.
+    /// The part with this number.
     pub(crate) fn new(folder: PathBuf, number: u32) -> Self {
         Self { folder, number }
     }
@@ -25,23 +25,23 @@ impl Part {
         self.number
     }
 
-    /// Where it is while it is being written: an Arrow IPC stream.
+    /// Its path while it is being written: an Arrow IPC stream.
     pub(crate) fn stream(&self) -> PathBuf {
         self.folder.join(format!("part-{:05}.arrows", self.number))
     }
 
-    /// Where it is once it is full.
+    /// Its path once it is full.
     pub(crate) fn parquet(&self) -> PathBuf {
         self.folder.join(format!("part-{:05}.parquet", self.number))
     }
 
-    /// Where its Parquet is written before it is whole.
+    /// The path of its Parquet until that is complete.
     pub(crate) fn temporary(&self) -> PathBuf {
         self.folder.join(format!("part-{:05}.parquet.tmp", self.number))
     }
 }
 
-/// The parts of a table in the order in which they were written; none where there is no folder.
+/// The parts of a table in the order in which they were written; empty if there is no folder.
 pub(crate) fn list(folder: &Path) -> Result<Vec<Part>, Error> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -58,8 +58,8 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<Part>, Error> {
     Ok(parts.into_values().collect())
 }
 
-/// A part's number from its file's name. Only names that [`Part`] itself writes count: another spelling
-/// of the same number would be looked for in vain.
+/// A part's number from its file's name. Only names that [`Part`] itself writes count: a file with another spelling of
+/// its number would not be found.
 pub(crate) fn number_of(name: &str) -> Option<u32> {
     let stem = name.strip_suffix(".parquet").or_else(|| name.strip_suffix(".arrows"))?;
     let digits = stem.strip_prefix("part-")?;

@@ -15,7 +15,7 @@ use crate::summaries::{self, Summaries, VerdictColumns, has_summaries};
 use crate::table::folder;
 use crate::{Error, Manifest, selection, verdicts};
 
-/// A recording that was opened.
+/// An open recording.
 pub struct Recording {
     dir: PathBuf,
     manifest: Manifest,
@@ -23,23 +23,23 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Opens the recording in a directory: reads its manifest and which parts there are, nothing else.
+    /// Opens the recording in a directory: reads its manifest and lists its parts, nothing else.
     ///
     /// # Errors
     /// [`Error::NotARecording`], [`Error::Manifest`], [`Error::Version`] or [`Error::Io`].
     pub fn open(dir: &Path) -> Result<Self, Error> {
-        Self::opened(dir, |_| true)
+        Self::open_tables(dir, |_| true)
     }
 
-    /// The same, for reading nothing but summaries: no other table needs to be there.
+    /// Like [`Recording::open`], for reading only summaries: other tables may be missing.
     ///
     /// # Errors
     /// As [`Recording::open`].
     pub fn open_for_summaries(dir: &Path) -> Result<Self, Error> {
-        Self::opened(dir, |table| has_summaries(table.as_str()))
+        Self::open_tables(dir, |table| has_summaries(table.as_str()))
     }
 
-    fn opened(dir: &Path, is_read: impl Fn(Table) -> bool) -> Result<Self, Error> {
+    fn open_tables(dir: &Path, is_read: impl Fn(Table) -> bool) -> Result<Self, Error> {
         let manifest = Manifest::read(dir)?;
         let notes = Notes::on(dir);
         if manifest.ended_ns.is_none() {
@@ -55,12 +55,12 @@ impl Recording {
         Ok(Self { dir: dir.to_owned(), manifest, notes: Arc::new(notes) })
     }
 
-    /// Where it is.
+    /// Path of the recording's directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// What it is about.
+    /// The recording's manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -73,37 +73,39 @@ impl Recording {
         self.events_of(&Table::ALL)
     }
 
-    /// The events of some tables only, otherwise as [`Recording::events`].
+    /// Like [`Recording::events`], for some tables only.
     pub fn events_of(&self, tables: &[Table]) -> Events {
-        Events::of(self.listed(tables).map(|(table, parts)| TableEvents::here(table, parts, &self.notes)))
+        Events::of(self.list_parts(tables).map(|(table, parts)| TableEvents::here(table, parts, &self.notes)))
     }
 
-    /// The same events in the same order, each table read ahead by a thread.
-    pub fn events_ahead(&self, tables: &[Table]) -> Events {
+    /// Like [`Recording::events_of`], with each table read ahead by a thread.
+    pub fn prefetch_events(&self, tables: &[Table]) -> Events {
         Events::of(
-            self.listed(tables).map(|(table, parts)| TableEvents::ahead(table, parts, &self.notes, None)),
+            self.list_parts(tables).map(|(table, parts)| TableEvents::ahead(table, parts, &self.notes, None)),
         )
     }
 
-    /// The same, but of the tables that have summaries only the rows that `filter` selects: see [`RowChoice`]. The others
-    /// are read whole; so is a part that is not Parquet yet.
+    /// Like [`Recording::prefetch_events`] for all tables, but reads only the rows that `filter` selects (see
+    /// [`RowChoice`]) from tables that have summaries. Reads the other tables whole, and parts that are not Parquet
+    /// yet.
     ///
     /// [`RowChoice`]: model::row_summary::RowChoice
     pub fn events_selected(&self, filter: &Arc<dyn RowFilter>) -> Events {
-        Events::of(self.listed(&Table::ALL).map(|(table, parts)| {
+        Events::of(self.list_parts(&Table::ALL).map(|(table, parts)| {
             let filter = Self::SUMMARIZED.contains(&table).then(|| Arc::clone(filter));
             TableEvents::ahead(table, parts, &self.notes, filter)
         }))
     }
 
-    /// Tables of which each request leaves rows.
+    /// Tables in which each request leaves rows.
     const SUMMARIZED: [Table; 4] = [Table::Requests, Table::FileOps, Table::OffCpu, Table::SocketOps];
 
-    /// Hands out the summaries of a table's rows, at least of those that took so long. Rows without one are passed over,
-    /// a part ends with its first error: reading the events notes both. A table whose rows have no length is an error.
+    /// Passes summaries of a table's rows to `take`: of all rows that took at least `min_latency`, and maybe of others.
+    /// Skips rows without a summary and ends a part at its first error: reading the events notes both. A table whose
+    /// rows have no length is an error.
     ///
     /// # Errors
-    /// A part that cannot be read: the summaries are not all there.
+    /// A part cannot be read: summaries are missing.
     pub fn row_summaries(
         &self,
         table: Table,
@@ -116,33 +118,33 @@ impl Recording {
         Ok(())
     }
 
-    /// What joins produce requests with the writes of their batches, each read ahead by a thread.
+    /// Keys that join produce requests with the writes of their batches, each read ahead by a thread.
     ///
     /// # Errors
-    /// [`Error::Io`] where there can be no threads or a folder cannot be listed.
+    /// [`Error::Io`] if a thread cannot be started or a folder cannot be listed.
     pub fn join_keys(&self) -> Result<(ProduceKeys, WriteKeys), Error> {
         let parts = |table| part::list(&folder(table, &self.dir));
         join_keys::read(parts(Table::Requests)?, parts(Table::FileOps)?, &self.notes)
             .map_err(Error::io("start a thread for", &self.dir))
     }
 
-    /// All requests, by the columns that figures of many are made of; read ahead by a thread.
+    /// The columns of all requests that aggregates need; read ahead by a thread.
     ///
     /// # Errors
-    /// [`Error::Io`] where there can be no thread or the folder cannot be listed.
+    /// [`Error::Io`] if a thread cannot be started or the folder cannot be listed.
     pub fn request_columns(&self) -> Result<Summaries<RequestColumns>, Error> {
-        self.summarized(Table::Requests.as_str(), Some)
+        self.read_summaries(Table::Requests.as_str(), Some)
     }
 
-    /// All file operations, by the columns that figures of many are made of; read ahead by a thread.
+    /// The columns of all file operations that aggregates need; read ahead by a thread.
     ///
     /// # Errors
     /// As [`Recording::request_columns`].
     pub fn file_op_columns(&self) -> Result<Summaries<FileOpColumns>, Error> {
-        self.summarized(Table::FileOps.as_str(), Some)
+        self.read_summaries(Table::FileOps.as_str(), Some)
     }
 
-    /// The figures of the host that are selected by their scope and metric; read ahead by a thread.
+    /// Host samples, selected by scope and metric; read ahead by a thread.
     ///
     /// # Errors
     /// As [`Recording::request_columns`].
@@ -150,12 +152,12 @@ impl Recording {
         &self,
         is_selected: fn(HostScope, &str) -> bool,
     ) -> Result<Summaries<HostSample>, Error> {
-        self.summarized(Table::HostSamples.as_str(), move |row: HostSample| {
+        self.read_summaries(Table::HostSamples.as_str(), move |row: HostSample| {
             is_selected(row.scope, &row.metric).then_some(row)
         })
     }
 
-    /// Cause and latency of each verdict on a request that was answered; none where no verdicts were saved. Read ahead by a
+    /// Cause and latency of each verdict on an answered request; `None` if no verdicts were saved. Read ahead by a
     /// thread.
     ///
     /// # Errors
@@ -163,10 +165,10 @@ impl Recording {
     pub fn causes(&self) -> Result<Option<Summaries<(Cause, Nanos)>>, Error> {
         let is_saved = !part::list(&self.dir.join(verdicts::FOLDER))?.is_empty();
         let latency = |row: VerdictColumns| Some((row.cause, row.end? - row.arrival));
-        is_saved.then(|| self.summarized(verdicts::FOLDER, latency)).transpose()
+        is_saved.then(|| self.read_summaries(verdicts::FOLDER, latency)).transpose()
     }
 
-    fn summarized<R: ReadRow, T: Send + 'static>(
+    fn read_summaries<R: ReadRow, T: Send + 'static>(
         &self,
         folder: &str,
         convert: impl Fn(R) -> Option<T> + Send + 'static,
@@ -176,7 +178,7 @@ impl Recording {
     }
 
     /// The parts of these tables.
-    fn listed<'a>(&'a self, tables: &'a [Table]) -> impl Iterator<Item = (Table, Vec<Part>)> + 'a {
+    fn list_parts<'a>(&'a self, tables: &'a [Table]) -> impl Iterator<Item = (Table, Vec<Part>)> + 'a {
         tables.iter().filter_map(|&table| match part::list(&folder(table, &self.dir)) {
             Ok(parts) => Some((table, parts)),
             Err(error) => {
@@ -186,7 +188,7 @@ impl Recording {
         })
     }
 
-    /// What to know beside the events, one line each: complete once the events have been read.
+    /// Notes on the recording, one line each; complete once the events have been read.
     pub fn notes(&self) -> Vec<String> {
         self.notes.all()
     }

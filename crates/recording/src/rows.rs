@@ -1,12 +1,12 @@
-//! How rows are written to Arrow's columns and read from them: static code for each row that `model` declares, expanded
-//! from the declaration. Does not know the tables.
+//! Writes rows to Arrow columns and reads them back: static code for each row that `model` declares, expanded from the
+//! declaration. Does not know the tables.
 //!
-//! What is read came from outside: a column of the wrong type fails its part, a value that cannot be fails its row, and
-//! nothing panics. A column that may be empty may be missing altogether, so that an older recording stays readable when
-//! a column is added.
+//! The input is untrusted: a column of the wrong type fails its part, an impossible value fails its row, and nothing
+//! panics. A nullable column may be missing altogether, so that an older recording stays readable when a column is
+//! added.
 //!
-//! Not `serde_arrow`: an append must not allocate, and text that repeats goes to a dictionary by where it lies in
-//! memory and comes back shared, which a serializer of values cannot see.
+//! Not `serde_arrow`: an append must not allocate, and repeated text finds its dictionary key by its address and comes
+//! back shared, but a serializer of values does not see addresses.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,28 +25,28 @@ use crate::cells::{BadRow, Cells, ColumnError, Names, RowLists, Source, Texts, t
 use crate::columns::{fields, item, schema};
 use crate::text::{TextPool, api_name};
 
-/// A list that claims to be longer than this gets room as it is read.
+/// Capacity that is reserved for a list at once; a longer list grows as it is read.
 const MAX_RESERVED_ROWS: usize = 1_024;
 
 /// A field as it is written: builders of its columns.
 pub(crate) trait Append: Field {
-    /// What values are appended to.
+    /// The builders.
     type Builder: Default;
     /// Appends a value.
     fn append(value: &Self::Value, to: &mut Self::Builder);
-    /// Appends that there is none.
+    /// Appends a null.
     fn append_null(to: &mut Self::Builder);
     /// Moves the columns as appended so far to `to`.
     fn finish(builder: &mut Self::Builder, to: &mut Vec<ArrayRef>);
-    /// About how many bytes a value takes in memory.
+    /// Approximate size of a value in memory, in bytes.
     fn bytes(value: &Self::Value) -> usize;
 }
 
 /// A field as it is read: cells of its columns.
 pub(crate) trait Read: Field {
-    /// What values are read from.
+    /// The cells.
     type Cells;
-    /// Finds its columns; those that may be empty may be missing.
+    /// Finds its columns; nullable ones may be missing.
     fn cells(source: &dyn Source, name: &'static str, nullable: bool) -> Result<Self::Cells, ColumnError>;
     /// The value in row `i`.
     fn read(cells: &Self::Cells, i: usize, pool: &mut TextPool) -> Result<Self::Value, BadRow>;
@@ -110,7 +110,7 @@ impl<F: Read> Read for Option<F> {
     }
 }
 
-/// Declares fields in one column: how a value is appended, and what it takes besides the builder's own.
+/// Declares fields of one column: how a value and a null are appended, and a value's size.
 macro_rules! append {
     ($($({$T:ident: $Bound:ident})? $Field:ty, $Builder:ty: $value:ident, $to:ident => $append:expr, $null:expr, $bytes:expr;)*) => {$(
         impl $(<$T: $Bound>)? Append for $Field {
@@ -135,7 +135,7 @@ macro_rules! append {
     )*};
 }
 
-/// Declares fields in one column: how the value in a row is found, if there is one.
+/// Declares fields of one column: how the value in a row is found, if there is one.
 macro_rules! read {
     ($($({$T:ident: $Bound:ident})? $Field:ty, $Array:ty: $find:expr, $cells:ident, $i:ident, $pool:ident => $option:expr;)*) => {$(
         impl $(<$T: $Bound>)? Read for $Field {
@@ -276,7 +276,7 @@ impl<R: ReadRow> Read for Vec<R> {
         RowLists::find(source, name, |rows| R::cells(rows, "", false))
     }
 
-    /// Room for as many rows as there are and no more.
+    /// Reserves capacity for as many rows as there are and no more.
     fn read(cells: &Self::Cells, i: usize, pool: &mut TextPool) -> Result<Self, BadRow> {
         let rows = cells.range(i)?;
         let mut all = Vec::with_capacity(rows.len().min(MAX_RESERVED_ROWS));
@@ -362,8 +362,8 @@ macro_rules! append_row {
     };
 }
 
-/// Cells of a row that `model` or a projection declares. A group that may be absent is there where each of its columns
-/// that cannot be empty has a value.
+/// Cells of a row that `model` or a projection declares. A nullable group is present if each of its non-nullable
+/// columns has a value.
 macro_rules! read_row {
     ($(#[$meta:meta])* pub struct $Row:ident { $(
         $(#[doc = $doc:literal])*

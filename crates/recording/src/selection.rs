@@ -1,10 +1,10 @@
-//! Which rows of a part are read, where not all are: those that a [`RowFilter`] selects by their summaries, and of each kind
-//! the last before a stretch of which everything is read, and the first after one. Does not know what stretches those are.
+//! Selects the rows of a part to read: those that a [`RowFilter`] selects by their summaries and, of each kind, the
+//! last before and the first after each stretch that is read whole. Does not know which stretches those are.
 //!
 //! Parquet's own `RowFilter` and `RowSelection` evaluate predicates batch by batch on one column after the other, and cannot
-//! say "the last of its kind before row n": a selection is made here first, and Parquet's `RowSelection` then skips the
-//! rest. Between two stretches there are many row groups of which nothing else is wanted: of these only what tells kinds
-//! apart is looked at, and not when each row was.
+//! express "the last of its kind before row n". So this module first makes a selection, and Parquet's `RowSelection`
+//! then skips the rest. Many row groups lie between two stretches, where nothing else is selected: of these only the
+//! columns that tell kinds apart are read, not the times of rows.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -28,13 +28,13 @@ use crate::Error;
 use crate::cells::BadRow;
 use crate::columns::Projection;
 use crate::events::open;
-use crate::notes::{Notes, fenced};
+use crate::notes::{Notes, catch_panics};
 use crate::parquet_part::{ParquetFile, Rows, SUMMARIES_AT_ONCE};
 use crate::part::Part;
 use crate::rows::{ReadRow, read_row};
 use crate::text::TextPool;
 
-/// More kinds than this are not told apart: then everything is read.
+/// With more kinds than this, everything is read.
 const MAX_KINDS: usize = 1 << 20;
 
 model::request_timing_row!(read_row);
@@ -51,7 +51,7 @@ macro_rules! subset {
 pub(crate) use subset;
 
 subset! {
-    /// Where a request lies, and whose it is.
+    /// The time of a request, its client and its connection.
     pub struct RequestPlace {
         arrival: Nanos as "arrival_ns",
         arrival_end: Nanos as "arrival_end_ns",
@@ -64,7 +64,7 @@ subset! {
 }
 
 subset! {
-    /// What tells kinds of file operations apart.
+    /// The columns that tell kinds of file operations apart.
     pub struct FileOpKey {
         op: FileOpKind,
         kind: FileKind,
@@ -73,14 +73,14 @@ subset! {
 }
 
 subset! {
-    /// What tells kinds of operations on connections apart.
+    /// The column that tells kinds of operations on connections apart.
     pub struct ThreadKey {
         tid: Tid,
     }
 }
 
 subset! {
-    /// When a thread did something.
+    /// The time and the thread of an operation.
     pub struct ThreadSpan {
         start: Nanos as "start_ns",
         end: Nanos as "end_ns",
@@ -89,30 +89,31 @@ subset! {
 }
 
 subset! {
-    /// When something was.
+    /// The time of an event.
     pub struct TimeSpan {
         start: Nanos as "start_ns",
         end: Nanos as "end_ns",
     }
 }
 
-/// From when until when.
+/// Start and end.
 type Stretch = (Nanos, Nanos);
 
-/// What summaries are for.
+/// The purpose of summaries.
 #[derive(Clone, Copy)]
 enum Purpose {
-    /// Whether rows took long, and why that may be intended.
+    /// To find which rows took long, and whether that may be intended.
     Lengths,
-    /// Where rows lie.
+    /// To find the times of rows.
     Places,
-    /// The same of rows within a stretch in which none is wanted for itself: all get its ends for their own.
+    /// Like `Places`, for rows within a stretch in which none is selected for itself: all get the stretch's ends as
+    /// theirs.
     Within(Stretch),
 }
 
-/// Columns of a table that a summary is made of.
+/// The columns of a table that make up a summary.
 trait Summarize: ReadRow {
-    /// The summary; of columns that do not say when it was, within a stretch.
+    /// Makes the summary; columns without times take those of `stretch`.
     fn summarize(self, stretch: Stretch, numbers: &RandomState) -> RowSummary;
 }
 
@@ -148,13 +149,13 @@ summarize! {
     TimeSpan: row, _stretch, _numbers => RowSummary::Span { start: row.start, end: row.end };
 }
 
-/// Takes the summary of each row.
+/// Receives the summary of each row.
 type Take<'t> = &'t mut dyn FnMut(Result<RowSummary, BadRow>);
 
-/// Makes summaries of batches.
+/// Summarizes the rows of batches.
 struct Summarizer {
     projection: Projection,
-    /// Hands out the summary of each row of a batch.
+    /// Passes on the summary of each row of a batch.
     summarize: fn(&mut Self, &RecordBatch, Take<'_>) -> Result<(), String>,
     stretch: Stretch,
     pool: TextPool,
@@ -165,35 +166,41 @@ impl Summarizer {
     fn new(table: Table, purpose: Purpose, numbers: &RandomState) -> Self {
         let stretch = if let Purpose::Within(stretch) = purpose { stretch } else { (Nanos::MIN, Nanos::MAX) };
         let of = match (table, purpose) {
-            (Table::Requests, Purpose::Lengths) => Self::reading::<RequestTiming>,
-            (Table::Requests, _) => Self::reading::<RequestPlace>,
-            (Table::FileOps, Purpose::Within(_)) => Self::reading::<FileOpKey>,
-            (Table::FileOps, _) => Self::reading::<FileOpSummary>,
-            (Table::OffCpu, _) => Self::reading::<OffCpuSummary>,
-            (Table::SocketOps, Purpose::Within(_)) => Self::reading::<ThreadKey>,
-            (Table::SocketOps, _) => Self::reading::<ThreadSpan>,
-            _ => Self::reading::<TimeSpan>,
+            (Table::Requests, Purpose::Lengths) => Self::with_columns::<RequestTiming>,
+            (Table::Requests, _) => Self::with_columns::<RequestPlace>,
+            (Table::FileOps, Purpose::Within(_)) => Self::with_columns::<FileOpKey>,
+            (Table::FileOps, _) => Self::with_columns::<FileOpSummary>,
+            (Table::OffCpu, _) => Self::with_columns::<OffCpuSummary>,
+            (Table::SocketOps, Purpose::Within(_)) => Self::with_columns::<ThreadKey>,
+            (Table::SocketOps, _) => Self::with_columns::<ThreadSpan>,
+            _ => Self::with_columns::<TimeSpan>,
         };
         of(stretch, numbers.clone())
     }
 
-    fn reading<S: Summarize>(stretch: Stretch, numbers: RandomState) -> Self {
+    fn with_columns<S: Summarize>(stretch: Stretch, numbers: RandomState) -> Self {
         let projection = Projection::of(&S::columns());
-        Self { projection, summarize: Self::of_batch::<S>, stretch, pool: TextPool::default(), numbers }
+        Self {
+            projection,
+            summarize: Self::summarize_batch::<S>,
+            stretch,
+            pool: TextPool::default(),
+            numbers,
+        }
     }
 
-    /// Only reading is fenced, not what is made of the rows.
-    fn of_batch<S: Summarize>(&mut self, batch: &RecordBatch, take: Take<'_>) -> Result<(), String> {
-        let cells = fenced(|| S::cells(batch, "", false))?.map_err(|error| error.0)?;
+    /// Catches panics of reading, not of `take`.
+    fn summarize_batch<S: Summarize>(&mut self, batch: &RecordBatch, take: Take<'_>) -> Result<(), String> {
+        let cells = catch_panics(|| S::cells(batch, "", false))?.map_err(|error| error.0)?;
         for i in 0..batch.num_rows() {
-            let row = fenced(|| S::read(&cells, i, &mut self.pool))?;
+            let row = catch_panics(|| S::read(&cells, i, &mut self.pool))?;
             take(row.map(|row| row.summarize(self.stretch, &self.numbers)));
         }
         Ok(())
     }
 }
 
-/// A number for a connection; hardly any other two ends give the same.
+/// A hash of a connection's ends.
 fn number(numbers: &RandomState, client: SocketAddr, broker: SocketAddr) -> u64 {
     let mut hasher = numbers.build_hasher();
     for end in [client, broker] {
@@ -206,7 +213,7 @@ fn number(numbers: &RandomState, client: SocketAddr, broker: SocketAddr) -> u64 
     hasher.finish()
 }
 
-/// Hands out the summaries of a part's rows, at least of those that took so long, by what its statistics say.
+/// Passes summaries of a part's rows to `take`; skips row groups whose statistics show that no row took `min_latency`.
 pub(crate) fn summaries(
     table: Table,
     part: &Part,
@@ -228,8 +235,8 @@ pub(crate) fn summaries(
     Ok(())
 }
 
-/// The rows of a part that are read; none where all of them are: also where summaries cannot be had of it, so that its
-/// faults are found where they always are.
+/// The rows of a part to read; `None` to read all: also if the part cannot be summarized, so that its faults are found
+/// where they always are.
 pub(crate) fn rows(
     file: &ParquetFile,
     table: Table,
@@ -246,7 +253,7 @@ pub(crate) fn rows(
             let each = (summarizer.summarize)(&mut summarizer, &batch, &mut |summary| {
                 match summary.map(|summary| filter.choose(&summary)) {
                     Ok(RowChoice::Edge { kind, gap }) => selected.edge(row, kind, gap),
-                    // What is wrong with it is said when it is read.
+                    // Its fault is reported when it is read.
                     Ok(RowChoice::Read) | Err(_) => selected.read(row),
                 }
                 row += 1;
@@ -256,25 +263,25 @@ pub(crate) fn rows(
             }
         }
     }
-    // A footer that says otherwise is not to be trusted with a selection.
+    // A footer with another number of rows must not be used with a selection.
     Ok((row == total).then(|| RowSelection::from_consecutive_ranges(selected.ranges(), total)))
 }
 
-/// Row groups one after the other.
+/// Consecutive row groups.
 struct Run {
     groups: Range<usize>,
-    /// Where all of them lie in one gap.
+    /// The gap, if all of them lie in one.
     within: Option<Within>,
 }
 
-/// A stretch of time of which no row is wanted for itself.
+/// A stretch of time in which no row is selected for itself.
 #[derive(Clone, Copy)]
 struct Within {
     gap: u32,
     stretch: Stretch,
 }
 
-/// A file's row groups; those that lie in the same gap together.
+/// Groups a file's row groups into runs that lie in the same gap.
 fn runs(file: &ParquetFile, table: Table, filter: &dyn RowFilter) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for group in 0..file.groups() {
@@ -288,24 +295,25 @@ fn runs(file: &ParquetFile, table: Table, filter: &dyn RowFilter) -> Vec<Run> {
     runs
 }
 
-/// The gap that a row group lies in, where its statistics say so, and where they can.
+/// The gap in which a row group lies, if its statistics show that.
 fn within(file: &ParquetFile, group: usize, table: Table, filter: &dyn RowFilter) -> Option<Within> {
     let (starts, ends) = (file.bounds(group, "start_ns")?, file.bounds(group, "end_ns")?);
-    // Of what ends before it begins nothing can be said.
+    // If an end is before its start, the statistics show nothing.
     let is_whole = starts.0 <= ends.0 && starts.1 <= ends.1;
     let stretch = (Nanos(starts.0), Nanos(ends.1));
-    let summary = most_wanted(table, stretch).filter(|_| is_whole)?;
+    let summary = most_selectable(table, stretch).filter(|_| is_whole)?;
     match filter.choose(&summary) {
         RowChoice::Edge { gap, .. } => Some(Within { gap, stretch }),
         RowChoice::Read => None,
     }
 }
 
-/// What would be wanted of a stretch if any of a table's rows is; none where more than the time makes a row wanted.
-fn most_wanted(table: Table, (start, end): Stretch) -> Option<RowSummary> {
+/// The summary that a filter selects from a stretch if it selects any of the table; `None` if more than the time
+/// matters.
+fn most_selectable(table: Table, (start, end): Stretch) -> Option<RowSummary> {
     match table {
         Table::FileOps => {
-            // Writes to logs bear on others from afar.
+            // Writes to logs affect other rows at the greatest distance.
             let (op, kind) = (FileOpKind::Write, FileKind::Log);
             Some(RowSummary::FileOp(FileOpSummary { start, end, op, kind, tid: 0 }))
         }
@@ -314,14 +322,14 @@ fn most_wanted(table: Table, (start, end): Stretch) -> Option<RowSummary> {
     }
 }
 
-/// Rows that are read.
+/// Rows to read.
 #[derive(Default)]
 struct SelectedRows {
-    /// In order, each as long as may be.
+    /// In order, each as long as possible.
     runs: Vec<Range<usize>>,
-    /// Others, in no order.
+    /// Other rows, in any order.
     single: Vec<usize>,
-    /// The last row of each kind that was not wanted for itself, and its gap; whether it was chosen all the same.
+    /// The last row of each kind that was not selected for itself, its gap, and whether it was selected as an edge.
     last: HashMap<u64, (usize, u32, bool), RandomState>,
 }
 
@@ -333,7 +341,7 @@ impl SelectedRows {
         }
     }
 
-    /// Two of a kind in one gap are alike but for its first and last.
+    /// Selects the first and the last row of a kind in a gap: the rows between them are alike.
     fn edge(&mut self, row: usize, kind: u64, gap: u32) {
         let is_first = match self.last.entry(kind) {
             Entry::Occupied(mut last) => {
@@ -356,7 +364,7 @@ impl SelectedRows {
     }
 
     fn ranges(mut self) -> impl Iterator<Item = Range<usize>> {
-        // Of the next part nothing is known here.
+        // The next part is not known here, so every last row counts as an edge.
         self.single.extend(self.last.values().filter(|(_, _, chosen)| !chosen).map(|(row, _, _)| *row));
         self.runs.extend(self.single.into_iter().map(|row| row..row + 1));
         self.runs.sort_unstable_by_key(|run| run.start);
@@ -369,7 +377,7 @@ impl SelectedRows {
     }
 }
 
-/// Holds columns to those of a table: names, types and which may be empty.
+/// Asserts that columns match those of a table: names, types and which are nullable.
 #[cfg(test)]
 pub(crate) fn assert_subset(subset: &[Column], table: &[Column]) {
     for column in subset {
@@ -411,7 +419,8 @@ mod tests {
                 None => selected.read(row),
             }
         }
-        // 0, 3: the first and last of kind 1 before what is read; 1: all there is of kind 2; 6, 7: its next gap; 8, 9: after that.
+        // 0, 3: the first and last of kind 1 before what is read; 1: the only one of kind 2; 6, 7: its next gap; 8, 9:
+        // after that.
         assert_eq!(selected.ranges().collect::<Vec<_>>(), [0..2, 3..10]);
     }
 

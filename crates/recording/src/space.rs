@@ -1,17 +1,17 @@
-//! What a recording takes of a disk, and what it may take. Removes nothing.
+//! How much of a disk a recording takes, and how much it may take. Does not remove anything.
 
 use std::time::{Duration, Instant};
 
 use crate::{Directory, Error, WriterOptions};
 
-/// How often the file system is asked for what is free: it may take a second to count what was removed.
+/// Interval between readings of the free space: a file system may take a second to count what was removed.
 const ASK_INTERVAL: Duration = Duration::from_secs(2);
-/// This part of what a recording may take is left for Parquet that is being made, the manifest and the last rows.
+/// Divisor: this fraction of the maximum size is reserved for unfinished Parquet, the manifest and the last rows.
 const RESERVE: u64 = 16;
-/// A part is at most this part of what a recording may take: streams of parts are not removed.
+/// Divisor: a part takes at most this fraction of the maximum size, because open parts are not removed.
 const MAX_PART: u64 = 64;
 
-/// What keeps a recording from taking more of the disk.
+/// The limit that keeps a recording from taking more of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskLimit {
     /// [`WriterOptions::max_bytes`].
@@ -20,20 +20,20 @@ pub enum DiskLimit {
     MinFree,
 }
 
-/// The bounds, and what is known of the file system.
+/// The limits, and what is known of the file system.
 pub(crate) struct Space {
     max_bytes: u64,
     min_free: f64,
-    asked: Option<Instant>,
-    /// So many bytes more should have been free then.
+    checked_at: Option<Instant>,
+    /// Bytes by which the free space fell short of its minimum then.
     shortfall: u64,
 }
 
 impl Space {
-    /// Takes the bounds, and makes parts small enough for them.
+    /// Takes the limits and makes parts small enough for them.
     ///
     /// # Errors
-    /// [`Error::NoRoom`] where less is free already than should be.
+    /// [`Error::NoRoom`] if less is free already than should be.
     pub(crate) fn within(options: &mut WriterOptions, directory: &Directory) -> Result<Self, Error> {
         let WriterOptions { max_bytes, min_free, .. } = *options;
         options.rotate_bytes = options.rotate_bytes.min(max_bytes / MAX_PART);
@@ -42,20 +42,20 @@ impl Space {
             let free = free as f64 / total as f64;
             return Err(Error::NoRoom { path: directory.path().to_owned(), free, min_free });
         }
-        Ok(Self { max_bytes: max_bytes - max_bytes / RESERVE, min_free, asked: None, shortfall: 0 })
+        Ok(Self { max_bytes: max_bytes - max_bytes / RESERVE, min_free, checked_at: None, shortfall: 0 })
     }
 
-    /// How many bytes more than it may a recording takes that has so many, and why.
+    /// How far a recording of `bytes` exceeds a limit, in bytes, and which one.
     pub(crate) fn excess(
         &mut self,
         bytes: u64,
         directory: &Directory,
         now: Instant,
     ) -> Option<(u64, DiskLimit)> {
-        let is_due = self.asked.is_none_or(|asked| now.saturating_duration_since(asked) >= ASK_INTERVAL);
+        let is_due = self.checked_at.is_none_or(|then| now.saturating_duration_since(then) >= ASK_INTERVAL);
         if is_due && self.min_free > 0.0 {
-            self.asked = Some(now);
-            // A file system that does not say is taken for what it was.
+            self.checked_at = Some(now);
+            // If the file system gives no answer, the last one stands.
             if let Ok((free, total)) = directory.free_bytes() {
                 self.shortfall = shortfall(free, total, self.min_free);
             }
@@ -67,13 +67,13 @@ impl Space {
             .max_by_key(|(excess, _)| *excess)
     }
 
-    /// So many bytes were removed.
-    pub(crate) fn removed(&mut self, bytes: u64) {
+    /// Takes note that `bytes` were removed.
+    pub(crate) fn note_removed(&mut self, bytes: u64) {
         self.shortfall = self.shortfall.saturating_sub(bytes);
     }
 }
 
-/// How many bytes more should be free of a file system of this size. One that has none has no bound.
+/// Bytes by which the free space falls short of its minimum. A file system of size 0 has no minimum.
 fn shortfall(free: u64, total: u64, min_free: f64) -> u64 {
     ((total as f64 * min_free) as u64).saturating_sub(free)
 }

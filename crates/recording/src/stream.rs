@@ -1,11 +1,11 @@
 //! The part of a table that is being written: an Arrow IPC stream that may end anywhere. Does not know the tables, and
 //! does not decide when to flush.
 //!
-//! Every batch goes out in one `write`, without `fsync`: a killed process loses nothing it has written, and a broker's
-//! disk is not made to commit its journal for our sake. Arrow's own reader believes the lengths it finds. Here each
-//! message's frame (Arrow columnar format, "Encapsulated message format") is measured against the file before it is
-//! read and decoded, so that a stream cut at any byte gives the batches before the cut, and a lie about a length costs
-//! nothing.
+//! Every batch goes out in one `write`, without `fsync`: a killed process loses nothing that it has written, and the
+//! broker's disk need not commit its journal for a recording. Arrow's own reader trusts the lengths it finds. Here each
+//! message's frame (Arrow columnar format, "Encapsulated message format") is checked against the file's length before
+//! it is read and decoded, so that a stream cut at any byte yields the batches before the cut, and a false length
+//! allocates nothing.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
@@ -19,7 +19,7 @@ use arrow_ipc::root_as_message;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::Schema;
 
-use crate::notes::{Notes, fenced};
+use crate::notes::{Notes, catch_panics};
 use crate::{Directory, Error};
 
 /// A part that rows are appended to.
@@ -33,7 +33,7 @@ pub(crate) struct OpenPart {
     pub(crate) bytes: u64,
 }
 
-/// Keeps at most this much memory between batches.
+/// Capacity that the buffer keeps between batches.
 const KEEP_BUFFER_BYTES: usize = 4 << 20;
 
 impl OpenPart {
@@ -50,7 +50,7 @@ impl OpenPart {
         self.encoder.write(batch).map_err(|source| Error::Encode { path: self.path.clone(), source })?;
         let encoded = self.encoder.get_mut();
         if let Err(source) = self.file.write_all(encoded) {
-            // What was written of them would look like damage. If this fails too, the reader copes.
+            // Partly written rows would look like damage. If this fails too, the reader copes with them.
             let _ = self.file.set_len(self.bytes);
             return Err(Error::Io { action: "write", path: self.path.clone(), source });
         }
@@ -67,9 +67,9 @@ const MAX_METADATA_BYTES: u64 = 16 << 20;
 const MAX_BODY_BYTES: u64 = 512 << 20;
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// The batches of a stream, as long as it was when it was opened.
+/// The batches of a stream, up to its length when it was opened.
 pub(crate) struct StreamPart {
-    /// None after the last batch.
+    /// `None` after the last batch.
     part: Option<GrowingPart>,
     notes: Arc<Notes>,
 }
@@ -80,7 +80,7 @@ impl StreamPart {
         Self::of(File::open(path)?, path, notes)
     }
 
-    /// A stream that is open.
+    /// Reads a stream from its open file.
     pub(crate) fn of(file: File, path: &Path, notes: Arc<Notes>) -> io::Result<Self> {
         let length = Some(file.metadata()?.len());
         Ok(Self { part: Some(GrowingPart { length, ..GrowingPart::of(file, path) }), notes })
@@ -96,23 +96,23 @@ impl Iterator for StreamPart {
         if matches!(next, Some(Ok(_))) {
             self.part = Some(part);
         } else if let Some(bytes) = part.cut_bytes {
-            let path = self.notes.shown(&part.path);
+            let path = self.notes.display_path(&part.path);
             self.notes.line(format!("{path} ends within a write: its last {bytes} bytes are left out"));
         }
         next
     }
 }
 
-/// A stream that may have more later. Its file stays readable when its Parquet takes its place.
+/// A stream that may grow. Its file stays readable when Parquet replaces it.
 pub(crate) struct GrowingPart {
-    /// Where it is, or was.
+    /// Its path; the file may be gone.
     pub(crate) path: PathBuf,
     file: BufReader<File>,
-    /// Where it ends, if no more of it is to be read later.
+    /// Its end; `None` if it is read as it grows.
     length: Option<u64>,
-    /// Bytes of whole messages, read.
+    /// Bytes of complete messages read so far.
     read: u64,
-    /// Bytes at its end that are no whole message.
+    /// Bytes of an incomplete message at its end.
     cut_bytes: Option<u64>,
     decoder: StreamDecoder,
 }
@@ -128,14 +128,14 @@ impl GrowingPart {
         Self { path: path.to_owned(), file, length: None, read: 0, cut_bytes: None, decoder }
     }
 
-    /// The next batch; none where no more of them is whole yet. After an error there is nothing more to be had.
+    /// The next batch; `None` if no other is complete yet. After an error the stream yields nothing more.
     pub(crate) fn next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
         let io_error = |source| Error::io("read", &self.path)(source);
         let length = match self.length {
             Some(length) => length,
             None => self.file.get_ref().metadata().map_err(io_error)?.len(),
         };
-        // Shorter where a write that failed was taken back, of which nothing was read.
+        // The file is shorter if a failed write was truncated; nothing of that was read.
         let mut left = length.saturating_sub(self.read);
         while left > 0 {
             let before = left;
@@ -144,12 +144,12 @@ impl GrowingPart {
                 Frame::Message(bytes) => {
                     self.read += before - left;
                     let mut buffer = Buffer::from_vec(bytes);
-                    let decoded = fenced(|| self.decoder.decode(&mut buffer)).map_err(broken)?;
+                    let decoded = catch_panics(|| self.decoder.decode(&mut buffer)).map_err(broken)?;
                     if let Some(batch) = decoded.map_err(|e| broken(e.to_string()))? {
                         return Ok(Some(batch));
                     }
                 }
-                // What may be half a message is read again when there is more.
+                // An incomplete message is read again when there is more.
                 end @ (Frame::End | Frame::Cut { .. }) => {
                     self.cut_bytes = if let Frame::Cut { bytes } = end { Some(bytes) } else { None };
                     self.file.seek(SeekFrom::Start(self.read)).map_err(io_error)?;
@@ -162,7 +162,7 @@ impl GrowingPart {
     }
 }
 
-/// What comes next in a stream.
+/// The next item of a stream.
 enum Frame {
     Message(Vec<u8>),
     End,
@@ -183,7 +183,7 @@ fn frame(file: &mut BufReader<File>, left: &mut u64) -> io::Result<Frame> {
     }
     file.read_exact(&mut prefix)?;
     if prefix == [0; 4] {
-        // The old format's end; also what a file holds whose last blocks never reached the disk.
+        // The old format's end; also the content of blocks that never reached the disk.
         return Ok(Frame::End);
     }
     if prefix != CONTINUATION {

@@ -1,5 +1,5 @@
-//! Events of which only some columns are read, for figures of many: requests by some twenty columns instead of seventy. Also
-//! which bytes of a Parquet part that takes, for reading parts from afar. Does not count.
+//! Reads only some columns of events, for aggregates: of requests some twenty instead of seventy. Also computes which
+//! byte ranges of a Parquet part that takes, for reading parts from remote storage. Does not aggregate.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -19,7 +19,7 @@ use parquet::file::metadata::FooterTail;
 use crate::cells::ColumnError;
 use crate::columns::Projection;
 use crate::events::{BATCHES_AHEAD, open};
-use crate::notes::{Notes, fenced};
+use crate::notes::{Notes, catch_panics};
 use crate::parquet_part::{ParquetFile, Rows, SUMMARIES_AT_ONCE};
 use crate::part::{self, Part};
 use crate::rows::{ReadRow, read_row};
@@ -32,7 +32,7 @@ model::partition_columns_row!(read_row);
 model::file_op_columns_row!(read_row);
 
 subset! {
-    /// A verdict, for figures of many.
+    /// The columns of a verdict that aggregates need.
     pub struct VerdictColumns {
         cause: Cause,
         arrival: Nanos as "arrival_ns",
@@ -40,7 +40,7 @@ subset! {
     }
 }
 
-/// What the batches of some columns of a table are made into, part after part, by another thread.
+/// Batches of some columns of a table, read and converted by another thread, part after part.
 pub struct ColumnBatches<T>(Receiver<Result<T, Error>>);
 
 impl<T> Iterator for ColumnBatches<T> {
@@ -52,10 +52,10 @@ impl<T> Iterator for ColumnBatches<T> {
 }
 
 impl<T: Send + 'static> ColumnBatches<T> {
-    /// Reads the columns of `R` of these parts. A part ends with its first error.
+    /// Reads the columns of `R` from these parts. A part ends with its first error.
     ///
     /// # Errors
-    /// The operating system's, where it gives no thread.
+    /// The operating system's error, if it cannot start a thread.
     pub(crate) fn start<R: ReadRow>(
         folder: &str,
         parts: Vec<Part>,
@@ -64,7 +64,7 @@ impl<T: Send + 'static> ColumnBatches<T> {
     ) -> io::Result<Self> {
         let notes = Arc::clone(notes);
         let projection = Projection::of(&R::columns());
-        let (sender, made) = sync_channel(BATCHES_AHEAD);
+        let (sender, receiver) = sync_channel(BATCHES_AHEAD);
         let read = move || {
             for part in parts {
                 if send_part(&part, &notes, &projection, &mut convert, &sender).is_none() {
@@ -73,11 +73,11 @@ impl<T: Send + 'static> ColumnBatches<T> {
             }
         };
         std::thread::Builder::new().name(format!("columns-{folder}")).spawn(read)?;
-        Ok(Self(made))
+        Ok(Self(receiver))
     }
 }
 
-/// None where nobody takes them any more.
+/// Sends a part's converted batches; `None` once the receiver is dropped.
 fn send_part<T>(
     part: &Part,
     notes: &Arc<Notes>,
@@ -92,12 +92,12 @@ fn send_part<T>(
     };
     for batch in batches {
         let damaged = |why: String| Error::Part { path: part.parquet(), why };
-        let made = batch.and_then(|batch| {
-            let made = fenced(|| convert(&batch));
-            made.map_err(damaged)?.map_err(|error| damaged(error.0))
+        let converted = batch.and_then(|batch| {
+            let converted = catch_panics(|| convert(&batch));
+            converted.map_err(damaged)?.map_err(|error| damaged(error.0))
         });
-        let failed = made.is_err();
-        sender.send(made).ok()?;
+        let failed = converted.is_err();
+        sender.send(converted).ok()?;
         if failed {
             break;
         }
@@ -105,10 +105,10 @@ fn send_part<T>(
     Some(())
 }
 
-/// Events of which only some columns were read, batch after batch.
+/// Some columns of events, batch after batch.
 pub type Summaries<T> = ColumnBatches<Vec<T>>;
 
-/// Reads rows of `R` and keeps what is made of them. A row that lacks a value is left out: reading the events notes it.
+/// Reads and converts rows of `R`. Leaves out rows that lack a value: reading the events notes them.
 pub(crate) fn summaries<R: ReadRow, T: Send + 'static>(
     folder: &str,
     parts: Vec<Part>,
@@ -124,12 +124,12 @@ pub(crate) fn summaries<R: ReadRow, T: Send + 'static>(
     })
 }
 
-/// A larger footer is none of ours: it names a few dozen columns of some hundred row groups.
+/// More than any recorder writes: a footer names a few dozen columns of some hundred row groups.
 const MAX_FOOTER_BYTES: u64 = 64 << 20;
 
 type ColumnsOf = fn() -> Vec<Column>;
 
-/// The tables of which some columns are read, by their folders, and which.
+/// The columns that are read of each table with summaries, by folder.
 const READ: [(&str, ColumnsOf); 4] = [
     ("requests", RequestColumns::columns),
     ("file_ops", FileOpColumns::columns),
@@ -137,22 +137,22 @@ const READ: [(&str, ColumnsOf); 4] = [
     (verdicts::FOLDER, VerdictColumns::columns),
 ];
 
-/// The folder of a part, by its place in a recording (`requests/part-00001.parquet`); none where it is no part, .
+/// The folder of a part, by its path in a recording (`requests/part-00001.parquet`); `None` if the path names no part.
 pub fn folder_of(place: &str) -> Option<&'static str> {
     let (folder, name) = place.split_once('/')?;
     let mut tables = Table::ALL.iter().map(|table| table.as_str()).chain([verdicts::FOLDER]);
     tables.find(|known| *known == folder).filter(|_| part::number_of(name).is_some())
 }
 
-/// Whether only some columns of a table are read for figures, by its folder.
+/// Whether aggregates read only some columns of a table, by its folder.
 pub fn has_summaries(folder: &str) -> bool {
     READ.iter().any(|(known, _)| *known == folder)
 }
 
-/// Where a Parquet part's footer is. Of the part, its last eight bytes need to be there.
+/// Byte range of a Parquet part's footer. Needs only the part's last eight bytes.
 ///
 /// # Errors
-/// [`Error::Part`] where it does not end as Parquet does; [`Error::Io`].
+/// [`Error::Part`] if the file does not end as Parquet does; [`Error::Io`].
 pub fn footer_range(path: &Path) -> Result<Range<u64>, Error> {
     let damaged = |why: &str| Error::Part { path: path.to_owned(), why: why.to_owned() };
     let mut file = File::open(path).map_err(Error::io("read", path))?;
@@ -167,15 +167,15 @@ pub fn footer_range(path: &Path) -> Result<Range<u64>, Error> {
     Ok(start.ok_or_else(|| damaged("its footer is longer than it can be"))?..size)
 }
 
-/// Where in a Parquet part of a table the columns lie that figures are made of. Of the part, its footer needs to be there.
+/// Byte ranges of the columns of a Parquet part that aggregates need. Needs only the part's footer.
 ///
 /// # Errors
-/// [`Error::Part`] where the footer cannot be understood or leads out of the part; [`Error::Io`].
+/// [`Error::Part`] if the footer cannot be parsed or points beyond the part; [`Error::Io`].
 pub fn summary_ranges(folder: &str, path: &Path) -> Result<Vec<Range<u64>>, Error> {
     let Some((_, columns)) = READ.iter().find(|(known, _)| *known == folder) else { return Ok(Vec::new()) };
     let file = ParquetFile::open(path)?;
     let damaged = |why: String| Error::Part { path: path.to_owned(), why };
-    let ranges = fenced(|| file.ranges(&Projection::of(&columns()))).map_err(damaged)?;
+    let ranges = catch_panics(|| file.ranges(&Projection::of(&columns()))).map_err(damaged)?;
     let size = std::fs::metadata(path).map_err(Error::io("read", path))?.len();
     if ranges.iter().any(|range| range.end > size) {
         return Err(damaged("its footer points beyond its end".to_owned()));
@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    /// A copy of a part that has its end and the columns of summaries, and zeros elsewhere; how many bytes it was given.
+    /// Copies a part's end and the columns of summaries, with zeros elsewhere; returns the number of bytes copied.
     fn copy(folder: &str, from: &Path, to: &Path) -> u64 {
         let size = fs::metadata(from).unwrap().len();
         let hole = File::create(to).unwrap();
@@ -250,7 +250,7 @@ mod tests {
         summaries.flat_map(|batch| batch.unwrap()).map(|row| format!("{row:?}")).collect()
     }
 
-    fn told(recording: &Recording) -> Vec<Vec<String>> {
+    fn read_all(recording: &Recording) -> Vec<Vec<String>> {
         let any = |_: HostScope, _: &str| true;
         vec![
             all(recording.request_columns().unwrap()),
@@ -277,18 +277,18 @@ mod tests {
         }
         fs::copy(whole.path().join("manifest.json"), holes.path().join("manifest.json")).unwrap();
         let recording = Recording::open_for_summaries(holes.path()).unwrap();
-        let expected = told(&Recording::open(whole.path()).unwrap());
+        let expected = read_all(&Recording::open(whole.path()).unwrap());
         assert!(
             expected.iter().take(2).all(|rows| rows.len() > 10),
             "{:?}",
             expected.iter().map(Vec::len).collect::<Vec<_>>()
         );
-        assert_eq!(told(&recording), expected);
+        assert_eq!(read_all(&recording), expected);
         assert!(taken < there, "{taken} of {there} bytes");
         assert!(recording.notes().iter().all(|note| !note.contains("is missing")), "{:?}", recording.notes());
     }
 
-    /// The places of all parts.
+    /// Paths of all parts.
     fn places(recording: &Path) -> BTreeSet<String> {
         let mut places = BTreeSet::new();
         for folder in fs::read_dir(recording).unwrap().flatten().filter(|entry| entry.path().is_dir()) {

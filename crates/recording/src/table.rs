@@ -39,7 +39,7 @@ macro_rules! tables {
         pub(crate) struct RowBuffers { $($Row: <$Row as Append>::Builder,)* }
 
         impl RowBuffers {
-            /// Appends an event to its table; about how many bytes that took.
+            /// Appends an event to its table; returns its approximate size in bytes.
             pub(crate) fn append(&mut self, event: &Event) -> usize {
                 match event {
                     $(Event::$Row(row) => {
@@ -55,7 +55,7 @@ macro_rules! tables {
             }
         }
 
-        /// Appends the events of a batch, and what is wrong with rows that cannot be events.
+        /// Appends the events of a batch, and the faults of rows that cannot be decoded.
         pub(crate) fn decode(
             table: Table,
             batch: &RecordBatch,

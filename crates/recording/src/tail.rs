@@ -1,8 +1,8 @@
-//! Reading a recording while it is written: its events in the order of their times, as soon as no earlier event can come.
-//! Does not wait: the caller decides how often to ask.
+//! Reads a recording while it is written: its events in the order of their times, as soon as no earlier event can come.
+//! Does not wait: the caller decides how often to poll.
 //!
-//! The recorder writes what it has of every table at least twice a second (`Writer::tick`), so nothing later than that is
-//! expected. An event that is later all the same is handed out when it comes.
+//! The recorder flushes every table at least twice a second (`Writer::tick`), so later events are not expected. An
+//! event that is late all the same is returned when it comes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,29 +21,29 @@ use crate::stream::GrowingPart;
 use crate::table::{folder, projection};
 use crate::{Error, Recording};
 
-/// How much later than others of the same time an event may be written: half a second in its table, 0.2 s in its source,
-/// and as much again for a recorder that has no processor.
+/// How much later than others of the same time an event may be written: half a second in its table's buffer, 0.2 s in
+/// its source, and as much again for a recorder that gets no CPU.
 const WRITTEN_WITHIN: Nanos = Nanos::from_millis(1_500);
 
 /// A recording that is being read as it grows.
 pub struct Tail {
     dir: PathBuf,
     lanes: Vec<Lane>,
-    /// Read, and not handed out yet: by time, and of the same time in the order in which they were read.
+    /// Events read and not yet returned: by time, and at the same time in the order in which they were read.
     pending: BTreeMap<(Nanos, u64), Event>,
     /// The time of the newest event that was read.
     newest: Nanos,
-    /// How many were read.
+    /// Number of events read.
     count: u64,
-    /// Whether the recorder had ended when the tables were looked at.
+    /// Whether the recorder had ended before the tables were last read.
     finished: bool,
-    /// What the manifest's file was when it was read last.
+    /// Modification time and length of the manifest when it was last read.
     manifest: Option<(SystemTime, u64)>,
     notes: Arc<Notes>,
 }
 
 impl Tail {
-    /// Begins at the recording's beginning.
+    /// Starts at the beginning of the recording.
     pub fn start(recording: &Recording) -> Self {
         let dir = recording.dir();
         let notes = Arc::new(Notes::on(dir));
@@ -59,39 +59,39 @@ impl Tail {
         }
     }
 
-    /// The next event; none where nothing is certain to be the next for now, or where the recording has ended and all of it
-    /// was handed out ([`Tail::is_finished`]).
+    /// The next event; `None` if an earlier one may still come, or if all events of an ended recording were returned
+    /// ([`Tail::is_finished`]).
     ///
     /// # Errors
-    /// A part is damaged. Asking on gives what the other parts hold.
+    /// A part is damaged. Further calls return the events of the other parts.
     pub fn next_event(&mut self) -> Result<Option<Event>, Error> {
-        if let Some(event) = self.certain() {
+        if let Some(event) = self.pop_certain() {
             return Ok(Some(event));
         }
-        // Asked first: what was written before it says that it has ended is all there is.
+        // Checked first: nothing is written after the manifest says that the recorder has ended.
         self.finished = self.finished || self.has_ended();
         self.lanes.iter_mut().for_each(|lane| lane.dry_at = None);
         while self.read()? {
-            if let Some(event) = self.certain() {
+            if let Some(event) = self.pop_certain() {
                 return Ok(Some(event));
             }
         }
-        Ok(self.certain())
+        Ok(self.pop_certain())
     }
 
-    /// Whether the recorder has ended, and everything was handed out.
+    /// Whether the recorder has ended and all events were returned.
     pub fn is_finished(&self) -> bool {
         self.finished
             && self.pending.is_empty()
             && self.lanes.iter().all(|lane| lane.known_until == Nanos::MAX)
     }
 
-    /// What to know beside the events, one line each.
+    /// Notes on the recording, one line each.
     pub fn notes(&self) -> Vec<String> {
         self.notes.all()
     }
 
-    /// Whether the manifest says that the recorder has ended. One that is as it was is not read again.
+    /// Whether the manifest says that the recorder has ended. An unchanged manifest is not read again.
     fn has_ended(&mut self) -> bool {
         let found = Manifest::version_in(&self.dir);
         if found.is_some() && found == self.manifest {
@@ -102,13 +102,13 @@ impl Tail {
     }
 
     /// The next event before which no other can come.
-    fn certain(&mut self) -> Option<Event> {
+    fn pop_certain(&mut self) -> Option<Event> {
         let known_until = self.lanes.iter().map(|lane| lane.known_until).min()?;
         let next = self.pending.first_entry().filter(|next| next.key().0 <= known_until)?;
         Some(next.remove())
     }
 
-    /// Reads some more of the table that is furthest behind; whether there is any use in going on.
+    /// Reads more of the table that is furthest behind; returns whether to go on.
     fn read(&mut self) -> Result<bool, Error> {
         let newest = self.newest;
         let behind = self.lanes.iter_mut().filter(|lane| lane.may_have_more(newest));
@@ -129,9 +129,9 @@ struct Lane {
     /// The number of the part that is being read, or comes next.
     number: u32,
     open: Option<Open>,
-    /// Up to here everything there is was read; [`Nanos::MAX`] where nothing can come any more.
+    /// All events up to here were read; [`Nanos::MAX`] if no more can come.
     known_until: Nanos,
-    /// What the newest event of all was when there was no more here.
+    /// The time of the newest event of all tables when this one had no more.
     dry_at: Option<Nanos>,
     decoder: Decoder,
 }
@@ -140,7 +140,7 @@ struct Lane {
 enum Open {
     /// Still written, as far as is known.
     Growing(GrowingPart),
-    /// Nobody adds to it any more.
+    /// No longer written.
     Closed(GrowingPart),
     Whole(PathBuf, ParquetPart),
 }
@@ -158,13 +158,13 @@ impl Lane {
         }
     }
 
-    /// Whether it is worth looking, if the newest event of all tables is this one.
+    /// Whether the table may have more events, given the newest one of all tables.
     fn may_have_more(&self, newest: Nanos) -> bool {
         self.known_until < Nanos::MAX && self.dry_at.is_none_or(|at| at < newest)
     }
 
-    /// Reads the next events. Where there are none now, everything up to `certain` was written, and where the recording has
-    /// `ended`, there will be none.
+    /// Reads the next events. If there are none now, all events up to `certain` have been read; if the recording has
+    /// `ended`, no more will come.
     fn read(&mut self, ended: bool, newest: Nanos, certain: Nanos) -> Result<Vec<Event>, Error> {
         // A part ends with its first error.
         self.next_events(ended, newest, certain).inspect_err(|_| self.next_part())
@@ -213,11 +213,11 @@ impl Lane {
         }
     }
 
-    /// What to read when a part has no more for now; whether there is anything.
+    /// Decides what to read when a part has no more for now; returns whether there is anything.
     fn go_on(&mut self, ended: bool) -> bool {
         match self.open.take() {
             Some(Open::Growing(part)) if ended || self.is_closed() => {
-                // Once more: the last of it may have been written since.
+                // Read it once more: its last rows may have been written since.
                 self.open = Some(Open::Closed(part));
                 true
             }
@@ -238,7 +238,7 @@ impl Lane {
         self.decoder.next_part();
     }
 
-    /// Whether the writer has turned to another part, made Parquet of this one, or removed it.
+    /// Whether the writer has started another part, converted this one to Parquet, or removed it.
     fn is_closed(&self) -> bool {
         let (this, later) = (self.part(self.number), self.part(self.number.saturating_add(1)));
         !this.stream().exists()
@@ -251,7 +251,7 @@ impl Lane {
         let Some(part) = next else { return Ok(None) };
         self.number = part.number();
         let (stream, parquet) = (part.stream(), part.parquet());
-        // The stream first: it goes when its Parquet is there.
+        // The stream first: it is removed once its Parquet exists.
         if let Ok(growing) = GrowingPart::open(&stream) {
             return Ok(Some(Open::Growing(growing)));
         }

@@ -1,4 +1,4 @@
-//! Sharing equal text between events while reading. Does not keep more than a bounded amount alive.
+//! Shares equal text between events while reading. Does not keep more than a bounded amount alive.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Beyond this much text the pool is emptied: events keep what they use.
 const MAX_POOL_BYTES: usize = 16 << 20;
 
-/// Equal text, once.
+/// A pool that stores equal texts once.
 #[derive(Default)]
 pub(crate) struct TextPool {
     texts: HashSet<Arc<str>>,
@@ -30,14 +30,14 @@ impl TextPool {
     }
 }
 
-/// Kafka has about a hundred APIs; a recording that names more than this is not telling the truth.
+/// Kafka has about a hundred APIs; a recording that names more than this is damaged or forged.
 const MAX_NAMES: usize = 512;
 const MAX_NAME_BYTES: usize = 64;
 
 static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
-/// The name of an API as [`model::Request::api`] wants it, living as long as the process: the few there are get leaked
-/// once each; what is too long or one too many is none.
+/// The name of an API as a `'static` string, which [`model::Request::api`] needs. Leaks each of the few names once;
+/// `None` for a name that is too long or one too many.
 pub(crate) fn api_name(name: &str) -> Option<&'static str> {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = names.iter().find(|known| **known == name) {

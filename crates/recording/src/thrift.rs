@@ -1,15 +1,15 @@
-//! Thrift's compact protocol, in which Parquet has its footers and the headers of pages, read through before Parquet's own code
-//! is: that makes room for as many elements as a list claims. Does not know what fields mean.
+//! Checks Thrift's compact protocol, which encodes Parquet's footers and page headers, before Parquet's own code reads
+//! them: that code allocates as many elements as a list claims. Does not know what fields mean.
 //!
 //! Fuzzed by: recording.
 
-/// Structs and lists within each other: a footer has five.
+/// Nesting of structs and lists: a footer has five levels.
 const MAX_DEPTH: u32 = 8;
-/// No struct in a list is shorter: the shortest of Parquet's holds one that is empty.
+/// Size of the shortest struct in a list: Parquet's shortest holds an empty struct.
 const MIN_STRUCT_BYTES: u64 = 3;
 
-/// Reads a struct at the beginning of some bytes, and hands out the numbers in it by their fields. None where it is not whole, where
-/// fields are out of order, so that one might come twice, or where a list claims more than can be there.
+/// Reads a struct at the start of `bytes` and passes its numbers to `out` by field. `None` if the struct is incomplete,
+/// if fields are out of order, so that one might occur twice, or if a list claims more elements than fit.
 pub(crate) fn read_struct(mut bytes: &[u8], mut out: impl FnMut(u8, i64)) -> Option<()> {
     fields(&mut bytes, MAX_DEPTH, &mut out)
 }
@@ -25,17 +25,17 @@ fn fields(bytes: &mut &[u8], depth: u32, out: &mut dyn FnMut(u8, i64)) -> Option
         let step = head >> 4;
         field = field.checked_add(step).filter(|_| step > 0)?;
         match head & 0xf {
-            // Booleans, which the head itself says.
+            // Booleans: the head holds the value.
             1 | 2 => {}
             kind => value(kind, bytes, depth, &mut |number| out(field, number))?,
         }
     }
 }
 
-/// Reads a value of a kind, and hands it out if it is a number.
+/// Reads a value of a kind; passes it to `out` if it is a number.
 fn value(kind: u8, bytes: &mut &[u8], depth: u32, out: &mut dyn FnMut(i64)) -> Option<()> {
     match kind {
-        // A boolean, which only lists have as a value, and a number of 8 bits.
+        // A boolean, which takes a byte only in lists, and an 8-bit number.
         1..=3 => drop(byte(bytes)?),
         // Numbers of 16, 32 and 64 bits.
         4..=6 => {
@@ -113,12 +113,12 @@ mod tests {
 
     #[test]
     fn what_may_be_read_in_two_ways_or_claims_too_much_is_refused() {
-        // A field twice: by its number in full, which the step of nothing says.
+        // A field twice: a step of zero says that the field's full number follows.
         assert_eq!(numbers(&[0x15, 0, 0x15, 2, 0x05, 4, 9, 0]), None);
         let endless = [0x25, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
         assert_eq!(numbers(&endless), None);
         assert_eq!((numbers(&[0x1c; 100]), numbers(&[0x19; 100])), (None, None));
-        // Four structs in ten bytes, and two thousand million numbers.
+        // Four structs in ten bytes, and two billion numbers.
         assert_eq!(numbers(&[0x19, 0x4c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), None);
         assert_eq!(numbers(&[0x19, 0xf5, 0xff, 0xff, 0xff, 0xff, 7, 0]), None);
     }

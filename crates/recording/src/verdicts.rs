@@ -1,9 +1,9 @@
-//! `verdicts/`: what was concluded about the slow requests of a recording, as a table beside its events, for queries
-//! of the files. Reaches no verdicts, and reads none back: they follow from the events. (What figures of many are made of is
-//! read by [`Recording::causes`].)
+//! `verdicts/`: the verdicts on a recording's slow requests, as a table beside its events, for queries of the files.
+//! Reaches no verdicts and reads none back: they follow from the events. ([`Recording::causes`] reads the columns that
+//! aggregates need.)
 //!
-//! The table is written whole and takes the place of an earlier one at once, or not at all: a reader of the folder
-//! sees the old verdicts or the new ones.
+//! The table is written whole and replaces an earlier one atomically: a reader of the folder sees the old verdicts or
+//! the new ones.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -23,34 +23,34 @@ use crate::{Directory, Error, Recording};
 pub(crate) const FOLDER: &str = "verdicts";
 /// The one part.
 const PART: u32 = 1;
-/// What the file itself says of which requests it tells: those that took at least so many nanoseconds.
+/// Key of the file's metadata for the minimum latency of its requests, in nanoseconds.
 const SLOWER_THAN: &str = "brokerscope.slower_than_ns";
-/// Verdicts that wait to be written.
+/// Verdicts written at a time.
 const BATCH_ROWS: usize = 1024;
 
-/// Writes a recording's verdicts. Dropped without [`VerdictWriter::finish`], it leaves those that were there.
+/// Writes a recording's verdicts. Dropped without [`VerdictWriter::finish`], it leaves the earlier verdicts in place.
 pub struct VerdictWriter {
     rows: <Verdict as Append>::Builder,
     waiting: usize,
     written: u64,
-    /// None once it was closed.
+    /// `None` once it is closed.
     file: Option<ArrowWriter<File>>,
-    /// The table's; somebody else's recording must not lead out of its directory.
+    /// The table's folder; somebody else's recording must not lead out of its directory.
     folder: Directory,
     temporary: PathBuf,
     part: Part,
 }
 
 impl VerdictWriter {
-    /// Begins verdicts on requests that took at least `slower_than`. Nothing of the recording changes yet.
+    /// Starts a table of verdicts on requests that took at least `slower_than`. Does not change the recording yet.
     ///
     /// # Errors
-    /// [`Error::Io`] where the recording's directory cannot be written to, [`Error::NoFolder`] where something else stands in
-    /// the table's place.
+    /// [`Error::Io`] if the recording's directory cannot be written to, [`Error::NoFolder`] if something other than a
+    /// folder has the table's name.
     pub fn create(recording: &Recording, slower_than: Nanos) -> Result<Self, Error> {
         let folder = Directory::open(recording.dir())?.folder(FOLDER)?;
         let part = Part::new(PathBuf::new(), PART);
-        // Of each process its own: two may do this at a time, and the last one's stay.
+        // One for each process: two may do this at the same time, and the last one wins.
         let temporary = part.temporary().with_extension(format!("{}.tmp", std::process::id()));
         let schema = schema(&Verdict::columns());
         let mut writer = Self {
@@ -74,14 +74,14 @@ impl VerdictWriter {
     /// Adds a verdict.
     ///
     /// # Errors
-    /// It cannot be written: the table that was there stays.
+    /// The write failed: the earlier table stays.
     pub fn write(&mut self, verdict: &Verdict) -> Result<(), Error> {
         Verdict::append(verdict, &mut self.rows);
         self.waiting += 1;
         if self.waiting >= BATCH_ROWS { self.write_batch() } else { Ok(()) }
     }
 
-    /// Puts them into their place; how many there are.
+    /// Replaces the earlier table; returns the number of verdicts.
     ///
     /// # Errors
     /// As [`VerdictWriter::write`].
@@ -116,7 +116,7 @@ impl VerdictWriter {
 
 impl Drop for VerdictWriter {
     fn drop(&mut self) {
-        // Gone already, where it has been put into its place; readers pass over it where it stays.
+        // After `finish` it is gone already; readers skip it if it stays.
         let _ = self.folder.remove(&self.temporary);
     }
 }

@@ -1,5 +1,5 @@
-//! Writing a recording: buffering rows briefly, flushing them, rotating parts. Does not read clocks:
-//! the caller says what time it is ([`Writer::tick`]).
+//! Writes a recording: buffers rows briefly, flushes them, rotates parts. Does not read clocks: the caller passes the
+//! time ([`Writer::tick`]).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,26 +18,26 @@ use crate::stream::OpenPart;
 use crate::table::schema;
 use crate::{Directory, Error, Manifest};
 
-/// A killed recorder loses at most its last second: half of it here, the rest for the caller's ticks.
+/// A killed recorder loses at most its last second: half of it here, the rest between the caller's ticks.
 const MAX_FLUSH_EVERY: Duration = Duration::from_millis(500);
-/// Rows encoded and written at a time: less than half a millisecond of a processor. Each piece has a cost that does not depend on
-/// its rows.
+/// Rows encoded and written at a time: less than half a millisecond of CPU time. Each piece also has a fixed cost.
 const MAX_ROWS_AT_ONCE: usize = 2_048;
 
-/// How a recording is written.
+/// Options for writing a recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WriterOptions {
     /// A part is full with this many rows.
     pub rotate_rows: u64,
     /// A part is full with this many bytes of Arrow stream; the Parquet made of it is far smaller.
     pub rotate_bytes: u64,
-    /// Rows are written out this often, given ticks that are more frequent; at most every 0.5 s counts.
+    /// Rows are written this often if ticks are more frequent; more than 0.5 s counts as 0.5 s.
     pub flush_every: Duration,
-    /// The recording takes at most so many bytes.
+    /// Maximum size of the recording in bytes.
     pub max_bytes: u64,
-    /// This share of its file system stays free, also when others fill it.
+    /// This share of its file system stays free, even when others fill it.
     pub min_free: f64,
-    /// Whether the oldest parts are removed to keep within both. Where they are not, or none is left, no rows are written.
+    /// Whether the oldest parts are removed to stay within both limits. If not, or if none is left, no rows are
+    /// written.
     pub removes_oldest: bool,
 }
 
@@ -54,7 +54,7 @@ impl Default for WriterOptions {
     }
 }
 
-/// Why rows are not in a recording.
+/// Reasons why rows are not in a recording.
 const NOT_WRITTEN: &str = "they could not be written to the disk";
 const REMOVED: &str = "the oldest parts of the recording were removed to make room on the disk";
 
@@ -70,7 +70,7 @@ pub struct Writer {
     space: Space,
     limit: Option<DiskLimit>,
     manifest_bytes: u64,
-    /// Rows that could not be written since it last could be.
+    /// Rows that could not be written since the last successful flush.
     unwritten: RowSpan,
     losses: Vec<Loss>,
 }
@@ -80,9 +80,9 @@ struct TableWriter {
     table: Table,
     open: Option<(Part, OpenPart, RowSpan)>,
     last_number: u32,
-    /// How many there are.
+    /// Number of parts.
     parts: u32,
-    /// Rows that were to be in it and are not.
+    /// Rows that are missing from the table.
     lost_rows: u64,
 }
 
@@ -90,15 +90,15 @@ impl Writer {
     /// Starts a recording in a new or empty directory and writes its manifest.
     ///
     /// # Errors
-    /// As [`Directory::create`], and [`Error::Io`] where the directory cannot be written.
+    /// As [`Directory::create`], and [`Error::Io`] if the directory cannot be written.
     pub fn create(dir: &Path, manifest: &Manifest, options: WriterOptions) -> Result<Self, Error> {
         Self::create_in(Directory::create(dir)?, manifest, options)
     }
 
-    /// Starts a recording in a directory that was made for it.
+    /// Starts a recording in a directory that was created for it.
     ///
     /// # Errors
-    /// [`Error::Io`] where the directory cannot be written, [`Error::NoRoom`] where too little is free for
+    /// [`Error::Io`] if the directory cannot be written, [`Error::NoRoom`] if too little is free for
     /// [`WriterOptions::min_free`].
     pub fn create_in(
         directory: Directory,
@@ -127,23 +127,23 @@ impl Writer {
         })
     }
 
-    /// Another way in, for other threads, with room for so many bytes.
-    pub fn intake(&self, most_bytes: usize) -> Intake {
-        Intake::new(&self.waiting, most_bytes)
+    /// An intake for other threads, with room for `max_bytes`.
+    pub fn intake(&self, max_bytes: usize) -> Intake {
+        Intake::new(&self.waiting, max_bytes)
     }
 
-    /// Adds an event. It is buffered; a full buffer is written out at once.
+    /// Adds an event to its table's buffer; a full buffer is written at once.
     ///
     /// # Errors
-    /// The write failed: the rows that were buffered for that table are lost, which [`Writer::take_losses`] says. Later events
-    /// may well succeed (room on the disk again).
+    /// The write failed: the table's buffered rows are lost, as [`Writer::take_losses`] reports. Later writes may
+    /// succeed, once the disk has room again.
     pub fn write(&mut self, event: &Event) -> Result<(), Error> {
         let full = lock(&self.waiting).append(event);
         full.map_or(Ok(()), |at| self.flush_table(at, &mut || ()))
     }
 
-    /// Writes out what is buffered if the last time is [`WriterOptions::flush_every`] ago, and else the buffers that
-    /// others have filled. Call it several times a second.
+    /// Writes all buffers if the last time was [`WriterOptions::flush_every`] ago, and else the buffers that intakes
+    /// have filled. Call it several times a second.
     ///
     /// # Errors
     /// As [`Writer::write`]; every table was tried.
@@ -151,7 +151,7 @@ impl Writer {
         self.tick_with(now, &mut || ())
     }
 
-    /// As [`Writer::tick`]; calls `rest` often, for a caller that gives the processor away between.
+    /// Like [`Writer::tick`], but calls `rest` after each piece, so that the caller can yield the CPU.
     ///
     /// # Errors
     /// As [`Writer::write`]; every table was tried.
@@ -171,7 +171,7 @@ impl Writer {
         self.flush_tables(full, rest)
     }
 
-    /// Writes out everything that is buffered, now, even if a limit is reached.
+    /// Writes all buffers now, even if a limit is reached.
     ///
     /// # Errors
     /// As [`Writer::write`]; every table was tried.
@@ -188,11 +188,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Rows of each table that has any, those included that wait for a flush.
+    /// Rows of each table that has any, including those that wait for a flush.
     pub fn rows(&self) -> BTreeMap<String, u64> {
         let waiting = lock(&self.waiting);
-        let rows = waiting.taken().zip(&self.tables);
-        let rows = rows.map(|((table, taken), writer)| (table.to_string(), taken - writer.lost_rows));
+        let rows = waiting.total_rows().zip(&self.tables);
+        let rows = rows.map(|((table, total), writer)| (table.to_string(), total - writer.lost_rows));
         rows.filter(|(_, rows)| *rows > 0).collect()
     }
 
@@ -201,16 +201,16 @@ impl Writer {
         self.limit
     }
 
-    /// What is not in the recording, as far as it was not asked for: rows that were removed, and that could not be written while
-    /// the disk was full. To be recorded by the caller.
+    /// Takes the losses since the last call: rows that were removed, and rows that could not be written while the disk
+    /// was full. The caller records them.
     pub fn take_losses(&mut self) -> Vec<Loss> {
         std::mem::take(&mut self.losses)
     }
 
-    /// Ends the recording: every part becomes Parquet, and `manifest` (with its `ended_ns`) the manifest.
+    /// Ends the recording: converts every part to Parquet and writes `manifest`, with its `ended_ns`.
     ///
     /// # Errors
-    /// The first thing that could not be written. The recording is readable all the same.
+    /// The first failed write. The recording is readable all the same.
     pub fn finish(mut self, manifest: &Manifest) -> Result<(), Error> {
         let flushed = self.flush();
         for at in 0..self.tables.len() {
@@ -236,7 +236,7 @@ impl Writer {
 
     fn flush_table(&mut self, at: usize, rest: &mut dyn FnMut()) -> Result<(), Error> {
         let Some(writer) = self.tables.get_mut(at) else { return Ok(()) };
-        // Not longer than this: others go on while it is written.
+        // Locks no longer than this: other threads add rows while these are written.
         let taken = lock(&self.waiting).take(writer.table);
         let Some((rows, batch)) = taken else { return Ok(()) };
         if self.limit.is_some() && is_removable(writer.table) {
@@ -263,12 +263,13 @@ impl Writer {
         written
     }
 
-    /// Ends a table's open part and has it converted. One without rows goes: else a full disk would get one at every try.
+    /// Ends a table's open part and queues it for conversion. Removes a part without rows: else a full disk would get
+    /// one with every attempt.
     fn close_part(&mut self, at: usize) {
         let Some(writer) = self.tables.get_mut(at) else { return };
         let Some((part, open, rows)) = writer.open.take() else { return };
         if open.bytes == 0 && self.directory.remove(part.stream()).is_ok() {
-            // Its number is not used again: who follows the recording has seen the part end.
+            // Its number is not used again: a reader that follows the recording has seen the part end.
             writer.parts -= 1;
             return;
         }
@@ -289,7 +290,7 @@ impl Writer {
         self.losses.extend(std::mem::take(&mut self.unwritten).loss(NOT_WRITTEN));
     }
 
-    /// Keeps within the limits: by removing the oldest parts, or by writing no more.
+    /// Keeps within the limits by removing the oldest parts or by writing no more rows.
     fn make_room(&mut self, now: Instant) {
         let open: u64 = self.tables.iter().filter_map(|writer| Some(writer.open.as_ref()?.1.bytes)).sum();
         // While the manifest is replaced, there are two.
@@ -298,7 +299,7 @@ impl Writer {
         self.limit = excess.filter(|(excess, _)| !self.remove_oldest(*excess)).map(|(_, limit)| limit);
     }
 
-    /// Removes the oldest parts that have so many bytes together; whether there were any.
+    /// Removes the oldest parts until `bytes` are free; returns whether that succeeded.
     fn remove_oldest(&mut self, bytes: u64) -> bool {
         let (mut freed, mut removed) = (0, RowSpan::NONE);
         while freed < bytes && self.options.removes_oldest {
@@ -315,12 +316,12 @@ impl Writer {
                 writer.lost_rows += oldest.rows.rows;
             }
         }
-        self.space.removed(freed);
+        self.space.note_removed(freed);
         self.losses.extend(removed.loss(REMOVED));
         freed >= bytes
     }
 
-    /// A table without a part gets one without rows, so that a query over all tables finds them.
+    /// Gives each table without parts an empty one, so that a query over all tables finds it.
     fn fill_empty_tables(&self) -> Result<(), Error> {
         let mut without_parts = self.tables.iter().filter(|writer| writer.parts == 0);
         without_parts.try_for_each(|writer| {
@@ -330,14 +331,14 @@ impl Writer {
     }
 }
 
-/// A batch in pieces of [`MAX_ROWS_AT_ONCE`].
+/// Slices a batch into pieces of [`MAX_ROWS_AT_ONCE`].
 fn pieces(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> {
     let rows = batch.num_rows();
     let starts = (0..rows).step_by(MAX_ROWS_AT_ONCE);
     starts.map(move |start| batch.slice(start, MAX_ROWS_AT_ONCE.min(rows - start)))
 }
 
-/// What is buffered goes out; there is nobody left to tell if that fails.
+/// Flushes the buffers; a failure cannot be reported any more.
 impl Drop for Writer {
     fn drop(&mut self) {
         let _ = self.flush();

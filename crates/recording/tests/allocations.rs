@@ -1,5 +1,5 @@
-//! What taking an event into a recording allocates: nothing, once its table's columns are as long as they get between
-//! two flushes. What a flush allocates is bounded by the columns, not by the events.
+//! Adding an event to a recording allocates nothing, once its table's columns are as long as they get between two
+//! flushes. The allocations of a flush are bounded by the columns, not by the events.
 
 // clippy.toml allows these in test functions; a test crate is nothing else.
 #![allow(clippy::unwrap_used)]
@@ -10,11 +10,11 @@ use model::{
 };
 use recording::{Manifest, Writer, WriterOptions};
 
-/// Of each kind: as many as no table is written out for before a flush is asked for.
+/// Events of each kind: too few for a table to be written before a flush.
 const EVENTS: u64 = 2_000;
 const CONNECTIONS: u64 = 8;
-/// A dictionary's text is kept twice, and its tables grow a few times; absences are noted from the first one on.
-const MOST_FOR_ALL: u64 = 400;
+/// A dictionary's text is stored twice, and its tables grow a few times; validity is tracked from the first null on.
+const MAX_ALLOCATIONS: u64 = 400;
 
 fn at(n: u64) -> Nanos {
     Nanos(n as i64 * 1_000)
@@ -125,6 +125,6 @@ fn an_event_is_taken_in_without_an_allocation() {
     let flushed = allocation_counter::measure(|| writer.flush().unwrap()).count_total;
     eprintln!("{} events: {taken_in} allocations, and {flushed} to write them out", events.len());
     assert!(flushed > 0, "nothing is counted");
-    assert!(taken_in <= MOST_FOR_ALL, "{taken_in} allocations");
+    assert!(taken_in <= MAX_ALLOCATIONS, "{taken_in} allocations");
     assert!(flushed < EVENTS, "{flushed} allocations to write {} events", events.len());
 }

@@ -1,12 +1,9 @@
-//! A power cut while parts are completed and removed: the file system is shut down without writing what it has in memory, at
-//! random moments. The recording opens, and has every row of the parts that were complete. And a file system that takes no more
-//! in the middle of a part, because of an error or a quota: the recording opens, and every row is in it or counted. Needs root, a
-//! loop device and `BROKERSCOPE_LIVE_TESTS=1`; without the variable it says loudly that it did not run.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "what cannot go on panics, and the test fails with it"
-)]
+//! A power cut while parts are completed and removed: the file system is shut down at random moments without writing
+//! what it has in memory. The recording opens, and has every row of the complete parts. Also a file system that accepts
+//! no more data in the middle of a part, because of an error or a quota: the recording opens, and every row is in it or
+//! counted. Needs root, a loop device and `BROKERSCOPE_LIVE_TESTS=1`; without the variable it prints that it did not
+//! run.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed step panics and fails the test")]
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -29,7 +26,8 @@ fn row(n: u64) -> Event {
     Event::Loss(Loss { start: at, end: at, kind: LossKind::EventsDropped, count: n, detail: "".into() })
 }
 
-/// Writes rows until parts are complete, and for so long after that; the number of the part before which there are no streams any more, and rows written.
+/// Writes rows until a part is complete, and for `time` after that. Returns the number of the oldest part that is still
+/// a stream, and the number of rows written.
 fn record(dir: &Path, time: Duration) -> (u64, u64) {
     let options = WriterOptions { rotate_rows: ROWS_OF_A_PART, ..WriterOptions::default() };
     let mut writer =
@@ -56,7 +54,7 @@ fn record(dir: &Path, time: Duration) -> (u64, u64) {
     (oldest, rows)
 }
 
-/// Makes a file system in an image and mounts it: both.
+/// Makes a file system in an image and mounts it; returns the image and the mount point.
 fn make(kind: &str, options: &str, directory: &Path) -> (PathBuf, PathBuf) {
     let (image, mount) = (directory.join("image"), directory.join("mount"));
     fs::create_dir(&mount).unwrap();
@@ -79,7 +77,7 @@ fn cut(kind: &str, time: Duration) {
     let (image, mount) = make(kind, "loop", directory.path());
     let recording = mount.join("recording");
     let (oldest_stream, rows) = record(&recording, time);
-    // The thread that completes parts ends soon: all that it does fails now.
+    // The thread that completes parts ends soon: everything that it does fails now.
     while !Command::new("umount").arg("-q").arg(&mount).status().unwrap().success() {
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -112,7 +110,7 @@ fn complete_parts_and_a_manifest_outlive_a_power_cut() {
     }
 }
 
-/// Rows for a file system that stops to take them in the middle of a part.
+/// Writes rows to a file system that stops accepting them in the middle of a part.
 struct RowRecorder {
     writer: Writer,
     dir: PathBuf,
@@ -123,9 +121,9 @@ impl RowRecorder {
     fn start(mount: &Path) -> Self {
         let dir = mount.join("recording");
         let writer = Writer::create(&dir, &Manifest::default(), WriterOptions::default()).unwrap();
-        let mut begun = Self { writer, dir, rows: 0 };
-        begun.write().unwrap();
-        begun
+        let mut recorder = Self { writer, dir, rows: 0 };
+        recorder.write().unwrap();
+        recorder
     }
 
     fn write(&mut self) -> Result<(), recording::Error> {
@@ -138,7 +136,8 @@ impl RowRecorder {
         flushed.and(updated)
     }
 
-    /// Ends the recording. Every row is in it or was counted; how many were, and whether it could be finished.
+    /// Ends the recording and checks that every row is in it or was counted. Returns the counted rows, and whether it
+    /// could be finished.
     fn finish(mut self) -> (u64, Result<(), recording::Error>) {
         let lost: u64 = self.writer.take_losses().iter().map(|loss| loss.count).sum();
         let finished = self.writer.finish(&Manifest { ended_ns: Some(9), ..Manifest::default() });
@@ -180,7 +179,7 @@ fn a_quota_loses_only_what_is_counted() {
         run("btrfs", &arguments.split(' ').map(Path::new).chain([path]).collect::<Vec<_>>());
     };
     btrfs("quota enable", &mount);
-    // Its number is 256. What changes its limit is not in it: that would be refused, too.
+    // Its number is 256. The directory from which its limit is changed is outside: inside, the change would fail too.
     let limited = mount.join("limited");
     btrfs("subvolume create", &limited);
     btrfs("quota rescan -w", &mount);

@@ -1,4 +1,4 @@
-//! What to change about a broker: what rules advise, ranked by what it cost and grouped by layer; what they do not know; and the
+//! What to change about a broker: the advice of rules, ranked by cost and grouped by layer; unknown inputs; and the
 //! reasoning of one rule. Does not evaluate rules.
 
 mod data;
@@ -21,88 +21,88 @@ pub use data::{
 };
 pub use views::Views;
 
-/// Advice on one broker, with what there is to say beside it.
+/// Advice on one broker, with its context.
 #[derive(Clone, Debug)]
 pub struct AdviceReport {
-    /// What it is about, for people (`recording samples/journal-stall`).
+    /// The examined input, for people (`recording samples/journal-stall`).
     pub subject: String,
-    /// For how long requests were watched, and what the slow ones took; none where they were not.
+    /// How long requests were watched, and the cost of the slow ones; `None` if they were not watched.
     pub watched: Option<(Nanos, Cost)>,
-    /// Which requests were slow.
+    /// Latency from which a request counts as slow.
     pub slower_than: Nanos,
-    /// What rules say.
+    /// Results of the rules.
     pub advice: Advice,
-    /// What there is to look at beside it.
+    /// Views shown in addition to the advice.
     pub views: Views,
     /// The command that shows whether a change helped.
     pub comparison: String,
     /// Whether to show rules that did not fire too.
     pub all: bool,
-    /// What else is to be known.
+    /// Further notes.
     pub notes: Vec<String>,
 }
 
 impl AdviceReport {
-    /// Advice by layer with its rank, from 1: the layer with the dearest first.
+    /// Advice by layer with its rank, from 1: the layer with the costliest finding first.
     fn by_layer(&self) -> Vec<(Layer, Vec<(usize, &advise::FiredRule)>)> {
         let mut layers: Vec<(Layer, Vec<(usize, &advise::FiredRule)>)> = Vec::new();
-        for (at, given) in self.advice.given.iter().enumerate() {
-            let layer = given.rule.layer;
+        for (at, fired) in self.advice.fired.iter().enumerate() {
+            let layer = fired.rule.layer;
             match layers.iter_mut().find(|(of, _)| *of == layer) {
-                Some((_, all)) => all.push((at + 1, given)),
-                None => layers.push((layer, vec![(at + 1, given)])),
+                Some((_, all)) => all.push((at + 1, fired)),
+                None => layers.push((layer, vec![(at + 1, fired)])),
             }
         }
         layers
     }
 
-    /// The command that shows whether this rule's change helped, and what to look at.
+    /// The command that shows whether this rule's change helped, and what to look at in its output.
     fn verify(&self, rule: &Rule) -> String {
         format!("{} (look at {})", self.comparison, rule.look_at)
     }
 }
 
-/// Where the text behind a label begins.
+/// Column at which the text after a label starts.
 const TEXT_AT: usize = 14;
 
-/// Writes it for people.
-pub fn write_text(out: impl Write, look: &Style, advised: &AdviceReport) -> io::Result<()> {
-    let mut text = TextWriter::new(out, look);
-    writeln!(text.out, "{}", look.heading(&escape(&title(advised))))?;
-    if advised.advice.given.is_empty() {
+/// Writes a report for people.
+pub fn write_text(out: impl Write, style: &Style, report: &AdviceReport) -> io::Result<()> {
+    let mut text = TextWriter::new(out, style);
+    writeln!(text.out, "{}", style.heading(&escape(&title(report))))?;
+    if report.advice.fired.is_empty() {
         writeln!(text.out, "\nNo rule advises a change")?;
     }
-    for (layer, given) in advised.by_layer() {
+    for (layer, fired) in report.by_layer() {
         text.heading(&capital(layer.as_str()))?;
-        given.into_iter().try_for_each(|(rank, given)| one(&mut text, advised, rank, given))?;
+        fired.into_iter().try_for_each(|(rank, fired)| write_one(&mut text, report, rank, fired))?;
     }
-    views::write_text(&mut text, &advised.views)?;
-    if !advised.advice.missing.is_empty() {
+    views::write_text(&mut text, &report.views)?;
+    if !report.advice.missing.is_empty() {
         text.heading("Unknown inputs")?;
     }
-    for missing in &advised.advice.missing {
+    for missing in &report.advice.missing {
         let rules = missing.rules.len() as u64;
-        let who = if advised.all { missing.rules.join(", ") } else { format_count_of(rules, "rule") };
+        let who = if report.all { missing.rules.join(", ") } else { format_count_of(rules, "rule") };
         text.bullet(&format!("{}: {} (not evaluated: {who})", missing.input, missing.why))?;
     }
-    if advised.all {
+    if report.all {
         text.heading("Rules that have nothing to advise")?;
-        for silent in &advised.advice.silent {
+        for silent in &report.advice.silent {
             text.bullet(&format!("{}: {}", silent.rule.name, silent.why))?;
         }
     }
     text.out.flush()
 }
 
-fn title(advised: &AdviceReport) -> String {
-    let watched = match &advised.watched {
+fn title(report: &AdviceReport) -> String {
+    let watched = match &report.watched {
         Some((window, slow)) => {
             let requests = format_count_of(slow.requests, "request");
-            format!("{window} watched, {requests} of {} or longer took {}", advised.slower_than, slow.time)
+            format!("{window} watched, {requests} of {} or longer took {}", report.slower_than, slow.time)
         }
         None => "no requests were watched, so no cost is known".to_owned(),
     };
-    format!("What to change: {} ({watched})", advised.subject)
+    format!("What to change: {} ({watched})", report.subject)
 }
 
 fn capital(name: &str) -> String {
@@ -110,62 +110,64 @@ fn capital(name: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn one<W: Write>(
+fn write_one<W: Write>(
     text: &mut TextWriter<W>,
-    advised: &AdviceReport,
+    report: &AdviceReport,
     rank: usize,
-    given: &FiredRule,
+    fired: &FiredRule,
 ) -> io::Result<()> {
-    let finding = &given.recommendation;
+    let finding = &fired.recommendation;
     let (cost, role) = match finding.cost {
         Some(cost) => (format!("cost {}", cost.time), Role::Bad),
         None => ("no cost measured".to_owned(), Role::Faint),
     };
-    writeln!(text.out, "{rank:>3}. {}  {}", given.rule.name, paint(text.style.colour, role, &cost))?;
-    labelled(text, "because", &finding.evidence)?;
+    writeln!(text.out, "{rank:>3}. {}  {}", fired.rule.name, paint(text.style.colour, role, &cost))?;
+    write_labelled(text, "because", &finding.evidence)?;
     for (at, change) in finding.changes.iter().enumerate() {
         let label = if at == 0 { "change" } else { change.combination.as_str() };
-        labelled(text, label, &describe_change(change))?;
+        write_labelled(text, label, &describe_change(change))?;
     }
-    labelled(text, "expect", &finding.effect)?;
-    labelled(text, "risk", finding.risk)?;
-    labelled(text, "verify", &advised.verify(given.rule))
+    write_labelled(text, "expect", &finding.effect)?;
+    write_labelled(text, "risk", finding.risk)?;
+    write_labelled(text, "verify", &report.verify(fired.rule))
 }
 
 fn describe_change(change: &Change) -> String {
     format!("{}: {} -> {}", change.setting, change.old, change.new)
 }
 
-/// A label, and text that goes on below itself.
-fn labelled<W: Write>(text: &mut TextWriter<W>, label: &str, of: &str) -> io::Result<()> {
+/// Writes a label and its text, wrapped with a hanging indent.
+fn write_labelled<W: Write>(text: &mut TextWriter<W>, label: &str, of: &str) -> io::Result<()> {
     let before = format!("     {label:<width$}", width = TEXT_AT - 5);
-    text.wrapped(&before, (TEXT_AT, TEXT_AT), of, None)
+    text.wrap(&before, (TEXT_AT, TEXT_AT), of, None)
 }
 
-/// Writes the reasoning of one rule: its condition, its source and, where it was evaluated, its result.
+/// Writes the reasoning of one rule: its condition, its source and, if it was evaluated, its result.
 pub fn explain_rule(
     out: impl Write,
-    look: &Style,
+    style: &Style,
     rule: &Rule,
-    judged: Option<&RuleResult>,
+    result: Option<&RuleResult>,
 ) -> io::Result<()> {
-    let text = &mut TextWriter::new(out, look);
-    writeln!(text.out, "{}", look.heading(&format!("{} ({})", rule.name, rule.layer)))?;
-    labelled(text, "when", rule.condition)?;
-    labelled(text, "source", rule.source)?;
-    labelled(text, "look at", rule.look_at)?;
-    match judged {
+    let text = &mut TextWriter::new(out, style);
+    writeln!(text.out, "{}", style.heading(&format!("{} ({})", rule.name, rule.layer)))?;
+    write_labelled(text, "when", rule.condition)?;
+    write_labelled(text, "source", rule.source)?;
+    write_labelled(text, "look at", rule.look_at)?;
+    match result {
         Some(Ok(finding)) => {
-            labelled(text, "here", &finding.evidence)?;
+            write_labelled(text, "here", &finding.evidence)?;
             for change in &finding.changes {
-                labelled(text, "change", &describe_change(change))?;
+                write_labelled(text, "change", &describe_change(change))?;
             }
-            labelled(text, "expect", &finding.effect)?;
-            labelled(text, "risk", finding.risk)?;
+            write_labelled(text, "expect", &finding.effect)?;
+            write_labelled(text, "risk", finding.risk)?;
         }
-        Some(Err(NoAdvice::Silent(why))) => labelled(text, "here", &format!("nothing to advise: {why}"))?,
+        Some(Err(NoAdvice::Silent(why))) => {
+            write_labelled(text, "here", &format!("nothing to advise: {why}"))?;
+        }
         Some(Err(NoAdvice::NotKnown { input, why })) => {
-            labelled(text, "here", &format!("not evaluated: {input} is not known: {why}"))?;
+            write_labelled(text, "here", &format!("not evaluated: {input} is not known: {why}"))?;
         }
         None => {}
     }
@@ -191,11 +193,11 @@ enum Line<'a> {
     },
 }
 
-/// Writes it as JSON, one object a line: `advice` by rank, `blocked`, `function` and `work` of what thread dumps and
-/// samples show, `missing`, with all `silent`, and a `summary`.
+/// Writes a report as JSON, one object per line: `advice` by rank; `blocked`, `function` and `work` from thread dumps and
+/// samples; `missing`; `silent` if all rules are requested; and a `summary`.
 pub fn write_json(mut out: impl Write, report: &AdviceReport) -> io::Result<()> {
     let advice = &report.advice;
-    for (rank, fired) in (1..).zip(&advice.given) {
+    for (rank, fired) in (1..).zip(&advice.fired) {
         json::write_line(&mut out, &Line::Advice(RecommendationData::of(report, rank, fired)))?;
     }
     views::write_json(&mut out, &report.views)?;
@@ -212,7 +214,7 @@ pub fn write_json(mut out: impl Write, report: &AdviceReport) -> io::Result<()> 
         slower_than_ns: report.slower_than.0,
         slow_requests: watched.map(|(_, slow)| slow.requests),
         slow_ns: watched.map(|(_, slow)| slow.time.0),
-        given: advice.given.len(),
+        given: advice.fired.len(),
         silent: advice.silent.len(),
         not_decided: advice.missing.iter().map(|missing| missing.rules.len()).sum(),
         notes: &report.notes,

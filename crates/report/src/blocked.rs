@@ -1,4 +1,4 @@
-//! Locks that threads were blocked on in thread dumps: one row a lock and method. Does not read dumps.
+//! Locks that threads were blocked on in thread dumps: one row per lock and method. Does not read dumps.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::rows::{Cell, Column, Report};
 
-/// Numbers of threads of one name that a cell lists.
+/// Thread numbers that a cell lists per name.
 const MAX_NUMBERS: usize = 32;
 
 /// A lock that threads were blocked on.
@@ -15,26 +15,26 @@ const MAX_NUMBERS: usize = 32;
 pub struct BlockedRow {
     /// The lock.
     pub lock: Lock,
-    /// The method that its waiters were in; empty where that is not known.
+    /// The method that its waiters were in; empty if unknown.
     pub method: Arc<str>,
-    /// Who had it, most often first.
+    /// Threads that held it, most often first.
     pub owners: Vec<ThreadDumpCount>,
-    /// Who waited for it, most often first.
+    /// Threads that waited for it, most often first.
     pub threads: Vec<ThreadDumpCount>,
-    /// In how many dumps anyone waited.
+    /// Number of dumps in which any thread waited for it.
     pub dumps: u64,
-    /// How many dumps there were.
+    /// Total number of dumps.
     pub of_dumps: u64,
-    /// How many waits all dumps together show.
+    /// Number of waits in all dumps.
     pub waits: u64,
 }
 
-/// A thread, and in how many dumps it waited for the lock or had it.
+/// A thread, and the number of dumps in which it waited for the lock or held it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadDumpCount {
     /// The thread.
     pub thread: LockHolder,
-    /// In how many dumps.
+    /// Number of dumps.
     pub dumps: u64,
 }
 
@@ -85,7 +85,7 @@ fn counts<'a>(threads: &[ThreadDumpCount]) -> Cell<'a> {
     Cell::Value(threads.iter().map(count).collect::<Value>())
 }
 
-/// Names, those that differ in their numbers as one: `data-plane-kafka-request-handler-{0,2,3}`.
+/// Thread names; those that differ only in their number are merged: `data-plane-kafka-request-handler-{0,2,3}`.
 fn names<'a>(threads: &[ThreadDumpCount]) -> Cell<'a> {
     let mut stems: Vec<(&str, Vec<&str>)> = Vec::new();
     for seen in threads {

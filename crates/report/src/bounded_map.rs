@@ -1,44 +1,44 @@
-//! A map that holds so many groups and puts what comes after them with the others. Does not know what a
-//! group counts.
+//! A map with a bounded number of groups; further keys share one group per kind. Does not know what a group
+//! counts.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
-/// Groups by who they are about (`K`) and by a few kinds (`S`) that the others are told apart by too.
+/// Groups by key (`K`) and by a few kinds (`S`), which also distinguish the groups of further keys.
 #[derive(Clone, Debug)]
 pub struct BoundedMap<K, S, V> {
     groups: HashMap<(K, S), V>,
     others: HashMap<S, V>,
-    /// Groups of each kind: many of one must not take the places of another.
-    taken: HashMap<S, usize>,
-    places: usize,
-    most: usize,
+    /// Number of groups of each kind: many of one must not displace another.
+    counts: HashMap<S, usize>,
+    len: usize,
+    max: usize,
 }
 
 impl<K: Eq + Hash, S: Copy + Eq + Hash, V: Default> BoundedMap<K, S, V> {
-    /// At most so many groups of each kind and twice as many in all, beside the others.
-    pub fn new(most: usize) -> Self {
-        Self { groups: HashMap::new(), others: HashMap::new(), taken: HashMap::new(), places: 0, most }
+    /// At most `max` groups of each kind and twice as many in all, not counting the shared ones.
+    pub fn new(max: usize) -> Self {
+        Self { groups: HashMap::new(), others: HashMap::new(), counts: HashMap::new(), len: 0, max }
     }
 
-    /// The group that it belongs to.
+    /// The group of a key, or the shared group of its kind if there are too many.
     pub fn of(&mut self, who: K, kind: S) -> &mut V {
         match self.groups.entry((who, kind)) {
             Entry::Occupied(group) => group.into_mut(),
             Entry::Vacant(place) => {
-                let taken = self.taken.entry(kind).or_default();
-                if *taken >= self.most || self.places >= self.most.saturating_mul(2) {
+                let count = self.counts.entry(kind).or_default();
+                if *count >= self.max || self.len >= self.max.saturating_mul(2) {
                     return self.others.entry(kind).or_default();
                 }
-                *taken += 1;
-                self.places += 1;
+                *count += 1;
+                self.len += 1;
                 place.insert(V::default())
             }
         }
     }
 
-    /// Every group, the others without a name.
+    /// Every group; the shared ones have no key.
     pub fn into_groups(self) -> impl Iterator<Item = (Option<K>, S, V)> {
         let named = self.groups.into_iter().map(|((who, kind), group)| (Some(who), kind, group));
         named.chain(self.others.into_iter().map(|(kind, group)| (None, kind, group)))
@@ -55,7 +55,7 @@ mod tests {
         for (who, kind) in [(1, 'p'), (2, 'p'), (3, 'p'), (4, 'f'), (1, 'p'), (5, 'p'), (4, 'f'), (6, 'f')] {
             *bounded.of(who, kind) += 1;
         }
-        // All four places are taken.
+        // All four groups exist.
         *bounded.of(7, 'm') += 1;
         let mut groups = bounded.into_groups().collect::<Vec<_>>();
         groups.sort_unstable();

@@ -16,66 +16,66 @@ use crate::{csv, json};
 
 /// The content of one column of one row, from which every format follows.
 pub enum Cell<'a> {
-    /// Left out of JSON, else as what is not known.
+    /// Omitted from JSON, elsewhere like [`Cell::None`].
     Absent,
-    /// Not known: `-`, `null`, an empty field.
+    /// Unknown: `-` for people, `null` in JSON, an empty field in CSV.
     None,
     /// `yes` or `no` for people.
     Bool(bool),
-    /// A number as it is.
+    /// A plain number.
     Int(i64),
-    /// A number as it is.
+    /// A plain number.
     Uint(u64),
     /// A number with a fraction.
     Float(f64),
     /// Text, escaped for terminals.
     Text(Cow<'a, str>),
-    /// Text that is escaped or painted already.
+    /// Text that is already escaped or coloured.
     Escaped(String),
     /// An instant: the time of day for people, UTC nanoseconds for programs.
     Time(Nanos),
     /// An instant: date and time of day for people.
     DateTime(Nanos),
-    /// A length of time with its unit for people, nanoseconds for programs.
+    /// A duration: with its unit for people, nanoseconds for programs.
     Length(Nanos),
-    /// A length of time as whole milliseconds with their unit for people.
+    /// A duration: whole milliseconds with the unit for people.
     WholeMillis(Nanos),
-    /// A length of time as whole milliseconds for people; the heading names the unit.
+    /// A duration: whole milliseconds for people, without the unit because the heading names it.
     BareMillis(Nanos),
-    /// A count with separated thousands for people.
+    /// A count, with thousands separators for people.
     Count(u64),
-    /// Bytes with a unit for people.
+    /// A number of bytes, with a unit for people.
     Bytes(u64),
     /// A number in hexadecimal for people.
     Hex(u64),
-    /// Several texts, separated by blanks in CSV.
+    /// Several texts, separated by spaces in CSV.
     List(Vec<Cow<'a, str>>),
-    /// Named values: an object in JSON, `name=value` with blanks between elsewhere.
+    /// Named values: an object in JSON, elsewhere `name=value` separated by spaces.
     Pairs(Vec<(Cow<'a, str>, Value)>),
-    /// A value inside of which others may be; `name=value` with blanks between in CSV.
+    /// A value that may be nested; `name=value` separated by spaces in CSV.
     Value(Value),
     /// Rows within a row; not for CSV.
     Rows(&'a dyn Rows),
-    /// A JSON text as it is; not for CSV.
+    /// Raw JSON text; not for CSV.
     Json(Vec<u8>),
 }
 
 impl<'a> Cell<'a> {
-    /// Anything that has a text.
-    #[expect(clippy::needless_pass_by_value, reason = "a column hands over what it has just made")]
+    /// Text of any displayable value.
+    #[expect(clippy::needless_pass_by_value, reason = "columns pass values that they have just made")]
     pub fn display(value: impl ToString) -> Self {
         Cell::Text(Cow::Owned(value.to_string()))
     }
 
-    /// Text, where empty text is not known.
+    /// Text; empty text is unknown.
     pub fn known(text: &'a str) -> Self {
         if text.is_empty() { Cell::None } else { Cell::Text(Cow::Borrowed(text)) }
     }
 
-    /// What serialises, for JSON only.
+    /// A serializable value, for JSON only.
     pub fn json(value: &impl Serialize) -> Self {
         let mut text = Vec::new();
-        // Nothing of ours fails to serialise, and a vector takes everything.
+        // None of our types fails to serialize, and writing to a vector cannot fail.
         json::write(&mut text, value).map_or(Cell::None, |()| Cell::Json(text))
     }
 
@@ -137,7 +137,7 @@ impl<'a> Cell<'a> {
         });
     }
 
-    /// The text of cells that tables of very many rows do not have.
+    /// Text of the cell types that very long tables do not contain.
     fn long_text(&self, times: &TimesOfDay) -> String {
         match self {
             Cell::Float(number) => number.to_string(),
@@ -161,7 +161,7 @@ fn push_number(line: &mut Vec<u8>, number: impl itoa::Integer) {
     line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// A value without quotes; several are `name=value` with blanks between.
+/// A value without quotes; an object is `name=value` separated by spaces.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -200,7 +200,7 @@ impl<'a> From<RowValue<'a>> for Cell<'a> {
             RowValue::Float(number) => Cell::Float(number),
             RowValue::Nanos(length) => Cell::Length(length),
             RowValue::Text(text) => Cell::from(text),
-            RowValue::Shown(value) => Cell::display(value),
+            RowValue::Display(value) => Cell::display(value),
             RowValue::Texts(texts) => Cell::List(texts.map(Cow::Borrowed).collect()),
             RowValue::Rows(rows) => Cell::Rows(rows),
         }
@@ -247,7 +247,7 @@ fn write_rows(line: &mut Vec<u8>, rows: &dyn Rows) -> io::Result<()> {
     Ok(())
 }
 
-/// Names are ours: nothing in them needs an escape.
+/// Appends a name. Names are ours: nothing in them needs escaping.
 pub(crate) fn push_name(line: &mut Vec<u8>, name: &str) {
     line.push(b'"');
     line.extend_from_slice(name.as_bytes());

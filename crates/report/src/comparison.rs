@@ -12,27 +12,27 @@ pub use markdown::write_markdown;
 pub use rows::{ComparisonData, write_csv, write_json};
 pub use text::write_text;
 
-/// What was compared, and what is to be known beside it.
+/// A comparison with its scope and notes.
 #[derive(Clone, Debug)]
 pub struct ComparisonReport {
     /// The figures.
     pub comparison: Comparison,
-    /// Kafka's names of the APIs whose requests were compared.
+    /// Kafka's names for the APIs whose requests were compared.
     pub apis: Vec<String>,
-    /// Topics that were asked for; none for all.
+    /// Requested topics; empty for all.
     pub topics: Vec<String>,
-    /// What else to say.
+    /// Further notes.
     pub notes: Vec<String>,
 }
 
 impl ComparisonReport {
-    /// What everything is compared with.
+    /// Name of the configuration that the others are compared with.
     fn base(&self) -> &str {
         self.comparison.configurations.first().map_or("", |base| base.name.as_str())
     }
 
-    /// What figures are of, in words.
-    fn of_what(&self) -> String {
+    /// Describes the compared requests.
+    fn describe_requests(&self) -> String {
         let apis = self.apis.join(", ");
         match self.topics.as_slice() {
             [] => format!("{apis} requests"),
@@ -41,7 +41,7 @@ impl ComparisonReport {
         }
     }
 
-    /// What a reader has to know to take intervals for what they are.
+    /// Caveats on the intervals.
     fn cautions(&self) -> Vec<String> {
         let configurations = &self.comparison.configurations;
         let mut cautions = Vec::new();
@@ -63,5 +63,5 @@ impl ComparisonReport {
     }
 }
 
-/// From so many comparisons on it is said that one of twenty equals differs by chance.
+/// From this many tests on, a caveat says that one in twenty differs by chance.
 const MANY: usize = 20;

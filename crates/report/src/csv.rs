@@ -1,5 +1,5 @@
-//! Comma-separated values (RFC 4180, lines end in LF). Text that a spreadsheet would take for a formula has an apostrophe before
-//! it: clients choose their ids. Does not know the columns.
+//! Comma-separated values (RFC 4180, lines end in LF). Text that a spreadsheet would mistake for a formula gets a leading
+//! apostrophe, because clients choose their ids. Does not know the columns.
 
 use std::io::{self, Write};
 
@@ -16,10 +16,10 @@ pub fn write_line<'a, W: Write>(out: &mut W, fields: impl IntoIterator<Item = &'
     out.write_all(b"\n")
 }
 
-/// Writes one field of text, in quotes only where it must be.
+/// Writes one field of text, quoted only if it must be.
 pub fn write_field<W: Write>(out: &mut W, text: &str) -> io::Result<()> {
     let apostrophe = if is_formula(text) { "'" } else { "" };
-    // Nearly every field is plain, and telling so takes no look at its characters.
+    // Nearly every field is plain ASCII, which its bytes show without decoding characters.
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b',' | b'"')) {
         return write!(out, "{apostrophe}{text}");
     }
@@ -30,7 +30,7 @@ pub fn write_field<W: Write>(out: &mut W, text: &str) -> io::Result<()> {
     write!(out, "{apostrophe}{safe}")
 }
 
-/// Tabs and line ends are escaped and begin nothing.
+/// Tabs and line ends are escaped, so they start no formula.
 fn is_formula(text: &str) -> bool {
     text.starts_with(['=', '+', '-', '@']) && text.parse::<f64>().is_err()
 }

@@ -1,21 +1,21 @@
-//! How a quantity is spread over many requests: percentiles from an HDR histogram, which holds any number
-//! of values in some KiB; a few values are held as they are. Does not know what the values mean.
+//! The distribution of a quantity over many requests: percentiles from an HDR histogram, which holds any number
+//! of values in a few KiB; a small number of values is stored exactly. Does not know what the values mean.
 
 use hdrhistogram::Histogram;
 use model::Nanos;
 
-/// Higher values are counted as this: a day of nanoseconds.
+/// Higher values count as this one: a day in nanoseconds.
 const HIGHEST: u64 = 86_400 * 1_000_000_000;
 
-/// So many values are held as they are: most groups have no more, and a histogram takes more room.
+/// Number of values stored exactly: most groups have no more, and a histogram takes more memory.
 const FEW: usize = 64;
 
-/// The values of one quantity. Percentiles of more than a few are right to one part in 200 (latencies) or in
-/// 2,000 (sizes); those of a few, count, mean and maximum are exact.
+/// The values of one quantity. Percentiles of more than `FEW` values are accurate to one part in 200 (latencies) or
+/// 2,000 (sizes); percentiles of fewer values, count, mean and maximum are exact.
 #[derive(Clone, Debug)]
 pub struct Distribution {
     values: Values,
-    /// The lowest value told apart from none, and the digits to which values are.
+    /// The lowest value distinguished from 0, and the number of significant digits.
     precision: (u64, u8),
     count: u64,
     sum: u128,
@@ -30,14 +30,14 @@ enum Values {
 }
 
 impl Default for Distribution {
-    /// Of lengths of time in nanoseconds, told apart down to half a microsecond.
+    /// A distribution of durations in nanoseconds, distinguished down to half a microsecond.
     fn default() -> Self {
         Self::new((1_000, 2))
     }
 }
 
 impl Distribution {
-    /// Of counts and sizes.
+    /// A distribution of counts or sizes.
     pub fn of_sizes() -> Self {
         Self::new((1, 3))
     }
@@ -46,7 +46,7 @@ impl Distribution {
         Self { values: Values::Few(Vec::new()), precision, count: 0, sum: 0, min: u64::MAX, max: 0 }
     }
 
-    /// Counts a value.
+    /// Adds a value.
     pub fn add(&mut self, value: u64) {
         self.count += 1;
         self.sum += u128::from(value);
@@ -62,42 +62,42 @@ impl Distribution {
         }
     }
 
-    /// Counts a length of time; less than nothing counts as nothing.
+    /// Adds a duration; a negative one counts as 0.
     pub fn add_length(&mut self, length: Nanos) {
         self.add(length.as_length_ns());
     }
 
-    /// All lengths of time together.
+    /// Sum of the durations.
     pub fn total(&self) -> Nanos {
         Nanos(i64::try_from(self.sum).unwrap_or(i64::MAX))
     }
 
-    /// The length of time that this share of all does not exceed; none of no values.
+    /// The duration at a quantile, 0 to 1; `None` without values.
     pub fn length_at(&self, share: f64) -> Option<Nanos> {
         self.quantile(share).map(|ns| Nanos(i64::try_from(ns).unwrap_or(i64::MAX)))
     }
 
-    /// How many values.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// All of them together.
+    /// Sum of the values.
     pub fn sum(&self) -> u128 {
         self.sum
     }
 
-    /// The mean; none of no values.
+    /// The mean; `None` without values.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
-    /// The highest value; none of no values.
+    /// The highest value; `None` without values.
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)
     }
 
-    /// The value that this share of all values does not exceed; none of no values.
+    /// The value at a quantile, 0 to 1; `None` without values.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         if share >= 1.0 || self.count == 0 {
             return self.max();
@@ -110,7 +110,7 @@ impl Distribution {
                 values.get(rank - 1).copied()
             }
             Values::Many(histogram) => {
-                // Values that are not told apart are taken to be in the middle between their highest and lowest.
+                // Values of one bucket count as the middle of the bucket.
                 let value = histogram.median_equivalent(histogram.value_at_quantile(share));
                 Some(value.clamp(self.min, self.max))
             }
@@ -129,7 +129,7 @@ fn histogram((lowest, digits): (u64, u8), values: &[u64]) -> Histogram<u32> {
 }
 
 fn record(histogram: &mut Histogram<u32>, value: u64) {
-    // It grows up to the highest value: this cannot fail.
+    // It grows up to `HIGHEST`, so this cannot fail.
     let _ = histogram.record(value.min(HIGHEST));
 }
 
@@ -145,7 +145,7 @@ mod tests {
                 spread.add(value);
             }
             for (share, rank) in [(0.5, 5_000), (0.9, 9_000), (0.99, 9_900), (0.999, 9_990)] {
-                // Definitions differ by one place in the order.
+                // Definitions of a percentile differ by one rank.
                 let (low, high) = (values[rank - 2] as f64, values[rank] as f64);
                 let found = spread.quantile(share).unwrap() as f64;
                 assert!(found >= low * (1.0 - within) && found <= high * (1.0 + within), "{share}: {found}");
@@ -166,7 +166,7 @@ mod tests {
             spread.add(u64::MAX);
         }
         assert_eq!((spread.max(), spread.count()), (Some(u64::MAX), FEW as u64 + 1));
-        // The histogram goes no higher, and nothing was lower.
+        // The histogram is capped, but no value was lower.
         assert_eq!(spread.quantile(0.5), Some(u64::MAX));
     }
 

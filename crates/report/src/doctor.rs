@@ -1,4 +1,4 @@
-//! What can be seen on this host and what is missing. Does not look: the caller did.
+//! What can be observed on this host and what is missing. Does not examine the host: the caller does.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use crate::paint::{Role, paint};
 use crate::text_writer::{INDENT, TextWriter};
 use crate::{Style, json};
 
-/// One examination of a host.
+/// Results of one examination of a host.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(tag = "type", rename = "doctor")]
 pub struct Examination {
@@ -18,33 +18,33 @@ pub struct Examination {
     pub live: bool,
     /// What the host offers.
     pub facts: Vec<Fact>,
-    /// What is used of it, and what cannot be.
+    /// Hooks that are used, and those that cannot be.
     pub hooks: Vec<Hook>,
-    /// The brokers that run here.
+    /// The brokers that run on this host.
     pub brokers: Vec<BrokerFacts>,
     /// The watches that run on this host.
     pub watches: Vec<WatchFacts>,
-    /// What is in the way, and what to do about it; empty on a host where all can be seen.
+    /// Problems and what to do about them; empty on a host where everything can be observed.
     pub remedies: Vec<Remedy>,
 }
 
-/// One thing the host has or is.
+/// One fact about the host or a broker.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fact {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// What was found.
+    /// Its value.
     pub value: String,
 }
 
 /// One purpose and how it is served.
 #[derive(Clone, Debug, Serialize)]
 pub struct Hook {
-    /// What for.
+    /// The purpose.
     pub purpose: String,
-    /// By what.
+    /// The mechanism that serves it.
     pub mechanism: String,
-    /// Why it cannot be used; none where it is.
+    /// Why it cannot be used; `None` if it is used.
     pub missing: Option<String>,
 }
 
@@ -53,46 +53,46 @@ pub struct Hook {
 pub struct BrokerFacts {
     /// Its process.
     pub pid: u32,
-    /// Its `node.id`, where its properties say.
+    /// Its `node.id`, if its properties set one.
     pub node_id: Option<String>,
-    /// Where it listens.
+    /// Addresses on which it listens.
     pub listeners: Vec<String>,
     /// Its log dirs.
     pub log_dirs: Vec<String>,
-    /// What else is known of it.
+    /// Further facts.
     pub facts: Vec<Fact>,
 }
 
-/// A watch that runs, and what it costs.
+/// A running watch and its overhead.
 #[derive(Clone, Debug, Serialize)]
 pub struct WatchFacts {
     /// Its process.
     pub pid: u32,
     /// `full` or `always-on`.
     pub mode: String,
-    /// CPUs that its BPF programs use at this moment; none where they cannot be measured.
+    /// CPUs that its BPF programs use now; `None` if that cannot be measured.
     pub programs_cpus: Option<f64>,
-    /// CPUs that its process used since it began.
+    /// CPUs that its process has used since it started.
     pub process_cpus: f64,
-    /// Its sources that see nothing at this moment.
+    /// Its sources that are down now.
     pub down: Vec<OutageFacts>,
 }
 
-/// A source of a watch that sees nothing.
+/// A source of a watch that is down.
 #[derive(Clone, Debug, Serialize)]
 pub struct OutageFacts {
     /// Since when, UTC nanoseconds.
     pub since_ns: i64,
-    /// What it is for.
+    /// Its purposes.
     pub purposes: Vec<String>,
     /// Why.
     pub why: String,
 }
 
-/// Something in the way.
+/// A problem and what to do about it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Remedy {
-    /// What cannot be seen, and why.
+    /// What cannot be observed, and why.
     pub problem: String,
     /// What to do.
     pub action: String,
@@ -136,7 +136,7 @@ impl<W: Write> Text<W> {
         let width = pairs.clone().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
         for (name, value) in pairs {
             let (before, column) = (format!("{:indent$}{:width$}  ", "", escape(name)), indent + width + 2);
-            self.0.wrapped(&before, (column, column), value, None)?;
+            self.0.wrap(&before, (column, column), value, None)?;
         }
         Ok(())
     }
@@ -148,7 +148,7 @@ impl<W: Write> Text<W> {
         self.0.heading(&format!("What will be watched{count}"))?;
         let width = hooks.iter().map(|hook| hook.purpose.chars().count()).max().unwrap_or(0);
         let mut before = None;
-        for hook in ordered(hooks) {
+        for hook in available_first(hooks) {
             let (mark, role) = if hook.missing.is_none() { ("yes", Role::Good) } else { ("no ", Role::Bad) };
             let mark = paint(self.0.style.colour, role, mark);
             let means = match &hook.missing {
@@ -158,7 +158,7 @@ impl<W: Write> Text<W> {
             };
             let (name, column) =
                 (format!("  {mark}  {:width$}  ", escape(&hook.purpose)), BEFORE + width + 2);
-            self.0.wrapped(&name, (column, column), &means, None)?;
+            self.0.wrap(&name, (column, column), &means, None)?;
             before = hook.missing.as_ref();
         }
         Ok(())
@@ -175,7 +175,7 @@ impl<W: Write> Text<W> {
     fn broker(&mut self, broker: &BrokerFacts) -> io::Result<()> {
         let node = broker.node_id.as_deref().map(|id| format!(", node {id}")).unwrap_or_default();
         writeln!(self.0.out, "  pid {}{}", broker.pid, escape(&node))?;
-        let (listeners, log_dirs) = (listed(&broker.listeners), listed(&broker.log_dirs));
+        let (listeners, log_dirs) = (join_or_unknown(&broker.listeners), join_or_unknown(&broker.log_dirs));
         let known = [("listens on", listeners.as_str()), ("log dirs", log_dirs.as_str())];
         self.pairs(INDENT + 2, known.into_iter().chain(pairs(&broker.facts)))
     }
@@ -195,7 +195,7 @@ impl<W: Write> Text<W> {
             for OutageFacts { since_ns, purposes, why } in &watch.down {
                 let since = self.0.style.zone.date_and_time(Nanos(*since_ns));
                 let down = format!("down since {since}: {}: {why}", purposes.join(", "));
-                self.0.wrapped("    ", (INDENT + 2, INDENT + 4), &down, Some(Role::Bad))?;
+                self.0.wrap("    ", (INDENT + 2, INDENT + 4), &down, Some(Role::Bad))?;
             }
         }
         Ok(())
@@ -209,27 +209,27 @@ impl<W: Write> Text<W> {
         for remedy in remedies {
             self.0.bullet(&remedy.problem)?;
             for action in remedy.action.split("; ") {
-                self.0.wrapped("      ", (INDENT + 4, INDENT + 4), action, Some(Role::Good))?;
+                self.0.wrap("      ", (INDENT + 4, INDENT + 4), action, Some(Role::Good))?;
             }
         }
         Ok(())
     }
 }
 
-fn listed(items: &[String]) -> String {
+fn join_or_unknown(items: &[String]) -> String {
     if items.is_empty() { "(unknown)".to_owned() } else { items.join(" ") }
 }
 
-/// What cannot be watched follows what can.
-fn ordered(hooks: &[Hook]) -> impl Iterator<Item = &Hook> {
+/// Unavailable hooks follow available ones.
+fn available_first(hooks: &[Hook]) -> impl Iterator<Item = &Hook> {
     let missing = hooks.iter().filter(|hook| hook.missing.is_some());
     hooks.iter().filter(|hook| hook.missing.is_none()).chain(missing)
 }
 
-/// Both ends of a system call are one word here.
+/// Merges the entry and exit hooks of a system call into one word.
 fn short(mechanism: &str) -> String {
-    let enters = |word: &str| word.strip_prefix("syscalls/sys_enter_").map(str::to_owned);
-    let mut calls: Vec<String> = mechanism.split(' ').filter_map(enters).collect();
+    let entered_call = |word: &str| word.strip_prefix("syscalls/sys_enter_").map(str::to_owned);
+    let mut calls: Vec<String> = mechanism.split(' ').filter_map(entered_call).collect();
     let rest = mechanism.split(' ').filter(|word| !word.starts_with("syscalls/")).map(str::to_owned);
     if calls.is_empty() {
         return mechanism.to_owned();

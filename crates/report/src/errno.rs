@@ -1,4 +1,4 @@
-//! Names of the kernel's errors, of those that operations on files and sockets end with
+//! Names of the kernel's errors that operations on files and sockets return
 //! (include/uapi/asm-generic/errno-base.h and errno.h). Does not explain them.
 
 const NAMES: &[(i32, &str)] = &[

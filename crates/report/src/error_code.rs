@@ -1,9 +1,9 @@
-//! Kafka's names of its error codes (`org.apache.kafka.common.protocol.Errors`). Does not say what to do.
+//! Kafka's names for its error codes (`org.apache.kafka.common.protocol.Errors`). Does not explain them.
 
-/// The first name's code.
+/// Code of the first name.
 const FIRST: i16 = -1;
 
-/// By code, without a gap.
+/// Names in the order of their codes, without gaps.
 const NAMES: [&str; 135] = [
     "UNKNOWN_SERVER_ERROR",
     "NONE",
@@ -142,7 +142,7 @@ const NAMES: [&str; 135] = [
     "SHARE_SESSION_LIMIT_REACHED",
 ];
 
-/// Kafka's name of an error code; none of one that Kafka 4.x does not know.
+/// Kafka's name for an error code; `None` for a code that Kafka 4.x does not know.
 pub fn name(code: i16) -> Option<&'static str> {
     let place = usize::try_from(code.checked_sub(FIRST)?).ok()?;
     NAMES.get(place).copied()

@@ -12,7 +12,7 @@ pub fn is_unsafe(c: char) -> bool {
             '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// The text with every unsafe character written out (`\x1b`, `\u{202e}`).
+/// Escapes every unsafe character (`\x1b`, `\u{202e}`).
 pub fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unsafe) {
         return Cow::Borrowed(text);
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn nothing_that_steers_a_terminal_passes() {
-        for (raw, shown) in [
+        for (raw, escaped) in [
             ("orders-1", "orders-1"),
             ("žluťoučký", "žluťoučký"),
             ("\x1b[2Jgone", "\\x1b[2Jgone"),
@@ -44,7 +44,7 @@ mod tests {
             ("\u{9b}31m\u{7f}", "\\x9b31m\\x7f"),
             ("a\u{202e}b\u{2066}c\u{feff}", "a\\u{202e}b\\u{2066}c\\u{feff}"),
         ] {
-            assert_eq!(escape(raw), shown);
+            assert_eq!(escape(raw), escaped);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Why requests were slow: verdicts, then what they add up to. Does not reach verdicts.
+//! Why requests were slow: verdicts, then their totals. Does not reach verdicts.
 
 mod chain;
 mod finding;
@@ -24,24 +24,24 @@ pub use rows::Verdicts;
 pub use text::ExplanationText;
 pub use timeline::{RequestText, write_request};
 
-/// What all verdicts add up to, and what they were reached from.
+/// Totals of all verdicts, and their basis.
 #[derive(Clone, Debug, Default)]
 pub struct Conclusion {
     /// The engine's totals.
     pub summary: Summary,
-    /// From which latency on a request counted as slow.
+    /// Latency from which a request counted as slow.
     pub slower_than: Nanos,
-    /// Whether only the requests with one correlation id were looked at: then the totals say nothing of the others.
+    /// Whether only the requests with one correlation id were analysed: then the totals do not cover the others.
     pub is_of_one_request: bool,
-    /// Whether it was asked what could not be decided.
+    /// Whether doubts were requested (`--why-not`).
     pub asks_why_not: bool,
     /// What could not be observed, and why.
     pub unobservable: Vec<Unobservable>,
-    /// How far Kafka's own request log agrees, where one was given.
+    /// Agreement with Kafka's own request log, if there was one.
     pub agreement: Option<Agreement>,
-    /// How far behind verdicts were, where requests were explained as they came.
+    /// Delay of verdicts, if requests were explained as they arrived.
     pub lag: Option<Lag>,
-    /// What else is to be known about the input: that it is unfinished, that it holds packets only.
+    /// Notes on the input: that it is unfinished, or holds packets only.
     pub notes: Vec<String>,
 }
 
@@ -54,12 +54,12 @@ pub struct Unobservable {
     pub why: String,
 }
 
-/// An output of verdicts, one after the other, and of their conclusion.
+/// An output of verdicts, one by one, and of their conclusion.
 pub trait ExplanationReport {
-    /// Takes one verdict; an output that groups them writes nothing yet.
+    /// Adds one verdict; an output that groups verdicts writes nothing yet.
     fn verdict(&mut self, verdict: Verdict) -> io::Result<()>;
 
-    /// Hands on what was written so far; there is nothing of an output that groups verdicts.
+    /// Flushes what was written so far; does nothing for an output that groups verdicts.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -68,14 +68,14 @@ pub trait ExplanationReport {
     fn finish(&mut self, conclusion: &Conclusion) -> io::Result<()>;
 }
 
-/// Hands on the verdicts of the slowest requests when the input has ended.
+/// Passes on the verdicts of the slowest requests when the input ends.
 pub struct TopVerdicts<'a> {
     to: Box<dyn ExplanationReport + 'a>,
     slowest: Slowest<Verdict>,
 }
 
 impl<'a> TopVerdicts<'a> {
-    /// The slowest `max`, to be handed to this output.
+    /// Passes the slowest `max` verdicts to this output.
     pub fn new(max: usize, to: Box<dyn ExplanationReport + 'a>) -> Self {
         Self { to, slowest: Slowest::new(max) }
     }
@@ -96,11 +96,11 @@ impl ExplanationReport for TopVerdicts<'_> {
 /// The time from a request's end to its verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lag {
-    /// Half of them sooner.
+    /// Median.
     pub median: Nanos,
-    /// 99 of a hundred sooner.
+    /// 99th percentile.
     pub p99: Nanos,
-    /// The last.
+    /// Maximum.
     pub longest: Nanos,
 }
 
@@ -109,12 +109,12 @@ pub struct Lag {
 pub struct Lags(Distribution);
 
 impl Lags {
-    /// Counts a verdict that came so long after its request's end.
+    /// Adds the lag of one verdict.
     pub fn add(&mut self, lag: Nanos) {
         self.0.add_length(lag);
     }
 
-    /// What they come to; none without verdicts.
+    /// The lag of all verdicts; `None` without verdicts.
     pub fn conclude(&self) -> Option<Lag> {
         let at = |share| self.0.length_at(share);
         Some(Lag { median: at(0.5)?, p99: at(0.99)?, longest: at(1.0)? })

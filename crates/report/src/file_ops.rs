@@ -1,4 +1,4 @@
-//! File operations of the broker: one by one, or summed up by operation and kind of file. Does not find out why one
+//! File operations of the broker: one by one, or summed up by operation and kind of file. Does not determine why one
 //! was slow: `diagnose::Reasons` does.
 
 use std::borrow::Cow;
@@ -19,18 +19,18 @@ use crate::quantity::NONE;
 use crate::rows::{Cell, Column, Format, Report, Sink, Writer};
 use crate::slowest::Slowest;
 
-/// One operation and what is known about it from elsewhere.
+/// One operation with its reasons and message ids.
 #[derive(Clone, Copy, Debug)]
 pub struct FileOpRow<'a> {
     /// The operation.
     pub op: &'a FileOp,
     /// What its time was spent on, longest first.
     pub reasons: &'a [Reason],
-    /// Message ids of the records it wrote, where they were looked for.
+    /// Message ids of the records it wrote, if they were looked for.
     pub message_ids: &'a [Arc<str>],
 }
 
-/// File operations: one row each or, in tables by message, one a message id.
+/// File operations: one row each or, in tables by message, one per message id.
 #[derive(Clone, Copy, Debug)]
 pub struct FileOps {
     /// Whether tables show message ids instead of threads.
@@ -52,7 +52,7 @@ impl Report for FileOps {
             Col::text("END TIME", 12, "", |row| Cell::Time(row.op.end)),
             Col::text("LATENCY", 7, "", |row| Cell::WholeMillis(row.op.latency())),
         ];
-        // People look for the file first where they look for a message, for its place where they look for a write.
+        // Readers who look for a message want the file first; those who look for a write want its offset.
         columns.push(if self.by_message {
             Col::text("MESSAGE_ID", 10, "", |row| row.message_ids.first().map(|id| &**id).into())
         } else {
@@ -104,7 +104,7 @@ fn waker<'a>(row: &FileOpRow<'a>) -> Option<&'a Waker> {
     row.reasons.first()?.woken_by.as_ref()
 }
 
-/// What is known of each reason, by its name.
+/// A value of each reason, by the reason's name.
 fn pairs<'a>(row: &FileOpRow<'_>, of: impl Fn(&Reason) -> Option<Value>) -> Cell<'a> {
     let pairs = row.reasons.iter().filter_map(|reason| Some((reason.name.into(), of(reason)?)));
     Cell::Pairs(pairs.collect())
@@ -142,7 +142,7 @@ pub(crate) fn all_reasons(reasons: &[Reason]) -> String {
     }
 }
 
-/// A reason with its time; with the kernel function where the wait has no name.
+/// A reason with its time, and with the kernel function if the wait has no name.
 fn describe(Reason { name, time, function, .. }: &Reason) -> String {
     match function {
         Some(function) if *name == OTHER => format!("{name} {time} in {}", escape(function)),
@@ -150,17 +150,17 @@ fn describe(Reason { name, time, function, .. }: &Reason) -> String {
     }
 }
 
-/// The name of a wait that has none: then the function says more.
+/// The name of unnamed waits: the function says more.
 const OTHER: &str = "other";
 
-/// File operations in any format. Tables by message have one row a message id.
+/// File operations in any format. Tables by message have one row per message id.
 pub struct FileOpWriter<W> {
     writer: Writer<FileOps, W>,
     by_message: bool,
 }
 
 impl<W: Write> FileOpWriter<W> {
-    /// A writer to this output.
+    /// Creates a writer to this output.
     pub fn new(out: W, by_message: bool, format: &Format) -> Self {
         Self { writer: Writer::new(out, &FileOps { by_message }, format), by_message }
     }
@@ -180,14 +180,14 @@ impl<W: Write> Sink<FileOps> for FileOpWriter<W> {
     }
 }
 
-/// Hands on the slowest operations, slowest first, when the input has ended.
+/// Passes on the slowest operations, slowest first, when the input ends.
 pub struct TopFileOps {
     to: Box<dyn Sink<FileOps>>,
     slowest: Slowest<(FileOp, Vec<Reason>, Vec<Arc<str>>)>,
 }
 
 impl TopFileOps {
-    /// The slowest `max` operations, to be handed to this output.
+    /// Passes the slowest `max` operations to this output.
     pub fn new(max: usize, to: Box<dyn Sink<FileOps>>) -> Self {
         Self { to, slowest: Slowest::new(max) }
     }
@@ -208,7 +208,7 @@ impl Sink<FileOps> for TopFileOps {
     }
 }
 
-/// Sums of operations, by operation and kind of file; those that took the longest in all first.
+/// Totals by operation and kind of file, the longest total time first.
 #[derive(Clone, Copy, Debug)]
 pub struct FileOpGroups {
     /// Whether tables show all reasons.
@@ -220,7 +220,7 @@ pub struct FileOpGroups {
 pub struct FileOpGroup {
     errors: u64,
     bytes: u64,
-    /// Of the bytes, those that came from the device, where that was watched.
+    /// The bytes among them that came from the device, if that was watched.
     disk_bytes: Option<u64>,
     latency: Distribution,
     reasons: HashMap<&'static str, Nanos>,
@@ -268,7 +268,7 @@ impl FileOpGroup {
         }
     }
 
-    /// Its first reasons with their shares of the time, the longest first.
+    /// Its first `max` reasons with their shares of the time, the longest first.
     fn top_reasons(&self, max: usize) -> Option<String> {
         let mut reasons = self.reasons.iter().map(|(&name, &time)| (name, time)).collect::<Vec<_>>();
         reasons.sort_by(|(a, x), (b, y)| y.cmp(x).then_with(|| a.cmp(b)));
@@ -280,7 +280,7 @@ impl FileOpGroup {
     }
 }
 
-/// Sums operations up, and writes the sums when the input has ended.
+/// Sums up operations, and writes the totals when the input ends.
 pub struct FileOpSummary<W> {
     out: W,
     format: Format,
@@ -288,7 +288,7 @@ pub struct FileOpSummary<W> {
 }
 
 impl<W: Write> FileOpSummary<W> {
-    /// A summary to this output.
+    /// Creates a summary to this output.
     pub fn new(out: W, format: Format) -> Self {
         Self { out, format, groups: HashMap::new() }
     }

@@ -1,10 +1,10 @@
-//! What was read and written of each file, or of each kind of file, topic or partition; what devices did meanwhile, and what
-//! the broker sent. Holds a bounded number of each. Does not print.
+//! Reads and writes by file, kind of file, topic or partition; what devices did meanwhile, and what the broker sent. Holds a
+//! bounded number of each. Does not print.
 
 mod device_load;
 pub(crate) mod egress;
 mod output;
-mod watched;
+mod purpose;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,38 +17,38 @@ use model::{
 pub use device_load::DeviceLoad;
 pub use egress::ReadsWithoutEgress;
 pub use output::write;
-pub use watched::{FilePurpose, WatchedPurposes};
+pub use purpose::{FilePurpose, WatchedPurposes};
 
 use crate::bounded_map::BoundedMap;
 use device_load::DeviceLoads;
 
-/// Files (kinds, topics, partitions) told apart; what comes after them is with the others. A group takes some 300
+/// Limit on groups (files, kinds, topics, partitions); further ones are added up as others. A group takes about 300
 /// bytes.
 const MAX_GROUPS: usize = 50_000;
-/// Files whose inodes are known, to tell whose a block request is.
+/// Limit on known inodes, which attribute block requests to files.
 const MAX_INODES: usize = 100_000;
 
-/// Who a group is about.
+/// Key of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GroupKey {
-    /// A file, and what else its name tells.
+    /// A file, and what its name implies.
     File {
-        /// As operations name it.
+        /// Its name in operations.
         file: Arc<str>,
         /// Its device's name.
         device: Arc<str>,
         /// What kind of file it is.
         kind: &'static str,
-        /// The topic and the partition that it belongs to.
+        /// Its topic and partition.
         of: Option<(Arc<str>, i32)>,
     },
     /// A kind of file.
     Kind(&'static str),
-    /// A topic; none for files of no topic.
+    /// A topic; `None` for files of no topic.
     Topic(Option<Arc<str>>),
-    /// A partition; none for files of none.
+    /// A partition; `None` for files of no partition.
     Partition(Option<(Arc<str>, i32)>),
-    /// Those for which there was no room.
+    /// Groups beyond the limit.
     Others,
 }
 
@@ -61,10 +61,10 @@ struct Known {
     device: Arc<str>,
 }
 
-/// A device's number and an inode's on it.
+/// A device's number, and an inode's number on it.
 type Inode = ((u32, u32), u64);
 
-/// Adds up what operations and block requests move. A copy of it can be finished while it goes on.
+/// Adds up operations and block requests. A copy of it can be finished while it goes on.
 #[derive(Clone)]
 pub struct Files {
     by: GroupBy,
@@ -72,58 +72,58 @@ pub struct Files {
     inodes: HashMap<Inode, Known>,
     /// Block requests of inodes that no operation has named yet.
     unnamed: HashMap<Inode, Traffic>,
-    /// Block requests that are of no file that is known.
+    /// Block requests of no known file.
     unknown: Traffic,
-    /// The same operations and requests by kind of file, also where other groups were asked for.
+    /// The same operations and requests by kind of file, independent of the grouping.
     kinds: BTreeMap<&'static str, Traffic>,
     loads: DeviceLoads,
     /// Whether a block request named the file whose pages it holds.
     knows_inodes: bool,
-    /// What the broker wrote to connections; none where no operation on them was seen.
+    /// Bytes that the broker wrote to connections; `None` if no operation on them was seen.
     sent_bytes: Option<u64>,
 }
 
-/// Over what was counted.
+/// The interval of a count, and its conditions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Interval {
-    /// How long; without it there are no rates.
+    /// Its length; without it there are no rates.
     pub span: Option<Nanos>,
-    /// Requests a second that each device is rated for.
+    /// Requests per second that each device is rated for.
     pub rated_iops: Option<u64>,
-    /// Whether some operations were left out on purpose: then sums are no measure of what the broker did.
+    /// Whether some operations were left out on purpose: then totals do not measure what the broker did.
     pub partial: bool,
-    /// What was watched meanwhile.
+    /// Purposes that were watched meanwhile.
     pub watched: WatchedPurposes,
 }
 
-/// What was added up.
+/// Totals of operations and block requests.
 #[derive(Clone, Debug)]
 pub struct FileTotals {
-    /// What was told apart.
+    /// The grouping.
     pub by: GroupBy,
     /// The groups, in order.
     pub groups: Vec<(GroupKey, Traffic)>,
-    /// Block requests that are of no file of the broker that is known: journals, metadata, other programs.
+    /// Block requests of no known file of the broker: journals, metadata, other programs.
     pub unknown: Traffic,
     /// By kind of file.
     pub kinds: BTreeMap<&'static str, Traffic>,
-    /// What devices did, the busiest first.
+    /// Load of devices, the busiest first.
     pub loads: Vec<DeviceLoad>,
-    /// Whether it is known of which files block requests were.
+    /// Whether the files of block requests are known.
     pub knows_files_of_blocks: bool,
-    /// What the broker wrote to connections; none where no operation on them was seen.
+    /// Bytes that the broker wrote to connections; `None` if no operation on them was seen.
     pub sent_bytes: Option<u64>,
-    /// Over what it was counted.
+    /// The interval of the count.
     pub interval: Interval,
 }
 
 impl Files {
-    /// Tells these apart.
+    /// Groups by this.
     pub fn new(by: GroupBy) -> Self {
         Self::with_capacity(by, MAX_GROUPS)
     }
 
-    /// The same, with room for so many.
+    /// Like [`Self::new`], with at most `most` groups.
     pub fn with_capacity(by: GroupBy, most: usize) -> Self {
         Self {
             by,
@@ -146,7 +146,7 @@ impl Files {
             topic_partition: op.topic_partition.clone(),
             device: op.device.to_string().into(),
         };
-        let traffic = self.groups.of(known.who(self.by), ());
+        let traffic = self.groups.of(known.group_key(self.by), ());
         let of_kind = self.kinds.entry(known.kind.as_str()).or_default();
         traffic.op(op);
         of_kind.op(op);
@@ -160,7 +160,7 @@ impl Files {
         }
     }
 
-    /// Counts a block request, for the file whose pages it holds.
+    /// Counts a block request for the file whose pages it holds.
     pub fn block_io(&mut self, io: &BlockIo) {
         self.loads.block_io(io);
         let Some(inode) = io.inode.map(|inode| (io.device.number(), inode)) else {
@@ -169,7 +169,7 @@ impl Files {
         };
         self.knows_inodes = true;
         if let Some(known) = self.inodes.get(&inode) {
-            self.groups.of(known.who(self.by), ()).block_io(io);
+            self.groups.of(known.group_key(self.by), ()).block_io(io);
             self.kinds.entry(known.kind.as_str()).or_default().block_io(io);
         } else if self.unnamed.len() < MAX_INODES || self.unnamed.contains_key(&inode) {
             self.unnamed.entry(inode).or_default().block_io(io);
@@ -178,18 +178,18 @@ impl Files {
         }
     }
 
-    /// Counts what the broker sends.
+    /// Counts the bytes that the broker sends.
     pub fn socket_op(&mut self, op: &SocketOp) {
         let bytes = if op.op == SocketOpKind::Read { 0 } else { op.bytes.unwrap_or(0) };
         add_known(&mut self.sent_bytes, bytes);
     }
 
-    /// Takes what a device says of itself.
+    /// Adds a sample of a device's own counters.
     pub fn host_sample(&mut self, sample: &HostSample) {
         self.loads.sample(sample);
     }
 
-    /// The groups in this order, the others last.
+    /// The totals, with the groups in this order and the others last.
     pub fn finish(mut self, sort: Sort) -> FileTotals {
         for blocks in self.unnamed.values() {
             self.unknown.add_blocks(blocks);
@@ -204,14 +204,14 @@ impl Files {
         });
         let (kinds, loads, sent_bytes) = (self.kinds, self.loads.finish(), self.sent_bytes);
         let (by, unknown, interval) = (self.by, self.unknown, Interval::default());
-        // An older recording has no inodes with them.
+        // Block requests of older recordings have no inodes.
         let knows_files_of_blocks = self.knows_inodes || unknown.block_requests() == 0;
         FileTotals { by, groups, unknown, kinds, loads, knows_files_of_blocks, sent_bytes, interval }
     }
 }
 
 impl Known {
-    fn who(&self, by: GroupBy) -> GroupKey {
+    fn group_key(&self, by: GroupBy) -> GroupKey {
         let of = self.topic_partition.as_ref().map(|of| (Arc::clone(&of.topic), of.partition));
         match by {
             GroupBy::File => GroupKey::File {
@@ -228,18 +228,18 @@ impl Known {
 }
 
 impl FileTotals {
-    /// The same, with what it was counted over: rates, and what is compared with them.
+    /// Sets the interval, which rates and their comparison need.
     #[must_use]
     pub fn over(self, interval: Interval) -> Self {
         Self { interval, ..self }
     }
 
-    /// A count where something was counted, or one of these was watched; else nobody knows.
+    /// A count, if it is not 0 or any of these was watched; otherwise it is unknown.
     fn known(&self, purposes: &[FilePurpose], count: u64) -> Option<u64> {
         (count > 0 || self.interval.watched.has_any(purposes)).then_some(count)
     }
 
-    /// The same of block requests of a file.
+    /// Like [`Self::known`], for block requests of a file.
     fn known_of_blocks(&self, count: u64) -> Option<u64> {
         self.known(&[FilePurpose::BlockIo], count).filter(|_| count > 0 || self.knows_files_of_blocks)
     }
@@ -250,22 +250,22 @@ impl FileTotals {
     }
 }
 
-/// Operations and block requests added up.
+/// Sums of operations and block requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Reads: `read` and its like, and `sendfile`.
+    /// Reads: `read` and similar calls, and `sendfile`.
     pub reads: u64,
     /// Bytes that they read.
     pub read_bytes: u64,
-    /// Reads that had the device bring something, also what was read ahead.
+    /// Reads that read from the device, readahead included.
     pub disk_reads: u64,
-    /// Bytes of reads that were in the page cache; none where no operation told.
+    /// Bytes of reads that were in the page cache; `None` if no operation reported them.
     pub cached_bytes: Option<u64>,
     /// Bytes that `sendfile` sent to connections.
     pub sent_bytes: u64,
-    /// Bytes of reads, and of faults on mapped pages, that came from the device; none where no operation told.
+    /// Bytes of reads, and of faults on mapped pages, that came from the device; `None` if no operation reported them.
     pub disk_bytes: Option<u64>,
-    /// Bytes read ahead beyond what was asked for.
+    /// Bytes read ahead beyond what was requested.
     pub readahead_bytes: u64,
     /// Faults on mapped pages that had to be read.
     pub faults: u64,
@@ -287,11 +287,11 @@ pub struct Traffic {
     pub block_writes: u64,
     /// Bytes that they wrote.
     pub block_written_bytes: u64,
-    /// How long the operations took together.
+    /// Total time of the operations.
     pub time: Nanos,
 }
 
-/// Adds to a sum that is known from its first part on.
+/// Adds to a sum that is unknown until its first part.
 pub(crate) fn add_known(sum: &mut Option<u64>, bytes: u64) {
     let sum = sum.get_or_insert(0);
     *sum = sum.saturating_add(bytes);
@@ -337,7 +337,7 @@ impl Traffic {
         add_known(&mut self.cached_bytes, bytes.saturating_sub(disk_bytes));
     }
 
-    /// What the device had to bring for it, what was read ahead included: as the operations tell, else by block requests.
+    /// Bytes read from the device, readahead included: as operations report them, else by block requests.
     pub fn from_device(&self) -> u64 {
         self.disk_bytes.map_or(self.block_read_bytes, |bytes| bytes.saturating_add(self.readahead_bytes))
     }
@@ -361,7 +361,7 @@ impl Traffic {
         }
     }
 
-    /// Adds the block requests of another.
+    /// Adds the block requests of another one.
     fn add_blocks(&mut self, other: &Self) {
         self.block_reads += other.block_reads;
         self.block_read_bytes += other.block_read_bytes;
@@ -371,7 +371,7 @@ impl Traffic {
 }
 
 model::named! {
-    /// What to tell apart.
+    /// What to group by.
     pub enum GroupBy {
         /// Files, on each device.
         File = "file",
@@ -385,7 +385,7 @@ model::named! {
 }
 
 model::named! {
-    /// What to put first.
+    /// What to sort by, the highest first.
     pub enum Sort {
         /// What moved the most bytes to and from devices: read from disk and written.
         Bytes = "bytes",

@@ -1,4 +1,4 @@
-//! Which broker differs in what: differences for people and programs, and every broker's figures. Does not compare.
+//! Differences between brokers, for people and programs, and every broker's figures. Does not compare.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -12,25 +12,25 @@ use crate::json;
 use crate::quantity::{NONE, format_bytes, format_count, format_count_of};
 use crate::rows::{Cell, Column, Format, Report, Writer};
 
-/// How far below a row its files or partitions stand to the right.
+/// Indentation of the files or partitions below a row.
 const ITEMS_INDENT: usize = 4;
-/// Files or partitions of a part, unless the table is wide.
+/// Files or partitions shown per part, unless the table is wide.
 const MAX_ITEMS: usize = 2;
 
-/// Writes at most so many differences and, except in CSV, what there is to say of all brokers.
+/// Writes at most `max` differences and, except in CSV, a summary of all brokers.
 pub fn write_differences(mut out: impl Write, format: &Format, fleet: &Fleet, max: usize) -> io::Result<()> {
-    let shown = fleet.differences.iter().take(max);
+    let top = fleet.differences.iter().take(max);
     match format {
         Format::Table(style) => {
             let max_items = if style.wide { usize::MAX } else { MAX_ITEMS };
             write_table(out, &format.aligned(), fleet, max, max_items)
         }
         Format::Json => {
-            Writer::new(&mut out, &Differences, format).write_all(shown)?;
+            Writer::new(&mut out, &Differences, format).write_all(top)?;
             json::write_line(&mut out, &summary(fleet))?;
             out.flush()
         }
-        Format::Csv => Writer::new(out, &Differences, format).write_all(shown),
+        Format::Csv => Writer::new(out, &Differences, format).write_all(top),
     }
 }
 
@@ -86,7 +86,7 @@ fn reason(reason: &Reason) -> Value {
     })
 }
 
-/// What to change about it, where that is known: of files that are read more than others do.
+/// Advice on a difference, if there is any: on kinds of files that this broker reads more than others.
 fn advice(difference: &Difference) -> Vec<&'static str> {
     let figures = [Figure::DeviceReads, Figure::Reads, Figure::DiskReadBytes];
     let more = difference.value > difference.spread.median && figures.contains(&difference.figure);
@@ -163,7 +163,7 @@ fn write_table(
     out.flush()
 }
 
-/// What there is to know in a sentence or two.
+/// Writes the summary, in a sentence or two.
 fn write_heading(out: &mut impl Write, fleet: &Fleet) -> io::Result<()> {
     for (cluster, brokers) in &fleet.too_small {
         let brokers = format_count_of(*brokers as u64, "broker");
@@ -202,7 +202,7 @@ fn describe(difference: &Difference) -> String {
     }
 }
 
-/// What a part is, in words.
+/// Describes a part in words.
 fn describe_part(reason: &Reason) -> String {
     match reason.kind {
         PartKind::FileKind => format!("{} files", reason.part),
@@ -225,7 +225,7 @@ fn format_value(figure: Figure, value: f64) -> String {
     }
 }
 
-/// Small numbers with what is behind the point.
+/// A number, with decimals if it is small.
 fn format_number(value: f64) -> String {
     match value {
         small if small < 10.0 => format!("{small:.2}"),

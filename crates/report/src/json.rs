@@ -1,4 +1,4 @@
-//! JSON, one object a line, that is safe to look at on a terminal. Does not know the objects.
+//! JSON, one object per line, that is safe to view on a terminal. Does not know the objects.
 
 use std::io::{self, Write};
 
@@ -7,10 +7,10 @@ use serde_json::ser::{CharEscape, Formatter};
 
 use crate::escape::is_unsafe;
 
-/// Most lines are shorter.
+/// Initial capacity of a line: most are shorter.
 const LINE_BYTES: usize = 4096;
 
-/// Writes one object and the end of its line, both at once: serialising makes many small pieces.
+/// Writes one object and its line end in one write, because serializing makes many small pieces.
 pub fn write_line<W: Write, T: Serialize>(out: &mut W, object: &T) -> io::Result<()> {
     let mut line = Vec::with_capacity(LINE_BYTES);
     write(&mut line, object)?;
@@ -25,12 +25,12 @@ pub fn write<T: Serialize>(line: &mut Vec<u8>, value: &T) -> io::Result<()> {
 }
 
 /// `serde_json` escapes what JSON demands (below U+0020); this also escapes DEL, the C1 controls (U+009B is
-/// a one-character CSI) and bidirectional controls. What a JSON reader gets is the same.
+/// a one-character CSI) and bidirectional controls. A JSON reader gets the same text.
 struct TerminalSafe;
 
 impl Formatter for TerminalSafe {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
-        // Nearly every string is plain, and telling so takes no look at its characters.
+        // Nearly every string is plain ASCII, which its bytes show without decoding characters.
         if fragment.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
             return out.write_all(fragment.as_bytes());
         }

@@ -1,4 +1,4 @@
-//! Calls of kernel functions side by side in time. Does not put them in order: `diagnose::Calls` does.
+//! Calls of kernel functions over time. Does not sort them: `diagnose::Calls` does.
 
 use diagnose::{Call, Detail};
 use model::{CommitPhases, JournalCommit, Nanos};
@@ -42,7 +42,7 @@ fn commit(call: &Call) -> Option<&JournalCommit> {
     }
 }
 
-/// What else is known of a call, in words.
+/// Describes the details of a call.
 fn describe(detail: &Detail) -> Option<String> {
     Some(match detail {
         Detail::Nothing => return None,
@@ -60,8 +60,8 @@ fn describe_commit(commit: &JournalCommit) -> String {
     let mut words = vec![format!("transaction {}", commit.transaction)];
     if let Some(CommitPhases { locked, flushing, logging, blocks_logged, handles, .. }) = commit.phases {
         let phases = [("locked", locked), ("flushing", flushing), ("logging", logging)];
-        let spent = phases.into_iter().filter(|&(_, length)| length > Nanos::ZERO);
-        words.extend(spent.map(|(name, length)| format!("{name} {length}")));
+        let phases = phases.into_iter().filter(|&(_, length)| length > Nanos::ZERO);
+        words.extend(phases.map(|(name, length)| format!("{name} {length}")));
         words.push(format!("{} logged", format_count_of(blocks_logged.into(), "block")));
         words.push(format_count_of(handles.into(), "handle"));
     }

@@ -1,13 +1,13 @@
 //! Reports: tables and text for people, JSON lines and CSV for programs.
 //!
-//! A report declares its columns once ([`rows::Report`]): heading, name for programs, and how a cell is made of a row.
-//! [`Writer`] makes a table, JSON lines or CSV of them; rows that `model` declares bring their columns along. What is no
-//! list of rows (an explanation, an examination of a host) writes its own text. All text from outside goes through
-//! [`escape`].
+//! A report declares its columns once ([`rows::Report`]): heading, name for programs, and how a cell is made from a row.
+//! [`Writer`] turns them into a table, JSON lines or CSV; rows that `model` declares bring their columns along. A report
+//! that is not a list of rows (an explanation, an examination of a host) writes its own text. All text from outside goes
+//! through [`escape`].
 //!
 //! Knows: formats, headings, units, escaping, percentiles in bounded memory. Must not know: how a request was captured,
 //! how a verdict was reached, files and the terminal: output goes to an `io::Write` of the caller, and [`Style`] says
-//! what the caller knows of the terminal.
+//! what the caller knows about the terminal.
 
 pub mod advice;
 pub mod blocked;
@@ -46,18 +46,18 @@ pub mod wrap;
 pub use rows::{Format, Sink, Writer};
 pub use time_of_day::Zone;
 
-/// How the outputs for people look.
+/// Style of the outputs for people.
 #[derive(Clone, Debug, Default)]
 pub struct Style {
     /// The zone in which times are shown.
     pub zone: Zone,
-    /// More columns on the right; nothing left out of an explanation.
+    /// Whether tables have more columns and explanations omit nothing.
     pub wide: bool,
-    /// All that could not be observed, not only what bears on what is shown.
+    /// Whether to list all that could not be observed, not only what concerns the requests shown.
     pub verbose: bool,
     /// Whether colours may be used.
     pub colour: bool,
-    /// Rows held back to find the widths of columns; 0 shows every row as it comes.
+    /// Rows held back to find the widths of columns; 0 writes every row as it arrives.
     pub lookahead: usize,
 }
 
@@ -67,14 +67,14 @@ impl Style {
         paint::paint(self.colour, paint::Role::Heading, text)
     }
 
-    /// The same, for rows that are all there: the columns of a table fit every row.
+    /// Holds back all rows, so that the columns of a table fit every row.
     #[must_use]
     pub(crate) fn aligned(&self) -> Self {
         Self { lookahead: usize::MAX, ..self.clone() }
     }
 
-    /// The flag that shows all of what was left out.
-    pub(crate) fn how_to_see_all(&self) -> &'static str {
+    /// The flag that shows what was left out.
+    pub(crate) fn flag_for_all(&self) -> &'static str {
         if self.wide { "" } else { " (--wide shows all)" }
     }
 }

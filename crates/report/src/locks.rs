@@ -1,4 +1,4 @@
-//! Waits for locks with their holders, one by one or summed up by lock and by holder. Does not find out who held a
+//! Waits for locks with their holders, one by one or summed up by lock and by holder. Does not determine who held a
 //! lock: `diagnose::Locks` does.
 
 use std::collections::{HashMap, HashSet};
@@ -13,7 +13,7 @@ use crate::escape::escape;
 use crate::file_ops::{FileOpRow, FileOps, all_reasons, longest_reason, partition, time_by_name, topic};
 use crate::rows::{Cell, Column, Format, Report, Sink, Writer, to_json};
 
-/// Waits for locks, one row each. A holder and its operation are null where they are not known.
+/// Waits for locks, one row each. An unknown holder and its operation are null.
 #[derive(Clone, Copy, Debug)]
 pub struct LockWaits;
 
@@ -94,7 +94,7 @@ fn holder_op() -> [Col; 7] {
     ]
 }
 
-/// The lock as people call it: one without a name by where it is taken, or by its class. Not escaped.
+/// The lock's name; if it has none, the method that takes it or its class. Not escaped.
 fn lock_name(row: &LockRow) -> String {
     let class = || row.lock.as_ref().map(|lock| lock.class.to_string()).filter(|class| !class.is_empty());
     match (row.name, &row.taken_in) {
@@ -154,7 +154,7 @@ pub fn stack_time(row: &LockRow) -> StackTime {
     }
 }
 
-/// A thread's name without its number among its like (`data-plane-kafka-request-handler-24`).
+/// A thread's name without its number (`data-plane-kafka-request-handler-24`).
 fn role(name: &str) -> &str {
     let unnumbered = name.trim_end_matches(|c: char| c.is_ascii_digit());
     unnumbered
@@ -163,12 +163,12 @@ fn role(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// Locks, and holders, that are summed up separately; the rest are one group.
+/// Limit on the locks, and on the holders, that are summed up separately; the rest are one group.
 const MAX_GROUPS: usize = 10_000;
 const OTHERS: &str = "(others)";
 
 model::named! {
-    /// What waits are summed up by.
+    /// Key by which waits are summed up.
     enum GroupBy {
         /// The lock that was waited for.
         Lock = "lock",
@@ -177,7 +177,7 @@ model::named! {
     }
 }
 
-/// A lock's or a thread's name, and a partition or a thread's number.
+/// A lock's name and partition, or a thread's name and number.
 type GroupKey = (String, Option<String>);
 
 /// The waits for one lock or one holder.
@@ -185,7 +185,7 @@ type GroupKey = (String, Option<String>);
 struct Group {
     latency: Distribution,
     waiters: HashSet<Tid>,
-    /// What holders were doing, or what kept them from doing it: the time waited for it.
+    /// Time waited, by what the holders were doing or waiting for.
     reasons: HashMap<String, Nanos>,
 }
 
@@ -196,14 +196,14 @@ impl Group {
         *self.reasons.entry(reason(row)).or_default() += row.latency();
     }
 
-    /// What was waited for the longest, and how long.
+    /// The reason with the longest wait, and its time.
     fn top_reason(&self) -> Option<String> {
         let longest = self.reasons.iter().max_by(|(a, x), (b, y)| x.cmp(y).then_with(|| b.cmp(a)));
         longest.map(|(name, time)| format!("{name} {time}"))
     }
 }
 
-/// What the holder was doing, without lengths: `write: journal-commit`.
+/// What the holder was doing, without durations: `write: journal-commit`.
 fn reason(row: &LockRow) -> String {
     match &row.doing {
         HolderActivity::Unknown => "unknown".to_owned(),
@@ -216,14 +216,14 @@ fn reason(row: &LockRow) -> String {
     }
 }
 
-/// A sum and what it is about; none for the rest.
+/// A group of waits and its key; `None` for the rest.
 struct LockGroup {
     by: GroupBy,
     key: Option<GroupKey>,
     group: Group,
 }
 
-/// Sums of waits; tables show those of one kind.
+/// Totals of waits; a table shows those of one kind of key.
 struct LockGroups {
     by: GroupBy,
 }
@@ -270,7 +270,7 @@ impl LockGroup {
     }
 }
 
-/// Sums waits up, and writes the sums when the input has ended.
+/// Sums up waits, and writes the totals when the input ends.
 pub struct LockSummary<W> {
     out: W,
     format: Format,
@@ -278,12 +278,12 @@ pub struct LockSummary<W> {
 }
 
 impl<W: Write> LockSummary<W> {
-    /// A summary to this output.
+    /// Creates a summary to this output.
     pub fn new(out: W, format: Format) -> Self {
         Self { out, format, groups: BoundedMap::new(MAX_GROUPS) }
     }
 
-    /// By lock and then by holder, those most waited for first.
+    /// The groups by lock and then by holder, the longest wait first.
     fn sums(&mut self) -> Vec<LockGroup> {
         let groups = std::mem::replace(&mut self.groups, BoundedMap::new(0)).into_groups();
         let mut sums: Vec<_> = groups.map(|(key, by, group)| LockGroup { by, key, group }).collect();
@@ -329,14 +329,14 @@ mod tests {
 
     #[test]
     fn a_role_is_a_name_without_its_number() {
-        for (name, shown) in [
+        for (name, expected) in [
             ("data-plane-kafka-request-handler-24", "data-plane-kafka-request-handler"),
             ("kafka-log-cleaner-thread-0", "kafka-log-cleaner-thread"),
             ("main", "main"),
             ("-7", "-7"),
             ("jdk17", "jdk17"),
         ] {
-            assert_eq!(role(name), shown);
+            assert_eq!(role(name), expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What broker logs say: entry by entry, or summed up. Does not read logs.
+//! Entries of broker logs: one by one, or summed up. Does not read logs.
 
 mod overview;
 mod summary;
@@ -18,16 +18,16 @@ pub use tier::{Cleanup, Migration, Migrations};
 /// Characters of a message in tables that are not wide.
 const MESSAGE_CHARS: usize = 100;
 
-/// An entry, and the log that it stands in.
+/// An entry, and the log that contains it.
 #[derive(Clone, Copy, Debug)]
 pub struct LogRow<'a> {
-    /// What a line says.
+    /// The entry.
     pub entry: &'a LogEntry,
     /// The log, as the user named it. Not escaped.
     pub file: &'a str,
 }
 
-/// How much was read.
+/// Amount of input read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogStats {
     /// Logs.
@@ -36,16 +36,16 @@ pub struct LogStats {
     pub bytes: u64,
     /// Lines.
     pub lines: u64,
-    /// Lines that matter, or may, and were longer than what is kept of one.
+    /// Lines that matter, or may matter, and were cut because they were too long.
     pub cut_lines: u64,
-    /// Lines about a request that could not be read.
+    /// Lines of the request log that could not be read.
     pub unreadable_requests: u64,
 }
 
-/// Entries, one row each. There are no types in CSV, so sums are not in it.
+/// Entries, one row each. CSV has no row types, so it contains no totals.
 #[derive(Clone, Copy, Debug)]
 pub struct LogEntries {
-    /// Whether messages are whole.
+    /// Whether messages are shown in full.
     pub wide: bool,
 }
 
@@ -78,7 +78,7 @@ impl Report for LogEntries {
     }
 }
 
-/// The message; unless all is wanted, the beginning of it, without the partition before it that has columns.
+/// The message; unless `wide`, only its beginning, without the leading partition, which has its own columns.
 fn message(entry: &LogEntry, wide: bool) -> String {
     let named = entry.topic_partition.is_some() && entry.text.starts_with('[');
     let short = entry.text.split_once("] ").filter(|_| named && !wide).map_or(&*entry.text, |(_, rest)| rest);
@@ -89,20 +89,20 @@ fn message(entry: &LogEntry, wide: bool) -> String {
     }
 }
 
-/// An output of what logs say.
+/// An output of log entries and their totals.
 pub trait LogSink {
-    /// Takes one entry that is wanted.
+    /// Takes one selected entry.
     fn entry(&mut self, row: LogRow<'_>) -> io::Result<()>;
 
-    /// Ends the output with what the wanted entries and requests come to.
+    /// Ends the output with the totals of the selected entries and requests.
     fn finish(&mut self, summary: &LogSummary, stats: &LogStats) -> io::Result<()>;
 }
 
-/// Log entries in any format, in JSON followed by what they come to.
+/// Log entries in any format, in JSON followed by their totals.
 pub struct LogWriter<W: Write>(Writer<LogEntries, W>);
 
 impl<W: Write> LogWriter<W> {
-    /// A writer to this output.
+    /// Creates a writer to this output.
     pub fn new(out: W, format: &Format) -> Self {
         let wide = matches!(format, Format::Table(style) if style.wide);
         Self(Writer::new(out, &LogEntries { wide }, format))

@@ -1,13 +1,13 @@
-//! Text from outside in Markdown: code spans, which it cannot end. Does not know the document.
+//! Text from outside in Markdown: in code spans, which it cannot end. Does not know the document.
 
 use crate::escape::escape;
 
-/// A code span: what is in it is no markup. Backticks would end it.
+/// A code span: its text is not markup. Backticks would end it, so they are replaced.
 pub fn code(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("`{}`", escape(text).replace('`', "'")) }
 }
 
-/// The same within a table, where a bar ends the cell even in code.
+/// Like [`code`], within a table, where a bar ends the cell even in code.
 pub fn cell(text: &str) -> String {
     code(text).replace('|', "¦")
 }

@@ -1,20 +1,20 @@
-//! Colours, where the caller allows them. Does not decide whether it does.
+//! Colours, if the caller allows them. Does not decide that.
 
-/// What a piece of text is, for those who see colours.
+/// The role of a piece of text, which selects its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A heading.
     Heading,
-    /// What went wrong or took long.
+    /// Something that went wrong or took long.
     Bad,
-    /// What is as it should be.
+    /// Something that is as it should be.
     Good,
-    /// What matters less.
+    /// Something that matters less.
     Faint,
 }
 
 impl Role {
-    /// What selects it, between `ESC [` and `m`.
+    /// The code that selects the colour, between `ESC [` and `m`.
     pub fn code(self) -> &'static str {
         match self {
             Self::Heading => "1",
@@ -25,7 +25,7 @@ impl Role {
     }
 }
 
-/// The text in the colour of its role, or as it is.
+/// The text in the colour of its role, or unchanged.
 pub fn paint(colour: bool, role: Role, text: &str) -> String {
     if !colour || text.is_empty() {
         return text.to_owned();

@@ -34,7 +34,7 @@ impl Report for Pauses {
     }
 }
 
-/// The process; 0 where no source says.
+/// The process; 0 means that no source names it.
 fn pid(pause: &JvmPause) -> Cell<'_> {
     (pause.pid != 0).then_some(pause.pid).into()
 }

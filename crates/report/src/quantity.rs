@@ -1,8 +1,8 @@
-//! Numbers as tables show them. Does not shorten what a program will read.
+//! Numbers as tables show them. Does not shorten numbers for programs.
 
 use model::Nanos;
 
-/// What stands for a value that is not known.
+/// Placeholder for an unknown value.
 pub const NONE: &str = "-";
 
 /// A value, or [`NONE`].
@@ -15,7 +15,7 @@ pub fn millis(length: Nanos) -> String {
     length.as_millis_rounded().to_string()
 }
 
-/// A count with separated thousands: `1,292,021`.
+/// A count with thousands separators: `1,292,021`.
 pub fn format_count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -33,7 +33,7 @@ pub fn format_count_of(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", format_count(count), if count == 1 { "" } else { "s" })
 }
 
-/// A size as people say it: `812 B`, `1.5 MiB`.
+/// A size with its unit: `812 B`, `1.5 MiB`.
 pub fn format_bytes(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {

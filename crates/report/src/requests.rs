@@ -1,4 +1,4 @@
-//! Requests as the wire showed them: one by one, the slowest, or summed up in an [`overview`].
+//! Requests as seen on the wire: one by one, the slowest, or summed up in an [`overview`].
 
 pub mod overview;
 mod summary;
@@ -19,9 +19,9 @@ pub use summary::RequestSummary;
 pub struct RequestRow<'a> {
     /// The request.
     pub request: &'a Request,
-    /// The partition; none of a request without partitions, and in JSON.
+    /// The partition; `None` for a request without partitions, and in JSON.
     pub partition: Option<&'a Partition>,
-    /// The message id; none where none is known.
+    /// The message id; `None` if unknown.
     pub message_id: Option<&'a str>,
 }
 
@@ -31,7 +31,7 @@ impl<'a> RequestRow<'a> {
         Self { request, partition: None, message_id: None }
     }
 
-    /// The partition's error code; where it has none or none that says anything, the whole response's.
+    /// The partition's error code; if it has none or 0, the whole response's.
     fn error_code(&self) -> Option<i16> {
         let own = self.partition.and_then(|partition| partition.error_code);
         let whole = self.request.error_code;
@@ -39,11 +39,11 @@ impl<'a> RequestRow<'a> {
     }
 }
 
-/// Requests. Tables have a row a message id, or a partition where none is known; CSV a row a partition, whose
-/// `error_code` is the partition's; JSON an object a request.
+/// Requests. Tables have one row per message id, or per partition if none is known; CSV one row per partition, with
+/// the partition's `error_code`; JSON one object per request.
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
-    /// Headings of wide columns that tables show anyway.
+    /// Headings of wide columns that tables always show.
     pub also: Vec<&'static str>,
 }
 
@@ -62,11 +62,11 @@ impl Report for Requests {
             Col::text("END TIME", 12, "", |row| row.request.end.map(Cell::Time).into()),
             Col::text("LATENCY(ms)", 0, "", |row| row.request.latency().map(Cell::BareMillis).into()),
             Col::text("MESSAGE_ID", 0, "", |row| row.message_id.into()),
-            Col::text("TOPIC", 12, "", |row| topic_shown(row.partition).into()),
+            Col::text("TOPIC", 12, "", |row| topic_name(row.partition).into()),
             Col::text("PARTITION", 0, "", |row| row.partition.map(|of| of.partition).into()),
         ];
         columns.extend(wide_columns().map(|column| {
-            // Those that were asked for stand in the order in which they were.
+            // Requested columns stand in the order of the request.
             match self.also.iter().position(|heading| *heading == column.heading()) {
                 Some(place) => column.always(1 + place as u8),
                 None => column,
@@ -103,8 +103,8 @@ fn wide_columns() -> [Col; 16] {
     .map(Col::wide)
 }
 
-/// The topic's name; where only its id is known, that, marked by a character no topic's name can have.
-pub(crate) fn topic_shown(partition: Option<&Partition>) -> String {
+/// The topic's name, or its id if only that is known, marked by a character that no topic name can contain.
+pub(crate) fn topic_name(partition: Option<&Partition>) -> String {
     match partition.map(|of| (&of.topic, of.topic_id)) {
         Some((Some(topic), _)) => topic.to_string(),
         Some((None, Some(id))) => format!("id:{id}"),
@@ -116,7 +116,7 @@ pub(crate) fn topic_shown(partition: Option<&Partition>) -> String {
 pub struct RequestWriter<W: Write>(Writer<Requests, W>);
 
 impl<W: Write> RequestWriter<W> {
-    /// A writer to this output; a table that is not wide has these of the wide one's columns too.
+    /// Creates a writer to this output; `also` names wide columns that every table shows.
     pub fn new(out: W, also: Vec<&'static str>, format: &Format) -> Self {
         Self(Writer::new(out, &Requests { also }, format))
     }
@@ -140,7 +140,7 @@ impl<W: Write> RequestWriter<W> {
         Ok(())
     }
 
-    /// Ends the output. Only JSON has a place for the summary; for the others the caller shows its sentences
+    /// Ends the output. Only JSON has a place for the summary; for other formats the caller shows its sentences
     /// elsewhere.
     pub fn finish(&mut self, summary: &RequestSummary) -> io::Result<()> {
         self.0.summary(summary)?;
@@ -148,7 +148,7 @@ impl<W: Write> RequestWriter<W> {
     }
 }
 
-/// The slowest requests of an input, slowest first: as many as were asked for are held, however long the input is.
+/// The slowest requests of an input, slowest first. Holds only the requested number, however long the input is.
 pub struct TopRequests<W: Write> {
     to: RequestWriter<W>,
     less_waits: bool,
@@ -157,23 +157,23 @@ pub struct TopRequests<W: Write> {
 }
 
 impl<W: Write> TopRequests<W> {
-    /// The slowest `max` requests, to be handed to this output.
+    /// Passes the slowest `max` requests to this output.
     pub fn new(max: usize, to: RequestWriter<W>) -> Self {
         Self { to, less_waits: false, slowest: Slowest::new(max), unranked: 0 }
     }
 
-    /// Whether to rank without the time in which fetches waited for data.
+    /// Sets whether to rank without the time for which fetches waited for data.
     #[must_use]
     pub fn less_waits(self, less_waits: bool) -> Self {
         Self { less_waits, ..self }
     }
 
-    /// How many requests are held: those that will be shown.
-    pub fn held(&self) -> u64 {
-        self.slowest.held()
+    /// Number of requests held, which will be shown.
+    pub fn count(&self) -> u64 {
+        self.slowest.count()
     }
 
-    /// How many had no latency: no response is due, or none was seen.
+    /// Number of requests without a latency: no response is due, or none was seen.
     pub fn unranked(&self) -> u64 {
         self.unranked
     }
@@ -188,7 +188,7 @@ impl<W: Write> TopRequests<W> {
         }
     }
 
-    /// Writes them, and ends the output.
+    /// Writes the requests, and ends the output.
     pub fn finish(mut self, summary: &RequestSummary) -> io::Result<()> {
         for request in self.slowest.take() {
             self.to.request(&request)?;

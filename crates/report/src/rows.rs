@@ -1,9 +1,9 @@
 //! One declaration of a report's columns, from which its table, CSV and JSON lines follow.
 //!
-//! A [`Report`] names its row type and lists its [`Column`]s; a column says its heading for people, its name for
-//! programs and how a [`Cell`] is made of a row; [`Column::row`] stands for all columns that `model` declares of a row.
-//! [`Writer`] writes rows in any [`Format`]. A format is written here once, and a new column is one line in its
-//! report, or none where `model` declares it.
+//! A [`Report`] names its row type and lists its [`Column`]s; a column declares its heading for people, its name for
+//! programs and how a [`Cell`] is made from a row; [`Column::row`] stands for all columns that `model` declares for a row.
+//! [`Writer`] writes rows in any [`Format`]. A format is implemented here once, and a new column is one line in its
+//! report, or none if `model` declares it.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -34,14 +34,14 @@ pub trait Report: Sized {
 pub enum Format {
     /// Aligned columns for people.
     Table(Style),
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
     /// Comma-separated values with one line of names.
     Csv,
 }
 
 impl Format {
-    /// The same, for rows that are all there: the columns of a table fit every row.
+    /// Holds back all rows, so that the columns of a table fit every row.
     #[must_use]
     pub fn aligned(&self) -> Self {
         match self {
@@ -51,7 +51,7 @@ impl Format {
     }
 }
 
-/// Takes rows one after the other.
+/// Takes rows one by one.
 pub trait Sink<R: Report> {
     /// Takes one row.
     fn row<'a>(&mut self, row: &'a R::Row<'a>) -> io::Result<()>;
@@ -60,12 +60,12 @@ pub trait Sink<R: Report> {
     fn finish(&mut self) -> io::Result<()>;
 }
 
-/// How a column makes a cell of a row.
+/// Makes a column's cell from a row.
 type MakeCell<R> = Box<dyn for<'a> Fn(&'a <R as Report>::Row<'a>) -> Cell<'a>>;
-/// Hands out the values of a declared row.
+/// Visits the values of a declared row.
 type Visit<R> = Box<dyn for<'a> Fn(&'a <R as Report>::Row<'a>, model::ValueVisitor<'_>)>;
 
-/// One column, or all that a declared row has: what people and programs call it, and how its cells are made.
+/// One column, or all columns of a declared row: its names for people and programs, and how its cells are made.
 pub struct Column<R: Report> {
     heading: Heading,
     wide: bool,
@@ -76,19 +76,19 @@ pub struct Column<R: Report> {
 }
 
 enum Content<R: Report> {
-    /// One cell. Its name is empty for a column of tables only; `lock.kind` is `kind` of the object `lock` in JSON and
+    /// One cell. Its name is empty if only tables have the column; `lock.kind` is `kind` of the object `lock` in JSON and
     /// `lock_kind` in CSV.
     Cell(Cow<'static, str>, MakeCell<R>),
     /// The columns that `model` declares, some under other names or with other cells.
     Row {
         columns: Vec<model::Column>,
         visit: Visit<R>,
-        renamed: Vec<(&'static str, &'static str)>,
-        replaced: Vec<(&'static str, MakeCell<R>)>,
+        renames: Vec<(&'static str, &'static str)>,
+        replacements: Vec<(&'static str, MakeCell<R>)>,
     },
 }
 
-/// Where columns stand that only wide tables have, unless they say where.
+/// Default place of columns that only wide tables have.
 const WIDE_PLACE: u8 = 100;
 
 impl<R: Report> Column<R> {
@@ -102,7 +102,7 @@ impl<R: Report> Column<R> {
         Self::new(Heading::text(heading, width), Content::Cell(field.into(), Box::new(cell)))
     }
 
-    /// A column of numbers, which align at the right.
+    /// A column of numbers, right-aligned.
     pub fn number(
         heading: &'static str,
         width: usize,
@@ -120,7 +120,7 @@ impl<R: Report> Column<R> {
         Self::text("", 0, field, cell)
     }
 
-    /// A column of the length of time that this share of a distribution does not exceed.
+    /// A column with a quantile (0 to 1) of a distribution of durations.
     pub(crate) fn percentile(
         heading: &'static str,
         field: &'static str,
@@ -130,7 +130,7 @@ impl<R: Report> Column<R> {
         Self::number(heading, 7, field, move |row| of(row).length_at(share).map(Cell::Length).into())
     }
 
-    /// All columns that `model` declares of a row, for programs; without the row they are empty.
+    /// All columns that `model` declares for a row, for programs; they are empty without the row.
     pub fn row<M: Row + 'static>(row: impl for<'a> Fn(&'a R::Row<'a>) -> Option<&'a M> + 'static) -> Self {
         let columns = M::columns();
         let names = columns.iter().map(|column| column.name).collect::<Vec<_>>();
@@ -138,7 +138,7 @@ impl<R: Report> Column<R> {
             Some(row) => row.visit(out),
             None => names.iter().for_each(|name| out(name, RowValue::Null)),
         });
-        let content = Content::Row { columns, visit, renamed: Vec::new(), replaced: Vec::new() };
+        let content = Content::Row { columns, visit, renames: Vec::new(), replacements: Vec::new() };
         Self { in_json: true, in_csv: true, ..Self::new(Heading::text("", 0), content) }
     }
 
@@ -147,64 +147,64 @@ impl<R: Report> Column<R> {
         Self { heading, wide: false, place: 0, in_json: for_programs, in_csv: for_programs, content }
     }
 
-    /// The same columns, this one under another name.
+    /// Gives one of the columns another name.
     #[must_use]
     pub fn rename(mut self, name: &'static str, to: &'static str) -> Self {
-        if let Content::Row { renamed, .. } = &mut self.content {
-            renamed.push((name, to));
+        if let Content::Row { renames, .. } = &mut self.content {
+            renames.push((name, to));
         }
         self
     }
 
-    /// The same columns, this one with other cells.
+    /// Gives one of the columns other cells.
     #[must_use]
     pub fn replace(
         mut self,
         name: &'static str,
         cell: impl for<'a> Fn(&'a R::Row<'a>) -> Cell<'a> + 'static,
     ) -> Self {
-        if let Content::Row { replaced, .. } = &mut self.content {
-            replaced.push((name, Box::new(cell)));
+        if let Content::Row { replacements, .. } = &mut self.content {
+            replacements.push((name, Box::new(cell)));
         }
         self
     }
 
-    /// The same column, in wide tables only and there at the right.
+    /// Shows the column only in wide tables, on the right.
     #[must_use]
     pub fn wide(self) -> Self {
         Self { wide: true, place: WIDE_PLACE, ..self }
     }
 
-    /// The same column, in every table, at this place.
+    /// Shows the column in every table, at this place.
     #[must_use]
     pub fn always(self, place: u8) -> Self {
         Self { wide: false, place, ..self }
     }
 
-    /// The same column, in tables after all of a lower place; those of the same place keep their order.
+    /// Sets the column's place in tables: lower places come first; columns of the same place keep their order.
     #[must_use]
     pub fn place(self, place: u8) -> Self {
         Self { place, ..self }
     }
 
-    /// The same column, not in CSV.
+    /// Omits the column from CSV.
     #[must_use]
     pub fn not_in_csv(self) -> Self {
         Self { in_csv: false, ..self }
     }
 
-    /// The same column, not in JSON.
+    /// Omits the column from JSON.
     #[must_use]
     pub fn not_in_json(self) -> Self {
         Self { in_json: false, ..self }
     }
 
-    /// What stands above it in tables; empty where it is in none.
+    /// Its heading in tables; empty if no table has it.
     pub fn heading(&self) -> &'static str {
         self.heading.text
     }
 
-    /// Names of its columns in CSV; rows within rows have none.
+    /// Its column names in CSV; rows within rows have none.
     fn csv_names(&self) -> Vec<String> {
         match &self.content {
             Content::Cell(field, _) => vec![field.replace('.', "_")],
@@ -216,11 +216,11 @@ impl<R: Report> Column<R> {
     }
 
     fn name_of(&self, name: &'static str) -> &'static str {
-        let Content::Row { renamed, .. } = &self.content else { return name };
-        renamed.iter().find(|(of, _)| *of == name).map_or(name, |(_, to)| to)
+        let Content::Row { renames, .. } = &self.content else { return name };
+        renames.iter().find(|(of, _)| *of == name).map_or(name, |(_, to)| to)
     }
 
-    /// Hands out its cells with their names.
+    /// Passes its cells with their names to `take`.
     fn each<'a>(
         &self,
         row: &'a R::Row<'a>,
@@ -228,12 +228,12 @@ impl<R: Report> Column<R> {
     ) -> io::Result<()> {
         match &self.content {
             Content::Cell(field, cell) => take(field, &cell(row)),
-            Content::Row { visit, replaced, .. } => {
+            Content::Row { visit, replacements, .. } => {
                 let mut result = Ok(());
                 visit(row, &mut |name, value| {
                     if result.is_ok() {
-                        let replaced = replaced.iter().find(|(of, _)| *of == name);
-                        let cell = replaced.map_or_else(|| Cell::from(value), |(_, cell)| cell(row));
+                        let replacement = replacements.iter().find(|(of, _)| *of == name);
+                        let cell = replacement.map_or_else(|| Cell::from(value), |(_, cell)| cell(row));
                         result = take(self.name_of(name), &cell);
                     }
                 });
@@ -256,7 +256,7 @@ enum Form<W> {
 }
 
 impl<R: Report, W: Write> Writer<R, W> {
-    /// A writer of this report's rows to this output.
+    /// Creates a writer of this report's rows to this output.
     pub fn new(out: W, report: &R, format: &Format) -> Self {
         let mut columns = report.columns();
         let form = match format {
@@ -273,7 +273,7 @@ impl<R: Report, W: Write> Writer<R, W> {
         Self { columns, form }
     }
 
-    /// A table `indent` columns from the left.
+    /// Creates a table `indent` columns from the left.
     pub fn table(out: W, report: &R, style: &Style, indent: usize) -> Self {
         let mut columns = report.columns();
         columns.retain(|column| !column.heading().is_empty() && (style.wide || !column.wide));
@@ -285,7 +285,7 @@ impl<R: Report, W: Write> Writer<R, W> {
         Self { columns, form: Form::Table { table, times, cells } }
     }
 
-    /// Whether it writes for people.
+    /// Whether it writes a table.
     pub(crate) fn is_table(&self) -> bool {
         matches!(self.form, Form::Table { .. })
     }
@@ -295,7 +295,7 @@ impl<R: Report, W: Write> Writer<R, W> {
         matches!(self.form, Form::Json { .. })
     }
 
-    /// Writes what the rows come to, where this is JSON: nothing else has a place for it.
+    /// Writes the summary of the rows in JSON; other formats have no place for it.
     pub(crate) fn summary(&mut self, summary: &impl Serialize) -> io::Result<()> {
         if let Form::Json { out, .. } = &mut self.form { json::write_line(out, summary) } else { Ok(()) }
     }
@@ -350,7 +350,7 @@ impl<R: Report, W: Write> Writer<R, W> {
         self.finish()
     }
 
-    /// Where rows of JSON and CSV go, for lines that are no rows of this report.
+    /// The output, for lines that are not rows of this report.
     pub(crate) fn output(&mut self) -> &mut W {
         match &mut self.form {
             Form::Table { table, .. } => table.output(),
@@ -363,7 +363,7 @@ impl<R: Report, W: Write> Writer<R, W> {
         if let Form::Table { table, .. } = &mut self.form { table.note(indent, text) } else { Ok(()) }
     }
 
-    /// Writes what is held back, and the names also where no row followed.
+    /// Writes the rows held back, and the line of names even without rows.
     pub fn finish(&mut self) -> io::Result<()> {
         self.start()?;
         match &mut self.form {
@@ -372,7 +372,7 @@ impl<R: Report, W: Write> Writer<R, W> {
         }
     }
 
-    /// Writes the line of names that CSV begins with.
+    /// Writes the line of names that CSV starts with.
     fn start(&mut self) -> io::Result<()> {
         let Form::Csv { out, has_names, .. } = &mut self.form else { return Ok(()) };
         if std::mem::replace(has_names, true) {
@@ -408,7 +408,7 @@ impl<R: Report, W: Write> Sink<R> for Writer<R, W> {
     }
 }
 
-/// Writes rows of two reports as one CSV with the columns of both; what a row does not have is empty.
+/// Writes rows of two reports as one CSV with the columns of both; fields that a row does not have are empty.
 pub(crate) fn write_union<'r, A: Report, B: Report>(
     mut out: impl Write,
     (first, first_rows): (&A, &'r [A::Row<'r>]),
@@ -431,7 +431,7 @@ fn csv_columns<R: Report>(report: &R) -> Vec<Column<R>> {
     report.columns().into_iter().filter(|column| column.in_csv).collect()
 }
 
-/// Writes what a row has of these names.
+/// Writes the fields of a row in the order of `names`.
 fn write_known<'a, R: Report>(
     out: &mut impl Write,
     names: &[String],
@@ -455,16 +455,16 @@ pub(crate) fn to_json<'a, R: Report>(report: &R, row: &'a R::Row<'a>) -> Vec<u8>
     let mut columns = report.columns();
     columns.retain(|column| column.in_json);
     let mut line = Vec::new();
-    // A vector takes everything.
+    // Writing to a vector cannot fail.
     let _ = JsonObject::new(R::TYPE, &columns).write(&mut line, &columns, row);
     line
 }
 
-/// What of a report's JSON objects is the same in every row: a listing may have millions.
+/// The parts of a report's JSON objects that are the same in every row: a listing may have millions.
 struct JsonObject {
     /// `{"type":"request"`.
     head: Vec<u8>,
-    /// `,"name":` of each column that is one cell outside of objects; empty for the others.
+    /// `,"name":` of each column that is one cell outside any object; empty for the others.
     names: Vec<Vec<u8>>,
 }
 
@@ -472,7 +472,7 @@ impl JsonObject {
     fn new<R: Report>(kind: &str, columns: &[Column<R>]) -> Self {
         let mut head = b"{".to_vec();
         push_name(&mut head, "type");
-        // A vector takes everything.
+        // Writing to a vector cannot fail.
         let _ = json::write(&mut head, &kind);
         let names = columns.iter().map(|column| match &column.content {
             Content::Cell(name, _) if !name.contains('.') => {

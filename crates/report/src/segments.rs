@@ -1,4 +1,4 @@
-//! What is in a segment: its batches, or its records. Does not read segments and never sees a payload.
+//! Content of a segment: its batches, or its records. Does not read segments and never sees a payload.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use crate::rows::{Cell, Column, Format, Report, Writer};
 /// The segment that is shown.
 #[derive(Clone, Debug)]
 pub struct SegmentFile {
-    /// Its file, below its log dir where that is known.
+    /// Its file, relative to its log dir if that is known.
     pub file: Arc<str>,
-    /// The partition, where the file's directory names one.
+    /// The partition, if the file's directory names one.
     pub topic_partition: Option<TopicPartition>,
 }
 
@@ -23,7 +23,7 @@ pub struct BatchRow {
     pub base_offset: i64,
     /// Offset of its last record.
     pub last_offset: i64,
-    /// Its bytes, the 12 leading ones included.
+    /// Its bytes, including the leading 12.
     pub bytes: u64,
     /// Where it starts in the file.
     pub position: u64,
@@ -31,19 +31,19 @@ pub struct BatchRow {
     pub magic: i8,
     /// The CRC it carries.
     pub crc: u32,
-    /// Whether that is its CRC.
+    /// Whether that CRC is correct.
     pub crc_ok: bool,
     /// `none`, `gzip`, `snappy`, `lz4`, `zstd`.
     pub codec: &'static str,
     /// The idempotent producer's id, or -1.
     pub producer_id: i64,
-    /// Records in it, where its header says so.
+    /// Number of records, if its header states it.
     pub records: Option<u32>,
     /// The greatest timestamp, UTC milliseconds, or -1.
     pub timestamp_ms: i64,
-    /// Whether it is a transaction's marker.
+    /// Whether it is a transaction marker.
     pub control: bool,
-    /// Message ids of its records, where they were asked for.
+    /// Message ids of its records, if they were requested.
     pub message_ids: Vec<String>,
 }
 
@@ -54,21 +54,21 @@ pub struct RecordRow {
     pub offset: i64,
     /// UTC milliseconds, or -1.
     pub timestamp_ms: i64,
-    /// Bytes of its key; none for no key.
+    /// Bytes of its key; `None` without a key.
     pub key_bytes: Option<u64>,
-    /// Bytes of its value; none for a tombstone.
+    /// Bytes of its value; `None` for a tombstone.
     pub value_bytes: Option<u64>,
-    /// Its message id, where one was asked for and is there.
+    /// Its message id, if requested and present.
     pub message_id: Option<String>,
 }
 
-/// A batch and those of its message ids that the row is about.
+/// A batch and the message ids that the row shows.
 struct BatchLine<'a> {
     batch: &'a BatchRow,
     message_ids: &'a [String],
 }
 
-/// Batches, one row each or, in tables, one a message id where those were asked for.
+/// Batches, one row each or, in tables, one per message id if those were requested.
 struct Batches(SegmentFile);
 
 impl Report for Batches {
@@ -139,12 +139,12 @@ pub struct SegmentWriter<W: Write> {
 enum Form<W: Write> {
     Batches(Writer<Batches, W>),
     Records(Writer<Records, W>),
-    /// Records are written down before they join the batches.
+    /// Records go to a buffer before they follow their batch.
     Both(Writer<Batches, W>, Box<Writer<Records, Vec<u8>>>),
 }
 
 impl<W: Write> SegmentWriter<W> {
-    /// A writer to this output; `records` for a row a record instead of one a batch.
+    /// Creates a writer to this output, with one row per record if `records`, else one per batch.
     pub fn new(out: W, segment: SegmentFile, records: bool, format: &Format) -> Self {
         let form = match format {
             Format::Json => Form::Both(
@@ -166,7 +166,7 @@ impl<W: Write> SegmentWriter<W> {
         batch.message_ids.chunks(1).try_for_each(|message_ids| writer.row(&BatchLine { batch, message_ids }))
     }
 
-    /// Writes one record of the batch before.
+    /// Writes one record of the preceding batch.
     pub fn record(&mut self, record: &RecordRow) -> io::Result<()> {
         match &mut self.form {
             Form::Batches(_) => Ok(()),

@@ -1,19 +1,19 @@
-//! The slowest of many, slowest first: as many as were asked for, however long the input. Does
-//! not know what they are.
+//! The slowest of many items, slowest first: a fixed number, however long the input. Does not know what they
+//! are.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use model::Nanos;
 
-/// Holds the slowest; by default none.
+/// Holds the slowest items; by default none.
 pub struct Slowest<T> {
-    most: usize,
+    max: usize,
     held: BinaryHeap<Reverse<Entry<T>>>,
-    offered: u64,
+    offers: u64,
 }
 
-/// One by its latency; of two equally slow ones the earlier ranks higher.
+/// An item by its latency; of two equally slow ones the earlier ranks higher.
 struct Entry<T> {
     latency: Nanos,
     nth: Reverse<u64>,
@@ -27,37 +27,37 @@ impl<T> Default for Slowest<T> {
 }
 
 impl<T> Slowest<T> {
-    /// At most so many.
-    pub fn new(most: usize) -> Self {
-        Self { most, held: BinaryHeap::new(), offered: 0 }
+    /// Holds at most `max` items.
+    pub fn new(max: usize) -> Self {
+        Self { max, held: BinaryHeap::new(), offers: 0 }
     }
 
-    /// How many are held.
-    pub fn held(&self) -> u64 {
+    /// Number of items held.
+    pub fn count(&self) -> u64 {
         self.held.len() as u64
     }
 
-    /// Offers one; it is made only if it is among the slowest so far.
+    /// Offers an item; `item` creates it only if it is among the slowest so far.
     pub fn offer(&mut self, latency: Nanos, item: impl FnOnce() -> T) {
-        self.offered += 1;
-        let full = self.held.len() >= self.most;
+        self.offers += 1;
+        let full = self.held.len() >= self.max;
         if full && self.held.peek().is_none_or(|Reverse(fastest)| fastest.latency >= latency) {
             return;
         }
         if full {
             self.held.pop();
         }
-        self.held.push(Reverse(Entry { latency, nth: Reverse(self.offered), item: item() }));
+        self.held.push(Reverse(Entry { latency, nth: Reverse(self.offers), item: item() }));
     }
 
-    /// Those held, slowest first; they stay.
+    /// The items held, slowest first.
     pub fn sorted(&self) -> Vec<&T> {
         let mut ranked: Vec<&Reverse<Entry<T>>> = self.held.iter().collect();
         ranked.sort();
         ranked.iter().map(|Reverse(ranked)| &ranked.item).collect()
     }
 
-    /// Those held, slowest first; none stay.
+    /// Takes the items held, slowest first.
     pub fn take(&mut self) -> impl Iterator<Item = T> + use<T> {
         let held = std::mem::take(&mut self.held);
         held.into_sorted_vec().into_iter().map(|Reverse(ranked)| ranked.item)
@@ -95,7 +95,7 @@ mod tests {
         for (name, latency) in [('a', 1), ('b', 5), ('c', 3), ('d', 5), ('e', 2), ('f', 3)] {
             slowest.offer(Nanos(latency), || name);
         }
-        assert_eq!(slowest.held(), 3);
+        assert_eq!(slowest.count(), 3);
         assert_eq!(slowest.take().collect::<String>(), "bdc");
     }
 }

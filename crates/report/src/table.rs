@@ -1,5 +1,5 @@
-//! Columns of text for people. Rows stream: a column is as wide as its heading, the first rows held back
-//! and the widest cell so far; it never shrinks. Does not escape: cells are escaped where they are made.
+//! Columns of text for people. Rows stream: a column is as wide as its heading, the first rows (which are held back)
+//! and the widest cell so far; it never shrinks. Does not escape: cells are escaped when they are made.
 
 use std::io::{self, Write};
 
@@ -7,10 +7,10 @@ use crate::paint::{Role, paint};
 
 /// A cell wider than this does not widen its column: one odd name must not push every row off the screen.
 const WIDEST: usize = 64;
-/// What stands between columns.
+/// Separator of columns.
 const GAP: &str = "  ";
 
-/// Where the text of a column stands.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     /// Text.
@@ -19,7 +19,7 @@ pub enum Align {
     Right,
 }
 
-/// What stands above a column, and how the column is laid out.
+/// Heading and layout of a column.
 #[derive(Clone, Copy, Debug)]
 pub struct Heading {
     /// Its text.
@@ -29,34 +29,34 @@ pub struct Heading {
 }
 
 impl Heading {
-    /// Above a column of text, at least `width` wide.
+    /// Heading of a column of text, at least `width` wide.
     pub const fn text(text: &'static str, width: usize) -> Self {
         Self { text, align: Align::Left, width }
     }
 
-    /// Above a column of numbers, at least `width` wide.
+    /// Heading of a column of numbers, at least `width` wide.
     pub const fn number(text: &'static str, width: usize) -> Self {
         Self { text, align: Align::Right, width }
     }
 }
 
-/// A table that writes its rows as they come.
+/// A table that writes its rows as they arrive.
 pub struct Table<W> {
     out: W,
     columns: Vec<Heading>,
-    held: Vec<Vec<String>>,
+    pending: Vec<Vec<String>>,
     lookahead: usize,
-    /// Blanks before each line.
+    /// Spaces before each line.
     pub(crate) indent: usize,
     /// Whether headings are in colour.
     pub(crate) colour: bool,
-    headed: bool,
+    has_headings: bool,
     /// The line being written.
     line: Vec<u8>,
 }
 
 impl<W: Write> Table<W> {
-    /// A table of these columns that holds back `lookahead` rows to learn their widths.
+    /// Creates a table of these columns that holds back `lookahead` rows to learn their widths.
     pub fn new(out: W, columns: Vec<Heading>, lookahead: usize) -> Self {
         let columns = columns
             .into_iter()
@@ -65,11 +65,11 @@ impl<W: Write> Table<W> {
         Self {
             out,
             columns,
-            held: Vec::new(),
+            pending: Vec::new(),
             lookahead,
             indent: 0,
             colour: false,
-            headed: false,
+            has_headings: false,
             line: Vec::new(),
         }
     }
@@ -81,12 +81,12 @@ impl<W: Write> Table<W> {
         }
     }
 
-    /// Adds a row: one cell a column, in order. Allocates nothing once the first rows are out.
+    /// Adds a row: one cell per column, in order. Allocates nothing after the first rows are written.
     pub fn row(&mut self, cells: &[impl AsRef<str>]) -> io::Result<()> {
-        if !self.headed {
+        if !self.has_headings {
             self.measure(cells);
-            if self.held.len() < self.lookahead {
-                self.held.push(cells.iter().map(|cell| cell.as_ref().to_owned()).collect());
+            if self.pending.len() < self.lookahead {
+                self.pending.push(cells.iter().map(|cell| cell.as_ref().to_owned()).collect());
                 return Ok(());
             }
             self.release()?;
@@ -96,32 +96,32 @@ impl<W: Write> Table<W> {
 
     /// Writes the headings and the rows held back. A table without rows still has its headings.
     pub fn release(&mut self) -> io::Result<()> {
-        if !self.headed {
-            self.headed = true;
+        if !self.has_headings {
+            self.has_headings = true;
             let headings = self.columns.iter().map(|column| column.text).collect::<Vec<_>>();
             self.lay_out(&headings);
             let headings = String::from_utf8_lossy(&self.line);
             writeln!(self.out, "{}", paint(self.colour, Role::Heading, &headings))?;
         }
-        for cells in std::mem::take(&mut self.held) {
+        for cells in std::mem::take(&mut self.pending) {
             self.print(&cells)?;
         }
         Ok(())
     }
 
-    /// Writes a line of text below the row before, so many blanks further right.
+    /// Writes a line of text below the previous row, indented by `blanks` spaces.
     pub fn note(&mut self, blanks: usize, text: &str) -> io::Result<()> {
         self.release()?;
         writeln!(self.out, "{:indent$}{text}", "", indent = self.indent + blanks)
     }
 
-    /// Writes what was held back and flushes the output.
+    /// Writes the rows held back and flushes the output.
     pub fn finish(&mut self) -> io::Result<()> {
         self.release()?;
         self.out.flush()
     }
 
-    /// Where rows go.
+    /// The output.
     pub(crate) fn output(&mut self) -> &mut W {
         &mut self.out
     }
@@ -143,7 +143,7 @@ impl<W: Write> Table<W> {
         self.line.truncate(used);
     }
 
-    /// Rows of nothing but ASCII that fit as the columns are: blanks, and the cells put over them. False for
+    /// Lays out a row of ASCII cells that fit the current columns: spaces, overwritten by the cells. Returns false for
     /// any other row.
     fn lay_out_narrow(&mut self, cells: &[impl AsRef<str>]) -> bool {
         let fits = |(column, cell): (&Heading, &str)| cell.len() <= column.width && cell.is_ascii();
@@ -189,7 +189,7 @@ impl<W: Write> Table<W> {
     }
 }
 
-/// Characters, of which text that is nothing but ASCII has as many as bytes.
+/// Number of characters; ASCII text has as many as bytes.
 fn width(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().count() }
 }
@@ -202,7 +202,7 @@ fn pad(line: &mut Vec<u8>, blanks: usize) {
 mod tests {
     use super::{Heading, Table};
 
-    fn shown(lookahead: usize) -> String {
+    fn render(lookahead: usize) -> String {
         let mut out = Vec::new();
         let mut table =
             Table::new(&mut out, vec![Heading::text("NAME", 0), Heading::number("N", 2)], lookahead);
@@ -215,12 +215,12 @@ mod tests {
 
     #[test]
     fn rows_held_back_align_with_those_that_follow() {
-        assert_eq!(shown(9), "NAME      N\na         1\nlonger  100\nb         2\n");
+        assert_eq!(render(9), "NAME      N\na         1\nlonger  100\nb         2\n");
     }
 
     #[test]
     fn without_lookahead_a_column_widens_when_it_must() {
-        assert_eq!(shown(0), "NAME   N\na      1\nlonger  100\nb         2\n");
+        assert_eq!(render(0), "NAME   N\na      1\nlonger  100\nb         2\n");
     }
 
     #[test]

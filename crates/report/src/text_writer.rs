@@ -1,5 +1,5 @@
-//! Text for people, line by line: headings, bullets, wrapped text, and tables with how many rows they leave out. Does not
-//! know what it says.
+//! Text for people, line by line: headings, bullets, wrapped text, and tables with the number of rows left out. Does not
+//! know the content.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -27,14 +27,14 @@ impl<W: Write> TextWriter<W> {
         Self { out, style: style.clone(), width: WIDTH }
     }
 
-    /// A heading below an empty line.
+    /// Writes a heading below an empty line.
     pub(crate) fn heading(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.out, "\n{}", self.style.heading(text))
     }
 
-    /// Text in its colour after what its line begins with; `first` columns of the first line and `rest` of the others are
-    /// taken.
-    pub(crate) fn wrapped(
+    /// Writes coloured text after a prefix, wrapped; the text starts at column `first` of the first line and `rest` of the
+    /// others.
+    pub(crate) fn wrap(
         &mut self,
         before: &str,
         (first, rest): (usize, usize),
@@ -50,12 +50,12 @@ impl<W: Write> TextWriter<W> {
         Ok(())
     }
 
-    /// Text behind a bullet.
+    /// Writes text behind a bullet.
     pub(crate) fn bullet(&mut self, text: &str) -> io::Result<()> {
-        self.wrapped("  - ", (INDENT + 2, INDENT + 2), text, None)
+        self.wrap("  - ", (INDENT + 2, INDENT + 2), text, None)
     }
 
-    /// A table of rows that are all there.
+    /// Writes a table of all these rows.
     pub(crate) fn table<'r, R: Report>(
         &mut self,
         report: &R,
@@ -67,12 +67,12 @@ impl<W: Write> TextWriter<W> {
         Writer::table(&mut self.out, report, &self.style.aligned(), INDENT).write_all(rows)
     }
 
-    /// Says how many more there are, if any.
+    /// Writes how many more there are, if any.
     pub(crate) fn more(&mut self, count: usize) -> io::Result<()> {
         if count == 0 {
             return Ok(());
         }
-        let (count, how) = (format_count(count as u64), self.style.how_to_see_all());
+        let (count, how) = (format_count(count as u64), self.style.flag_for_all());
         writeln!(self.out, "{:INDENT$}… and {count} more{how}", "")
     }
 }

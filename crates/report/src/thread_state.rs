@@ -1,38 +1,37 @@
-//! What a thread of a broker can be seen to do: it ran, waited for a CPU or a lock, was in a file operation or blocked by
-//! the disk, or the JVM had stopped it. Finds the states of an event, and separates states that lie within
-//! each other. Does not add up over time.
+//! Observable states of a broker's thread: running, waiting for a CPU or a lock, in a file operation, blocked by the disk,
+//! or stopped by the JVM. Finds the states of an event, and separates nested states. Does not add up over time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::{Event, Nanos, OffCpu, Pid, Tid};
 
-/// Stacks whose states are remembered.
+/// Limit on the stacks whose states are remembered.
 const MAX_STACKS: usize = 20_000;
 
 model::named! {
-    /// A state. Each instant of a thread is in one of them, the more telling one where two were seen.
+    /// A state. Each instant of a thread has one state, the more specific one if two were seen.
     pub enum ThreadState {
         /// On a CPU.
         Running = "running",
-        /// It could run and had no CPU.
+        /// Runnable, but without a CPU.
         Runnable = "waiting for a CPU",
         /// In a system call on a file.
         FileOp = "in a file operation",
-        /// Off the CPU for what the disk or the kernel does.
+        /// Off-CPU because of the disk or the kernel.
         Blocked = "blocked by disk or kernel",
         /// Waiting for a Java lock.
         Lock = "waiting for a lock",
         /// Stopped by the JVM.
         Stopped = "stopped by the JVM",
-        /// Off the CPU until somebody has something for it.
+        /// Off-CPU until there is work.
         Idle = "waiting for work",
     }
 }
 
-/// Where threads sleep until somebody has something for them: futexes (Java's monitors, parked threads), polled sockets,
-/// sleeps and pipes. Functions of the kernel (`kernel/futex/waitwake.c`, `fs/eventpoll.c`, `fs/select.c`,
-/// `kernel/time/hrtimer.c`, `net/ipv4`, `fs/pipe.c`).
+/// Kernel functions in which threads sleep until there is work: futexes (Java's monitors, parked threads), polled sockets,
+/// sleeps and pipes (`kernel/futex/waitwake.c`, `fs/eventpoll.c`, `fs/select.c`, `kernel/time/hrtimer.c`, `net/ipv4`,
+/// `fs/pipe.c`).
 const IDLE_FUNCTIONS: [&str; 9] = [
     "futex_",
     "ep_poll",
@@ -44,24 +43,24 @@ const IDLE_FUNCTIONS: [&str; 9] = [
     "sk_wait_data",
     "pipe_read",
 ];
-/// The JVM's own threads, which its stops do not stop: the collectors', the VM's and the compilers' names in HotSpot
+/// The JVM's own threads, which JVM pauses do not stop: names of the collectors, the VM and the compilers in HotSpot
 /// (`gcThread`, `vmThread.cpp`, `compilerThread.cpp`), whole or cut by the kernel.
 const NEVER_STOPPED: [&str; 9] =
     ["GC Thread", "G1 ", "VM ", "C1 Comp", "C2 Comp", "ZDriver", "ZWorker", "ZDirector", "Shenandoah"];
 
-/// Whether the JVM's stops stop a thread of that name.
+/// Whether JVM pauses stop a thread of this name.
 pub fn is_paused_with_jvm(thread: &str) -> bool {
     !NEVER_STOPPED.iter().any(|one| thread.starts_with(one))
 }
 
-/// A stretch of a thread's time in one state.
+/// A span of a thread's time in one state.
 #[derive(Clone, Copy, Debug)]
 pub struct StateSpan<'a> {
     /// The process.
     pub pid: Pid,
     /// The thread.
     pub tid: Tid,
-    /// Its name as far as it is known.
+    /// Its name, as far as known.
     pub thread: &'a Arc<str>,
     /// The state.
     pub state: ThreadState,
@@ -71,15 +70,15 @@ pub struct StateSpan<'a> {
     pub end: Nanos,
 }
 
-/// Tells states from events.
+/// Derives states from events.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadStates {
     idle_stacks: HashMap<Arc<str>, bool>,
 }
 
 impl ThreadStates {
-    /// Tells the stretches that an event is about. Stops of the JVM are of all threads and not told here.
-    pub fn of<'e>(&mut self, event: &'e Event, tell: &mut dyn FnMut(StateSpan<'e>)) {
+    /// Passes the spans of an event to `emit`. JVM pauses concern all threads and are not passed.
+    pub fn of<'e>(&mut self, event: &'e Event, emit: &mut dyn FnMut(StateSpan<'e>)) {
         let (pid, tid, thread) = match event {
             Event::CpuSample(it) => (it.pid, it.tid, &it.thread),
             Event::FileOp(it) => (it.pid, it.tid, &it.thread),
@@ -87,19 +86,19 @@ impl ThreadStates {
             Event::OffCpu(it) => (it.pid, it.tid, &it.thread),
             _ => return,
         };
-        let mut stretch = |state, start, end| {
+        let mut emit_span = |state, start, end| {
             if end > start {
-                tell(StateSpan { pid, tid, thread, state, start, end });
+                emit(StateSpan { pid, tid, thread, state, start, end });
             }
         };
         match event {
-            Event::CpuSample(it) => stretch(ThreadState::Running, it.at, it.at + it.period),
-            Event::FileOp(op) => stretch(ThreadState::FileOp, op.start, op.end),
-            Event::LockWait(wait) => stretch(ThreadState::Lock, wait.start, wait.end),
+            Event::CpuSample(it) => emit_span(ThreadState::Running, it.at, it.at + it.period),
+            Event::FileOp(op) => emit_span(ThreadState::FileOp, op.start, op.end),
+            Event::LockWait(wait) => emit_span(ThreadState::Lock, wait.start, wait.end),
             Event::OffCpu(interval) => {
-                let woken = woken(interval);
-                stretch(self.off_cpu(&interval.stack), interval.start, woken);
-                stretch(ThreadState::Runnable, woken, interval.end);
+                let woken = wake_time(interval);
+                emit_span(self.off_cpu(&interval.stack), interval.start, woken);
+                emit_span(ThreadState::Runnable, woken, interval.end);
             }
             _ => {}
         }
@@ -121,13 +120,13 @@ impl ThreadStates {
     }
 }
 
-/// From when on it could have run.
-fn woken(interval: &OffCpu) -> Nanos {
+/// Time from which the thread could have run.
+fn wake_time(interval: &OffCpu) -> Nanos {
     let OffCpu { start, end, .. } = *interval;
     if interval.preempted { start } else { interval.woken.unwrap_or(end).max(start).min(end) }
 }
 
-/// How long a thread was in each state, of some stretch of time.
+/// Time that a thread spent in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateTimes([i64; ThreadState::ALL.len()]);
 
@@ -139,7 +138,7 @@ impl StateTimes {
         *sum = sum.saturating_add(ns);
     }
 
-    /// Adds all of another's.
+    /// Adds the times of another one.
     pub fn add_all(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(sum, more)| *sum = sum.saturating_add(more));
     }
@@ -155,11 +154,11 @@ impl StateTimes {
         ThreadState::ALL.into_iter().map(|state| (state, self.of(state)))
     }
 
-    /// The same of a stretch of so many nanoseconds, each instant once: what lies within something else counts as itself only,
-    /// a block within a file operation, a sleep within a wait for a lock or within a stop. Samples stand for whole
-    /// periods: they fill what is left.
+    /// The exclusive times in an interval of `width` nanoseconds, each instant once: the inner of two nested states counts,
+    /// such as a block within a file operation, but a wait for a lock or a JVM pause counts instead of the sleep within it.
+    /// CPU samples stand for whole periods: they fill the rest.
     #[must_use]
-    pub fn parted(&self, width: i64) -> Self {
+    pub fn split_at_grid(&self, width: i64) -> Self {
         let [running, runnable, file_op, blocked, lock, stopped, idle] = self.0;
         let stopped = stopped.min(width);
         let file_op = (file_op - blocked - runnable).max(0);
@@ -169,7 +168,7 @@ impl StateTimes {
         Self([running, runnable, file_op, blocked, lock, stopped, idle])
     }
 
-    /// All but waiting for work, and stops, which all threads share.
+    /// Time in all states except waiting for work, and JVM pauses, which all threads share.
     pub fn busy(&self) -> i64 {
         let [running, runnable, file_op, blocked, lock, ..] = self.0;
         running + runnable + file_op + blocked + lock

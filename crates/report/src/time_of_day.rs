@@ -1,4 +1,4 @@
-//! An instant as the time of day, `HH:MM:SS.mmm`, in the zone the user chose; with its date where input spans days.
+//! An instant as the time of day, `HH:MM:SS.mmm`, in the user's zone; with its date if the input spans days.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -17,17 +17,17 @@ impl Zone {
         Self(TimeZone::UTC)
     }
 
-    /// This machine's zone (`TZ`, else `/etc/localtime`); UTC where it has none.
+    /// This machine's zone (`TZ`, else `/etc/localtime`); UTC if it has none.
     pub fn local() -> Self {
         Self(TimeZone::system())
     }
 
-    /// A fixed number of seconds east of UTC; none where no zone is that far.
+    /// A fixed number of seconds east of UTC; `None` if no zone is that far.
     pub fn east(seconds: i32) -> Option<Self> {
         jiff::tz::Offset::from_seconds(seconds).ok().map(|offset| Self(offset.to_time_zone()))
     }
 
-    /// `HH:MM:SS.mmm`; the milliseconds are cut, not rounded, as packet and kernel tools do.
+    /// `HH:MM:SS.mmm`; the milliseconds are truncated, not rounded, as in packet and kernel tools.
     pub fn time_of_day(&self, at: Nanos) -> String {
         let local_ns = at.0.saturating_add(self.offset_seconds(at).saturating_mul(SECOND_NS));
         let ms = local_ns.div_euclid(1_000_000).rem_euclid(DAY_MS);
@@ -47,7 +47,7 @@ impl Zone {
     }
 }
 
-/// Times of day one after the other. Neighbours are mostly of the same second, which is worked out once.
+/// Formats successive times of day. Neighbours mostly share a second, which is formatted once.
 #[derive(Clone, Debug)]
 pub struct TimesOfDay {
     zone: Zone,
@@ -56,7 +56,7 @@ pub struct TimesOfDay {
 }
 
 impl TimesOfDay {
-    /// Times in this zone.
+    /// Creates a formatter for this zone.
     pub fn new(zone: Zone) -> Self {
         Self { zone, second: None, text: String::new() }
     }
@@ -66,14 +66,14 @@ impl TimesOfDay {
         &self.zone
     }
 
-    /// As [`Zone::time_of_day`].
+    /// Like [`Zone::time_of_day`].
     pub fn text(&mut self, at: Nanos) -> &str {
         let second = at.0.div_euclid(SECOND_NS);
         if self.second != Some(second) {
             self.second = Some(second);
             self.text = self.zone.time_of_day(at);
         }
-        // Zones are whole seconds from UTC, so that milliseconds are the same in all of them.
+        // Zones are whole seconds from UTC, so milliseconds are the same in all of them.
         let ms = at.0.rem_euclid(SECOND_NS) / 1_000_000;
         self.text.truncate(self.text.len() - 3);
         self.text.extend([ms / 100, ms / 10 % 10, ms % 10].map(|digit| char::from(b'0' + digit as u8)));

@@ -1,4 +1,4 @@
-//! What is said of TLS that passed unread.
+//! Describes TLS traffic that was not read.
 
 use std::net::SocketAddr;
 
@@ -6,16 +6,16 @@ use model::{OTHER_LISTENERS, TlsCount, TlsTotals};
 
 use crate::quantity::{format_bytes, format_count_of};
 
-/// Listeners that are named; of more the rest is added up.
+/// Limit on the listeners named; the rest are added up.
 const MAX_NAMED: usize = 5;
 
-/// What was not read of one listener, as a sentence without its end.
+/// Describes what was not read on one listener, without a full stop.
 pub fn describe_tls(listener: SocketAddr, count: TlsCount) -> String {
     let of = if listener == OTHER_LISTENERS { "other listeners".to_owned() } else { listener.to_string() };
     describe(&of, count)
 }
 
-/// One sentence for each listener, those with the most bytes first.
+/// One sentence per listener, the one with the most bytes first.
 pub fn tls_lines(totals: &TlsTotals) -> Vec<String> {
     let mut listeners: Vec<_> = totals.iter().collect();
     listeners.sort_by_key(|(_, count)| std::cmp::Reverse(count.bytes));

@@ -1,10 +1,10 @@
-//! Prose in lines that fit a terminal. Does not break words: a path longer than the line stands out.
+//! Wraps prose into lines that fit a terminal. Does not break words: a path longer than the line sticks out.
 
-/// The columns that prose keeps to.
+/// Width of prose, in columns.
 pub const WIDTH: usize = 100;
 
-/// The text in lines of at most `width` columns, `first` columns of the first and `rest` of the others left to the
-/// caller's indentation.
+/// Splits text into lines of at most `width` columns, with `first` columns of the first line and `rest` of the others
+/// left to the caller's indentation.
 pub fn wrap_to(width: usize, text: &str, first: usize, rest: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();

@@ -1,8 +1,8 @@
-//! System calls that end the process, by seccomp.
+//! Kills the process on dangerous system calls, with seccomp.
 //!
-//! A list of those that are refused, not of those that are allowed: which ones the C library, threads and the allocator
-//! make differs by their versions and the processor, and one that is missing in a list of allowed ones would end a command on
-//! somebody's machine. What such a list would keep out beyond this one, landlock and the lack of capabilities do.
+//! A denylist, not an allowlist: which calls the C library, threads and the allocator make depends on their versions
+//! and on the processor, and a call missing from an allowlist would kill a command on somebody's machine. Landlock and
+//! the lack of capabilities keep out what an allowlist would keep out beyond this list.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-/// Other processes, the kernel's programs and modules, other programs, mounts, namespaces, keys, clocks, hardware, and what
-/// kernels had their holes in.
-const REFUSED: [i64; 51] = [
+/// Other processes, BPF programs, kernel modules, other programs, mounts, namespaces, keys, clocks, hardware, and
+/// subsystems with a history of vulnerabilities.
+const DENIED_CALLS: [i64; 51] = [
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -67,9 +67,9 @@ const REFUSED: [i64; 51] = [
     libc::SYS_setdomainname,
 ];
 #[cfg(target_arch = "x86_64")]
-const OF_THE_PROCESSOR: [i64; 3] = [libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt];
+const ARCH_CALLS: [i64; 3] = [libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt];
 #[cfg(not(target_arch = "x86_64"))]
-const OF_THE_PROCESSOR: [i64; 0] = [];
+const ARCH_CALLS: [i64; 0] = [];
 
 const NETWORK: [i64; 6] = [
     libc::SYS_socket,
@@ -80,10 +80,10 @@ const NETWORK: [i64; 6] = [
     libc::SYS_accept4,
 ];
 
-/// From now on these calls end the process, those of the network too unless it is used.
+/// Makes these calls kill the process from now on, the network's calls too unless `network` is set.
 ///
 /// # Errors
-/// Why this kernel does not do so.
+/// This kernel does not support it; the text says why.
 pub(crate) fn refuse(network: bool) -> Result<(), String> {
     install(network).map_err(|error| error.to_string())
 }
@@ -91,15 +91,14 @@ pub(crate) fn refuse(network: bool) -> Result<(), String> {
 fn install(network: bool) -> Result<(), Error> {
     let mut refused: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     let of_network: &[i64] = if network { &[] } else { &NETWORK };
-    refused.extend(
-        [&REFUSED, &OF_THE_PROCESSOR[..], of_network].concat().into_iter().map(|call| (call, vec![])),
-    );
-    // With a user namespace comes every capability in it.
+    refused
+        .extend([&DENIED_CALLS, &ARCH_CALLS[..], of_network].concat().into_iter().map(|call| (call, vec![])));
+    // A user namespace grants every capability inside it.
     refused.insert(libc::SYS_clone, vec![with_bit(0, libc::CLONE_NEWUSER as u64)?]);
-    // Both type into the terminal for the user.
+    // Both inject input into the user's terminal.
     refused.insert(libc::SYS_ioctl, vec![equal(1, libc::TIOCSTI)?, equal(1, libc::TIOCLINUX)?]);
     apply(refused, SeccompAction::KillProcess)?;
-    // Its flags are in memory, out of a filter's sight. The C library calls `clone` then.
+    // `clone3` passes its flags in memory, where a filter cannot see them. On ENOSYS the C library calls `clone`.
     let flags_unseen = BTreeMap::from([(libc::SYS_clone3, vec![])]);
     apply(flags_unseen, SeccompAction::Errno(libc::ENOSYS as u32))?;
     #[cfg(target_arch = "x86_64")]
@@ -126,10 +125,10 @@ fn rule(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRul
     Ok(SeccompRule::new(vec![condition])?)
 }
 
-/// x32 numbers its calls from here on (arch/x86/include/uapi/asm/unistd.h): by these numbers the list would be passed by.
+/// First x32 call number (arch/x86/include/uapi/asm/unistd.h): x32 numbers would bypass the list.
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
-/// Loads the call's number and ends the process where it is x32's (include/uapi/linux/seccomp.h, `bpf_common.h`).
+/// Loads the call number and kills the process if it is an x32 one (include/uapi/linux/seccomp.h, `bpf_common.h`).
 #[cfg(target_arch = "x86_64")]
 const NO_X32: [seccompiler::sock_filter; 4] = {
     const fn step(code: u16, k: u32, jf: u8) -> seccompiler::sock_filter {

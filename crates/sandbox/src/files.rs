@@ -1,4 +1,4 @@
-//! Files and ports, by landlock: only those that were named, and what every process needs of the system.
+//! Restricts files and ports with landlock: to those that were named, and to the system files that every process needs.
 
 use std::path::PathBuf;
 
@@ -9,11 +9,11 @@ use landlock::{
 
 use crate::Access;
 
-/// Linux 6.12. What a kernel does not know of it yet is not restricted.
+/// Linux 6.12. An older kernel does not restrict what it does not know.
 const VERSION: ABI = ABI::V6;
 
-/// Time zones, this process (processors that it may use, memory, stacks), and when the machine was started.
-const OF_THE_SYSTEM: [&str; 7] = [
+/// Time zones, this process (allowed CPUs, memory, stacks), and the boot time.
+const SYSTEM_PATHS: [&str; 7] = [
     "/etc/localtime",
     "/etc/zoneinfo",
     "/usr/share/zoneinfo",
@@ -22,8 +22,8 @@ const OF_THE_SYSTEM: [&str; 7] = [
     "/proc/stat",
     "/sys/fs/cgroup",
 ];
-/// Name resolution, which loads libraries, and certificates of authorities.
-const OF_THE_NETWORK: [&str; 7] = ["/etc", "/usr", "/lib", "/lib64", "/run", "/var/ssl", "/nix/store"];
+/// Name resolution, which loads libraries, and CA certificates.
+const NETWORK_PATHS: [&str; 7] = ["/etc", "/usr", "/lib", "/lib64", "/run", "/var/ssl", "/nix/store"];
 /// Variables that name more such files.
 const VARIABLES: [&str; 2] = ["TZ", "TZDIR"];
 const NETWORK_VARIABLES: [&str; 4] = [
@@ -33,12 +33,12 @@ const NETWORK_VARIABLES: [&str; 4] = [
     "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
 ];
 
-/// The rules, with the files that they name opened.
+/// Builds the rules and opens the files that they name.
 pub(crate) fn rules(access: &Access) -> Result<RulesetCreated, String> {
     create(access).map_err(|error| error.to_string())
 }
 
-/// From now on nothing else can be opened; the version of the kernel's interface.
+/// Forbids opening anything else from now on; returns the version of the kernel's landlock ABI.
 pub(crate) fn restrict(rules: RulesetCreated) -> Result<i32, String> {
     let status = rules.restrict_self().map_err(|error| error.to_string())?;
     match status.landlock {
@@ -63,18 +63,18 @@ fn create(access: &Access) -> Result<RulesetCreated, RulesetError> {
         .add_rules(path_beneath_rules(&access.writes, all & !AccessFs::Execute))
 }
 
-/// What is read without having been named.
+/// Paths that are readable without being named.
 fn unnamed(access: &Access) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> = OF_THE_SYSTEM.map(PathBuf::from).to_vec();
+    let mut paths: Vec<PathBuf> = SYSTEM_PATHS.map(PathBuf::from).to_vec();
     let mut variables = VARIABLES.to_vec();
     if access.network {
-        paths.extend(OF_THE_NETWORK.map(PathBuf::from));
+        paths.extend(NETWORK_PATHS.map(PathBuf::from));
         variables.extend(NETWORK_VARIABLES);
     }
     if access.everywhere {
         paths.push("/".into());
     }
-    // For the names in a stack where it panics.
+    // For symbol names in a panic's backtrace.
     paths.extend(std::env::current_exe());
     let named = variables.into_iter().filter_map(std::env::var_os);
     paths.extend(named.flat_map(|value| std::env::split_paths(&value).collect::<Vec<_>>()));

@@ -1,9 +1,9 @@
-//! Takes from a thread, and from those that it starts, what it does not need to parse bytes that others wrote: capabilities
-//! and the means to come by new ones, files that nobody named, the network, and dangerous system calls. A parser that a
+//! Takes from a thread, and from those that it starts, what it does not need to parse untrusted bytes: capabilities and
+//! the means to gain new ones, files that were not named, the network, and dangerous system calls. A parser that a
 //! hostile file takes over then holds nothing.
 //!
-//! Each restriction is by itself: where a kernel lacks one, the others are there, and [`Status`] says so. Does not know
-//! commands: the caller says what is read and written.
+//! The restrictions are independent: where a kernel lacks one, the others apply, and [`Status`] reports it. Does not
+//! know commands: the caller names what is read and written.
 
 #[cfg(target_os = "linux")]
 mod calls;
@@ -16,12 +16,12 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What is read and written beyond files that are open already, as the standard streams.
+/// Access beyond files that are already open, such as the standard streams.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// Files, and directories with all below them.
+    /// Files, and directories with everything below them.
     reads: Vec<PathBuf>,
-    /// Directories of files that take the place of those read.
+    /// Directories of files that may be replaced under the same name.
     replaced_in: Vec<PathBuf>,
     /// Directories in which everything may change, and devices.
     writes: Vec<PathBuf>,
@@ -30,14 +30,14 @@ pub struct Access {
 }
 
 impl Access {
-    /// Reads a file, or all below a directory.
+    /// Allows reading a file, or everything below a directory.
     #[must_use]
     pub fn read(mut self, path: impl Into<PathBuf>) -> Self {
         self.reads.push(path.into());
         self
     }
 
-    /// Reads a file, and those that take its name later.
+    /// Allows reading a file, and later files of the same name.
     #[must_use]
     pub fn read_by_name(mut self, path: &Path) -> Self {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -45,21 +45,21 @@ impl Access {
         self.read(path)
     }
 
-    /// Reads files whose names are not known yet.
+    /// Allows reading files whose names are not known yet.
     #[must_use]
     pub fn read_everywhere(mut self) -> Self {
         self.everywhere = true;
         self
     }
 
-    /// Reads and writes below a directory, or a device.
+    /// Allows reading and writing below a directory, or a device.
     #[must_use]
     pub fn write(mut self, path: impl Into<PathBuf>) -> Self {
         self.writes.push(path.into());
         self
     }
 
-    /// Opens connections, and reads what name resolution and TLS need of the system's files.
+    /// Allows opening connections, and reading the system files that name resolution and TLS need.
     #[must_use]
     pub fn use_network(mut self) -> Self {
         self.network = true;
@@ -67,20 +67,20 @@ impl Access {
     }
 }
 
-/// What holds in a sandbox, or why not.
+/// Restrictions in force in a sandbox, or why they are not.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// The capability that is left where files cannot be read or written without, or `none`.
+    /// The capability that reading or writing the files needs, or `none`.
     pub capabilities: String,
-    /// The version of landlock's interface.
+    /// The version of landlock's ABI.
     pub landlock: Result<i32, String>,
-    /// System calls are refused.
+    /// Whether system calls are refused.
     pub seccomp: Result<(), String>,
 }
 
 impl Status {
-    /// What the kernel has for it.
-    pub fn offered(&self) -> String {
+    /// Describes what the kernel offers.
+    pub fn describe_features(&self) -> String {
         let landlock = match &self.landlock {
             Ok(version) => format!("landlock ABI {version}"),
             Err(why) => format!("no landlock ({why})"),
@@ -94,17 +94,17 @@ impl Status {
 
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "capabilities {}, {}", self.capabilities, self.offered())
+        write!(f, "capabilities {}, {}", self.capabilities, self.describe_features())
     }
 }
 
-/// Restricts this thread and those that it will start; threads that run already are not.
+/// Restricts this thread and those that it starts later, but not threads that already run.
 ///
 /// # Errors
-/// Capabilities cannot be given away.
+/// Capabilities cannot be dropped.
 #[cfg(target_os = "linux")]
 pub fn enter(access: &Access) -> io::Result<Status> {
-    // Rules name files by descriptors, which takes the capabilities to open them.
+    // Rules hold descriptors of their files, and opening those takes the capabilities.
     let rules = files::rules(access);
     let capabilities = capabilities::drop(access)?;
     let landlock = rules.and_then(files::restrict);
@@ -112,7 +112,7 @@ pub fn enter(access: &Access) -> io::Result<Status> {
     Ok(Status { capabilities, landlock, seccomp })
 }
 
-/// There is none but on Linux.
+/// Has no effect except on Linux.
 ///
 /// # Errors
 /// None.
@@ -122,11 +122,11 @@ pub fn enter(_access: &Access) -> io::Result<Status> {
     Ok(Status { capabilities: "as before".to_owned(), landlock: Err(absent()), seccomp: Err(absent()) })
 }
 
-/// What this kernel offers: tried in a thread for that.
+/// Tests in a separate thread what this kernel offers.
 ///
 /// # Errors
-/// As [`enter`], or there is no thread.
+/// Like [`enter`]; also if the thread cannot be started.
 pub fn survey() -> io::Result<Status> {
-    let tried = std::thread::Builder::new().spawn(|| enter(&Access::default()))?;
-    tried.join().unwrap_or_else(|_| Err(io::Error::other("the thread ended")))
+    let probe = std::thread::Builder::new().spawn(|| enter(&Access::default()))?;
+    probe.join().unwrap_or_else(|_| Err(io::Error::other("the thread ended")))
 }

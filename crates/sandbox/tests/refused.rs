@@ -1,5 +1,5 @@
-//! What a thread in the sandbox tries after it has begun to read: each attempt in a process of this test for it, with the
-//! sandbox and, as a control, without.
+//! What a sandboxed thread can still do after it has started to read. Each attempt runs in a process of this test, with
+//! the sandbox and, as a control, without it.
 
 // clippy.toml allows these in test functions; a test crate is nothing else.
 #![allow(clippy::unwrap_used)]
@@ -18,13 +18,13 @@ use sandbox::Access;
 const DIRECTORY: &str = "SANDBOX_TEST_DIRECTORY";
 const ATTEMPT: &str = "SANDBOX_TEST_ATTEMPT";
 const WITHOUT: &str = "SANDBOX_TEST_WITHOUT";
-/// What is named, and what is not.
+/// A file that is named to the sandbox, and one that is not.
 const INSIDE: &str = "inside/file";
 const OUTSIDE: &str = "outside";
-/// The signal of a filter that ends a process.
+/// The signal of a filter that kills a process.
 const SIGSYS: i32 = 31;
 
-/// A process that reads what was named, and then tries what [`ATTEMPT`] says in another thread.
+/// Reads the named file, and then makes the attempt of [`ATTEMPT`] in another thread.
 #[test]
 #[ignore = "is started by the others"]
 fn parser() {
@@ -39,23 +39,23 @@ fn parser() {
     }
     let parsed = fs::read_to_string(directory.join(INSIDE)).unwrap();
     println!("parsed: {parsed}");
-    let done = thread::spawn(move || attempted(&attempt, &directory)).join().unwrap();
+    let done = thread::spawn(move || perform(&attempt, &directory)).join().unwrap();
     println!("done: {done:?}");
 }
 
-fn attempted(attempt: &str, directory: &Path) -> Result<(), String> {
-    let said = |error: &dyn std::fmt::Display| error.to_string();
+fn perform(attempt: &str, directory: &Path) -> Result<(), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
     match attempt {
         "nothing" => Ok(()),
-        "open" => File::open(directory.join(OUTSIDE)).map(drop).map_err(|error| said(&error)),
-        "save" => fs::write(directory.join("inside/new"), "found").map_err(|error| said(&error)),
-        "write" => fs::write(directory.join(INSIDE), "changed").map_err(|error| said(&error)),
-        "remove" => fs::remove_file(directory.join(INSIDE)).map_err(|error| said(&error)),
-        "ptrace" => nix::sys::ptrace::cont(nix::unistd::Pid::this(), None).map_err(|error| said(&error)),
-        "bpf" => made_map().map_err(|error| said(&error)),
-        "connect" => TcpStream::connect("127.0.0.1:9").map(drop).map_err(|error| said(&error)),
+        "open" => File::open(directory.join(OUTSIDE)).map(drop).map_err(|error| text(&error)),
+        "save" => fs::write(directory.join("inside/new"), "found").map_err(|error| text(&error)),
+        "write" => fs::write(directory.join(INSIDE), "changed").map_err(|error| text(&error)),
+        "remove" => fs::remove_file(directory.join(INSIDE)).map_err(|error| text(&error)),
+        "ptrace" => nix::sys::ptrace::cont(nix::unistd::Pid::this(), None).map_err(|error| text(&error)),
+        "bpf" => create_map().map_err(|error| text(&error)),
+        "connect" => TcpStream::connect("127.0.0.1:9").map(drop).map_err(|error| text(&error)),
         "unmount" => rustix::mount::unmount(directory.join(OUTSIDE), rustix::mount::UnmountFlags::empty())
-            .map_err(|error| said(&error)),
+            .map_err(|error| text(&error)),
         "exec" => match Command::new("true").status() {
             Ok(status) if status.success() => Ok(()),
             other => Err(format!("signal {:?}", other.unwrap().signal())),
@@ -64,7 +64,7 @@ fn attempted(attempt: &str, directory: &Path) -> Result<(), String> {
     }
 }
 
-fn made_map() -> libbpf_rs::Result<()> {
+fn create_map() -> libbpf_rs::Result<()> {
     let options = libbpf_rs::libbpf_sys::bpf_map_create_opts {
         sz: size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as u64,
         ..Default::default()
@@ -72,7 +72,7 @@ fn made_map() -> libbpf_rs::Result<()> {
     libbpf_rs::MapHandle::create(libbpf_rs::MapType::Array, Some("sandbox"), 4, 4, 1, &options).map(drop)
 }
 
-/// A directory with a file that is named and one that is not.
+/// A directory with a named file and one that is not named.
 fn directory() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     fs::create_dir(directory.path().join("inside")).unwrap();
@@ -89,66 +89,66 @@ fn run(directory: &Path, attempt: &str, is_sandboxed: bool) -> (Option<i32>, Str
         command.env(WITHOUT, "1");
     }
     let Output { status, stdout, stderr } = command.output().unwrap();
-    let said = String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned();
-    assert!(said.contains("parsed: bytes of others"), "{attempt}: it had not begun to read: {said}");
-    (status.signal(), said)
+    let output = String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned();
+    assert!(output.contains("parsed: bytes of others"), "{attempt}: it had not begun to read: {output}");
+    (status.signal(), output)
 }
 
 #[test]
 fn a_parser_that_calls_what_no_parser_needs_dies() {
     for attempt in ["ptrace", "bpf", "connect", "unmount"] {
         let directory = directory();
-        let (signal, said) = run(directory.path(), attempt, true);
-        assert_eq!(signal, Some(SIGSYS), "{attempt}: {said}");
-        let (signal, said) = run(directory.path(), attempt, false);
-        assert!(signal.is_none() && said.contains("done: "), "the control, {attempt}: {said}");
+        let (signal, output) = run(directory.path(), attempt, true);
+        assert_eq!(signal, Some(SIGSYS), "{attempt}: {output}");
+        let (signal, output) = run(directory.path(), attempt, false);
+        assert!(signal.is_none() && output.contains("done: "), "the control, {attempt}: {output}");
     }
 }
 
 #[test]
 fn a_parser_starts_no_program() {
     let directory = directory();
-    // The new process dies of it, not the one that asked.
-    let (_, said) = run(directory.path(), "exec", true);
-    assert!(said.contains(&format!("signal {:?}", Some(SIGSYS))), "{said}");
-    let (_, said) = run(directory.path(), "exec", false);
-    assert!(said.contains("done: Ok"), "the control: {said}");
+    // The new process is killed, not the one that started it.
+    let (_, output) = run(directory.path(), "exec", true);
+    assert!(output.contains(&format!("signal {:?}", Some(SIGSYS))), "{output}");
+    let (_, output) = run(directory.path(), "exec", false);
+    assert!(output.contains("done: Ok"), "the control: {output}");
 }
 
 #[test]
 fn a_parser_reads_what_was_named_and_writes_nothing() {
     for attempt in ["open", "write", "remove"] {
         let directory = directory();
-        let (signal, said) = run(directory.path(), attempt, true);
-        assert!(said.contains("landlock ABI"), "this kernel cannot show it: {said}");
-        assert!(signal.is_none() && said.contains("done: Err(\"Permission denied"), "{attempt}: {said}");
+        let (signal, output) = run(directory.path(), attempt, true);
+        assert!(output.contains("landlock ABI"), "this kernel cannot show it: {output}");
+        assert!(signal.is_none() && output.contains("done: Err(\"Permission denied"), "{attempt}: {output}");
         assert_eq!(fs::read_to_string(directory.path().join(INSIDE)).unwrap(), "bytes of others");
-        let (_, said) = run(directory.path(), attempt, false);
-        assert!(said.contains("done: Ok"), "the control, {attempt}: {said}");
+        let (_, output) = run(directory.path(), attempt, false);
+        assert!(output.contains("done: Ok"), "the control, {attempt}: {output}");
     }
 }
 
 #[test]
 fn a_file_of_another_user_takes_one_capability() {
     let directory = directory();
-    let (_, said) = run(directory.path(), "nothing", true);
-    assert!(said.contains("entered: capabilities none,"), "{said}");
+    let (_, output) = run(directory.path(), "nothing", true);
+    assert!(output.contains("entered: capabilities none,"), "{output}");
     let file = directory.path().join(INSIDE);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    // Only root can give a file away, and read it then.
+    // Only root can give a file away and still read it.
     if std::os::unix::fs::chown(&file, Some(65_534), None).is_err() {
         eprintln!("not root: a file of another user was not tried");
         return;
     }
-    let (_, said) = run(directory.path(), "nothing", true);
-    assert!(said.contains("entered: capabilities CAP_DAC_"), "{said}");
-    // A home that nobody else may enter.
+    let (_, output) = run(directory.path(), "nothing", true);
+    assert!(output.contains("entered: capabilities CAP_DAC_"), "{output}");
+    // A home directory that no other user may enter.
     for place in ["inside", "."] {
         let place = directory.path().join(place);
         fs::set_permissions(&place, fs::Permissions::from_mode(0o700)).unwrap();
         std::os::unix::fs::chown(&place, Some(65_534), None).unwrap();
-        let (_, said) = run(directory.path(), "save", true);
-        assert!(said.contains("CAP_DAC_OVERRIDE") && said.contains("done: Ok"), "{said}");
+        let (_, output) = run(directory.path(), "save", true);
+        assert!(output.contains("CAP_DAC_OVERRIDE") && output.contains("done: Ok"), "{output}");
     }
 }
 

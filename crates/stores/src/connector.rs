@@ -1,5 +1,6 @@
-//! How a store is asked: by HTTP/1, with TLS where the settings do not allow to do without, within time limits. Follows no redirect,
-//! because the server decides where that leads, and takes no answer that is longer than any should be. Asks for nothing itself.
+//! HTTP client for a store: HTTP/1, with TLS unless the settings allow plain HTTP, within time limits. Follows no
+//! redirect, because the server would decide where it leads, and refuses a response longer than any should be. Sends no
+//! requests itself.
 
 use std::time::Duration;
 
@@ -13,11 +14,11 @@ use object_store::{ClientConfigKey, ClientOptions, Error};
 use reqwest::Client;
 use reqwest::redirect::Policy;
 
-/// A piece of an object is half as long, and a page of a list, a thousand keys of a thousand bytes, shorter.
+/// A piece of an object is half as long; a page of a list, a thousand keys of a thousand bytes, is shorter.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 const AGENT: &str = concat!("brokerscope/", env!("CARGO_PKG_VERSION"));
 
-/// Makes clients, one for the store and one for who has the credentials.
+/// Makes clients, one for the store and one for its source of credentials.
 #[derive(Debug)]
 pub(crate) struct Connector;
 
@@ -37,7 +38,7 @@ impl HttpConnector for Connector {
     }
 }
 
-/// As `object_store` itself reads it.
+/// Parses a boolean as `object_store` does.
 pub(crate) fn is_yes(word: &str) -> bool {
     matches!(&*word.to_ascii_lowercase(), "1" | "true" | "on" | "yes" | "y")
 }
@@ -62,15 +63,15 @@ struct LimitedClient(Client);
 #[async_trait]
 impl HttpService for LimitedClient {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        // The client's own conversion panics where one kind of URL is none of the other.
+        // The client's own conversion panics on a URL that one library accepts and the other does not.
         let url = request.uri().to_string().parse::<reqwest::Url>();
         url.map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
-        HttpService::call(&self.0, request).await.map(limited)
+        HttpService::call(&self.0, request).await.map(limit_body)
     }
 }
 
-/// The answer, which ends with an error where it is too long.
-pub(crate) fn limited(answer: HttpResponse) -> HttpResponse {
+/// Limits a response: its body ends with an error if it is too long.
+pub(crate) fn limit_body(answer: HttpResponse) -> HttpResponse {
     answer.map(|body| {
         let body = Limited::new(body, MAX_ANSWER_BYTES);
         HttpResponseBody::new(body.map_err(|error| match error.downcast::<HttpError>() {

@@ -1,15 +1,15 @@
-//! What can go wrong with a store, each in one line that names the URL and says what to do; and which of these a store's answer is.
+//! Errors of a store, each in one line that names the URL and says what to do, and their classification.
 
 use std::error::Error as StdError;
 use std::io;
 
 use object_store::client::{HttpError, HttpErrorKind};
 
-/// As much of a store's own words as is shown.
+/// Maximum length of a store's message in an error.
 const MAX_CHARACTERS: usize = 300;
-/// Where a host in Amazon's cloud is asked for credentials, when the environment has none.
-const OF_THE_HOST: [&str; 2] = ["/latest/api/token", "/latest/meta-data/iam"];
-/// Words of `object_store`, where a redirect has no place, as S3's to another region; and of rustls.
+/// Where a host in Amazon's cloud requests credentials if the environment has none.
+const HOST_CREDENTIALS: [&str; 2] = ["/latest/api/token", "/latest/meta-data/iam"];
+/// Messages of `object_store`, for a redirect without a location, such as S3's to another region, and of rustls.
 const NO_PLACE: &str = "Received redirect without LOCATION";
 const NO_AUTHORITIES: &str = "No CA certificates were loaded";
 const CERTIFICATE: &str = "invalid peer certificate";
@@ -18,34 +18,34 @@ const CERTIFICATE: &str = "invalid peer certificate";
 #[derive(Debug, thiserror::Error)]
 #[error("{url}: {kind}")]
 pub struct Error {
-    /// What was to be read.
+    /// The bucket or the object.
     url: String,
-    /// What went wrong.
+    /// The kind of error.
     #[source]
     kind: ErrorKind,
 }
 
-/// What can go wrong, and what to do about it.
+/// Kinds of errors, with what to do about them.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ErrorKind {
-    /// It names no bucket.
+    /// The URL names no bucket.
     #[error("unsupported URL: name s3://BUCKET/PREFIX, or a directory")]
     Url,
     /// The environment's settings contradict each other.
     #[error("{why}; check the AWS_ environment variables")]
     Settings {
-        /// What is wrong.
+        /// The contradiction.
         why: String,
     },
-    /// Something else than TLS was asked for, and not allowed.
+    /// Plain HTTP was requested but is not allowed.
     #[error("AWS_ENDPOINT_URL is plain HTTP: use an https:// URL, or set AWS_ALLOW_HTTP=true")]
     PlainHttp,
-    /// Nobody is known whose word on a certificate would count.
+    /// No certificate authority is known that could vouch for a server.
     #[error(
         "no CA certificates on this host: install ca-certificates, or set SSL_CERT_FILE to a file of them"
     )]
     NoAuthorities,
-    /// The server has no certificate that counts.
+    /// The server's certificate is not trusted.
     #[error(
         "the server's certificate is not trusted ({why}): check AWS_ENDPOINT_URL, or set SSL_CERT_FILE to its CA's file"
     )]
@@ -53,7 +53,7 @@ pub(crate) enum ErrorKind {
         /// What is wrong with the certificate.
         why: String,
     },
-    /// The environment has no credentials, nor has the host.
+    /// Neither the environment nor the host has credentials.
     #[error(
         "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket"
     )]
@@ -62,7 +62,7 @@ pub(crate) enum ErrorKind {
     #[error("access denied{}: check AWS_ACCESS_KEY_ID and the rights to list the bucket and read its objects",
         .code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default())]
     Denied {
-        /// The store's own word for it.
+        /// The store's error code.
         code: Option<String>,
     },
     /// There is no such bucket.
@@ -73,78 +73,78 @@ pub(crate) enum ErrorKind {
         "the bucket is in another region or at another endpoint: set AWS_REGION, and check AWS_ENDPOINT_URL"
     )]
     Elsewhere,
-    /// There is no such object, or no longer.
+    /// The object does not exist, or no longer does.
     #[error("the object does not exist, or no longer: run this again")]
     NoObject,
-    /// Another object has the name by now.
+    /// Another object has this name by now.
     #[error("the object was replaced while it was read: run this again")]
     Replaced,
-    /// The store sent more or fewer bytes than were asked for.
-    #[error("{sent} bytes came instead of {asked}: run this again")]
+    /// The store sent more or fewer bytes than requested.
+    #[error("{sent} bytes came instead of {requested}: run this again")]
     Length {
-        /// How many were asked for.
-        asked: u64,
-        /// How many came; of more, the first that were too many with those before.
+        /// Bytes requested.
+        requested: u64,
+        /// Bytes received; if too many, up to and including the first chunk past the end.
         sent: u64,
     },
-    /// No try was answered in time.
+    /// No attempt was answered in time.
     #[error("no answer in time: check AWS_ENDPOINT_URL and the network, or wait longer with AWS_TIMEOUT=2m")]
     TimedOut,
-    /// No try reached the store.
+    /// No attempt reached the store.
     #[error("cannot connect ({why}): check AWS_ENDPOINT_URL and the network")]
     Unreachable {
-        /// What the operating system or TLS said.
+        /// The message of the operating system or of TLS.
         why: String,
     },
-    /// More objects than can be meant.
+    /// More objects than a user can mean.
     #[error("more than {most} objects below it: name a longer prefix, or read them in SQL (deploy/sql)")]
     TooMany {
         /// The limit.
         most: u64,
     },
-    /// Anything else that the store said.
+    /// Any other error that the store reports.
     #[error("cannot read: {why}")]
     Other {
-        /// Its words.
+        /// Its message.
         why: String,
     },
-    /// What was fetched could not be written here.
+    /// Fetched bytes could not be written locally.
     #[error("cannot write a local copy: {source}")]
     Keep {
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// No runtime could be made.
+    /// No runtime could be created.
     #[error("cannot start the client: {source}")]
     Runtime {
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
 }
 
 impl ErrorKind {
-    /// The error about a URL.
-    #[expect(clippy::needless_pass_by_value, reason = "a URL just made is handed over")]
+    /// Makes an error about a URL.
+    #[expect(clippy::needless_pass_by_value, reason = "callers pass a URL that they have just made")]
     pub(crate) fn of(self, url: impl ToString) -> Error {
         Error { url: url.to_string(), kind: self }
     }
 }
 
 impl Error {
-    /// Whether it is about one object, so that others can still be read.
+    /// Whether the error is about one object, so that others can still be read.
     pub fn is_of_one_object(&self) -> bool {
         matches!(self.kind, ErrorKind::NoObject | ErrorKind::Replaced | ErrorKind::Length { .. })
     }
 
-    /// What keeps a client from being made.
+    /// Makes an error about settings with which no client can be made.
     pub(crate) fn of_settings(url: &str, error: &object_store::Error) -> Self {
-        let why = shown(&deepest(error));
+        let why = shorten(&deepest(error));
         let kind =
             if why.contains(NO_AUTHORITIES) { ErrorKind::NoAuthorities } else { ErrorKind::Settings { why } };
         kind.of(url)
     }
 
-    /// Which one a store's answer is. A list has no object that could be missing: then it is the bucket.
+    /// Classifies a store's response. A listing has no object that could be missing: then the bucket is.
     pub(crate) fn of(url: impl ToString, error: &object_store::Error, is_list: bool) -> Self {
         ErrorKind::of_answer(error, is_list).of(url)
     }
@@ -153,28 +153,28 @@ impl Error {
 impl ErrorKind {
     fn of_answer(error: &object_store::Error, is_list: bool) -> Self {
         use object_store::Error as Theirs;
-        let said = error.to_string();
+        let text = error.to_string();
         match error {
-            Theirs::NotFound { .. } if is_list || code(&said) == Some("NoSuchBucket") => Self::NoBucket,
+            Theirs::NotFound { .. } if is_list || code(&text) == Some("NoSuchBucket") => Self::NoBucket,
             Theirs::NotFound { .. } => Self::NoObject,
             Theirs::Precondition { .. } => Self::Replaced,
             Theirs::PermissionDenied { .. } | Theirs::Unauthenticated { .. } => {
-                Self::Denied { code: code(&said).map(str::to_owned) }
+                Self::Denied { code: code(&text).map(str::to_owned) }
             }
-            _ if said.contains(NO_PLACE) => Self::Elsewhere,
-            _ if OF_THE_HOST.iter().any(|path| said.contains(path)) => Self::NoCredentials,
-            // Of a list, object_store tells no more than what the store said.
-            _ => match status(&said) {
+            _ if text.contains(NO_PLACE) => Self::Elsewhere,
+            _ if HOST_CREDENTIALS.iter().any(|path| text.contains(path)) => Self::NoCredentials,
+            // About a listing, `object_store` reports only the store's own text.
+            _ => match status(&text) {
                 Some(404) if is_list => Self::NoBucket,
                 Some(300..=399) => Self::Elsewhere,
-                Some(401 | 403) => Self::Denied { code: code(&said).map(str::to_owned) },
-                _ => Self::of_transport(error, &said),
+                Some(401 | 403) => Self::Denied { code: code(&text).map(str::to_owned) },
+                _ => Self::of_transport(error, &text),
             },
         }
     }
 
-    fn of_transport(error: &object_store::Error, said: &str) -> Self {
-        let why = || shown(&deepest(error));
+    fn of_transport(error: &object_store::Error, text: &str) -> Self {
+        let why = || shorten(&deepest(error));
         match causes(error).find_map(|cause| cause.downcast_ref::<HttpError>()).map(HttpError::kind) {
             Some(HttpErrorKind::Timeout) => Self::TimedOut,
             Some(HttpErrorKind::Connect) => match why() {
@@ -182,17 +182,17 @@ impl ErrorKind {
                 why => Self::Unreachable { why },
             },
             _ => {
-                let told = code(said).map(|code| match between(said, "<Message>", "</Message>") {
+                let detail = code(text).map(|code| match between(text, "<Message>", "</Message>") {
                     Some(message) => format!("{code}: {message}"),
                     None => code.to_owned(),
                 });
-                Self::Other { why: told.map_or_else(why, |told| shown(&told)) }
+                Self::Other { why: detail.map_or_else(why, |detail| shorten(&detail)) }
             }
         }
     }
 }
 
-/// The error, and what it was caused by, and so on.
+/// The error, its cause, that error's cause, and so on.
 fn causes<'e>(error: &'e (dyn StdError + 'static)) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
     let mut next = Some(error);
     std::iter::from_fn(move || {
@@ -206,24 +206,24 @@ fn deepest(error: &(dyn StdError + 'static)) -> String {
     causes(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
-/// The status of an HTTP answer, as `object_store` says it.
-fn status(said: &str) -> Option<u16> {
-    between(said, "status code: ", " ")?.parse().ok()
+/// The status of an HTTP response in `object_store`'s message.
+fn status(text: &str) -> Option<u16> {
+    between(text, "status code: ", " ")?.parse().ok()
 }
 
 /// The code of an error in S3's XML.
-fn code(said: &str) -> Option<&str> {
+fn code(text: &str) -> Option<&str> {
     let is_code = |code: &&str| !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    between(said, "<Code>", "</Code>").filter(is_code)
+    between(text, "<Code>", "</Code>").filter(is_code)
 }
 
-fn between<'s>(said: &'s str, begin: &str, end: &str) -> Option<&'s str> {
-    Some(said.split_once(begin)?.1.split_once(end)?.0)
+fn between<'s>(text: &'s str, begin: &str, end: &str) -> Option<&'s str> {
+    Some(text.split_once(begin)?.1.split_once(end)?.0)
 }
 
-/// A store's words as a part of one line.
-fn shown(said: &str) -> String {
-    let line = said.split_whitespace().collect::<Vec<_>>().join(" ");
+/// Makes a store's message fit into one line.
+fn shorten(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
         None => line,

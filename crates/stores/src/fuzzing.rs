@@ -1,4 +1,4 @@
-//! For fuzzing: a store whose answers were made beforehand. Does not connect to anything.
+//! For fuzzing: a store with prepared responses. Does not connect to anything.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,24 +11,24 @@ use object_store::client::{
 };
 use object_store::{ClientOptions, RetryConfig};
 
-use crate::connector::limited;
+use crate::connector::limit_body;
 use crate::{Error, Location, Store};
 
-/// What a store sends to one request.
+/// A store's response to one request.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
-    /// Names of headers and their values; a value that no header can have is left out.
+    /// Names and values of headers; a value that no header can have is left out.
     pub headers: Vec<(&'static str, Vec<u8>)>,
     /// The body.
     pub body: Vec<u8>,
 }
 
-/// A store that answers one request after the other with these, and then no more.
+/// Makes a store that answers one request after the other with these, and fails after the last.
 ///
 /// # Errors
-/// No runtime.
+/// No runtime can be created.
 pub fn store(location: &Location, answers: impl IntoIterator<Item = Answer>) -> Result<Store, Error> {
     let answers = Answers(Arc::new(Mutex::new(answers.into_iter().collect())));
     let settings = AmazonS3Builder::new().with_skip_signature(true).with_region("us-east-1");
@@ -59,7 +59,7 @@ impl HttpService for Answers {
                 response.headers_mut().insert(name, value);
             }
         }
-        Ok(limited(response))
+        Ok(limit_body(response))
     }
 }
 
@@ -92,10 +92,10 @@ mod tests {
         let path = directory.path().join("b");
         let to = fs::File::create(&path).unwrap();
         let range = 2..6;
-        let wanted = || ObjectRanges { object: &objects[0], ranges: vec![range.clone()], to: &to };
-        store.fetch(&[wanted()]).unwrap();
+        let request = || ObjectRanges { object: &objects[0], ranges: vec![range.clone()], to: &to };
+        store.fetch(&[request()]).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"\0\x003456");
-        assert!(store.fetch(&[wanted()]).unwrap_err().to_string().contains("no more answers"));
+        assert!(store.fetch(&[request()]).unwrap_err().to_string().contains("no more answers"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Where objects are: `s3://BUCKET/KEY`. Does not look whether anything is there.
+//! Locations of objects: `s3://BUCKET/KEY`. Does not check whether anything is there.
 
 use std::fmt;
 
@@ -6,25 +6,25 @@ use crate::Error;
 use crate::error::ErrorKind;
 
 const SCHEME: &str = "s3://";
-/// S3's own limit is 63; some stores of its protocol have older, longer names.
+/// S3's own limit is 63; some compatible stores have older, longer names.
 const MAX_BUCKET_BYTES: usize = 255;
-/// S3's limit of a key.
+/// S3's limit for a key.
 pub(crate) const MAX_KEY_BYTES: usize = 1_024;
 
-/// A bucket, and a key or a prefix of keys in it, without a slash at either end; the whole bucket where that is empty.
+/// A bucket, and a key or key prefix without a slash at either end. An empty key means the whole bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     /// The bucket's name.
     pub bucket: String,
-    /// The key, or the folders that keys begin with.
+    /// The key, or the folders that keys start with.
     pub key: String,
 }
 
 impl Location {
-    /// What a URL names.
+    /// Parses a URL.
     ///
     /// # Errors
-    /// Where it is no URL of a bucket, or has a key that no folders lead to (`a//b`, `..`).
+    /// It is not a bucket's URL, or its key is not a path of folders (`a//b`, `..`).
     pub fn parse(url: &str) -> Result<Self, Error> {
         let location = url.strip_prefix(SCHEME).and_then(Self::of);
         location.ok_or_else(|| ErrorKind::Url.of(url))
@@ -32,7 +32,7 @@ impl Location {
 
     fn of(rest: &str) -> Option<Self> {
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
-        // The name becomes a part of a host's name or of a path.
+        // The name becomes part of a host name or of a path.
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         let is_bucket = (1..=MAX_BUCKET_BYTES).contains(&bucket.len()) && bucket.bytes().all(is_plain);
         let key = key.trim_end_matches('/');
@@ -41,7 +41,7 @@ impl Location {
         (is_bucket && is_key).then(|| Self { bucket: bucket.to_owned(), key: key.to_owned() })
     }
 
-    /// What lies below it at this place.
+    /// The location at `place` below this one.
     #[must_use]
     pub fn below(&self, place: &str) -> Self {
         let key = match (self.key.as_str(), place) {
@@ -52,7 +52,7 @@ impl Location {
         Self { bucket: self.bucket.clone(), key }
     }
 
-    /// Where a key of the bucket lies below this; none where it does not, and where it is this itself.
+    /// Where a key of the bucket lies below this location; `None` if it does not, or is this location itself.
     pub fn place_of<'k>(&self, key: &'k str) -> Option<&'k str> {
         if self.key.is_empty() {
             return Some(key);
@@ -97,8 +97,8 @@ mod tests {
             "s3://b/../c",
             &long,
         ] {
-            let told = Location::parse(url).unwrap_err().to_string();
-            assert!(told.starts_with(url) && told.contains("s3://BUCKET/PREFIX"), "{told}");
+            let message = Location::parse(url).unwrap_err().to_string();
+            assert!(message.starts_with(url) && message.contains("s3://BUCKET/PREFIX"), "{message}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! A bucket: its list, page by page, and ranges of its objects, a few pieces at a time. Does not keep anything.
+//! A bucket: lists it page by page, and fetches ranges of its objects, a few pieces at a time. Caches nothing.
 
 use std::fs::File;
 use std::io;
@@ -20,20 +20,20 @@ use crate::error::ErrorKind;
 use crate::location::MAX_KEY_BYTES;
 use crate::{Error, Location};
 
-/// Tries after the first, each with the time limit of a request: 30 s, and 5 s for the connection, unless the environment
-/// says otherwise (`AWS_TIMEOUT`, `AWS_CONNECT_TIMEOUT`).
+/// Retries after the first attempt, each with the time limit of a request: 30 s, and 5 s to connect, unless the
+/// environment sets others (`AWS_TIMEOUT`, `AWS_CONNECT_TIMEOUT`).
 const RETRIES: usize = 3;
-/// No further try after this.
+/// No retry after this time.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
-/// Pieces that are fetched side by side.
+/// Pieces fetched concurrently.
 const CONCURRENT_PIECES: usize = 8;
 /// Five thousand pages of a thousand objects.
 const MAX_LISTED: u64 = 5_000_000;
-/// Some stores have fewer objects on a page, and those that were removed leave gaps.
+/// Some stores return fewer objects per page, and removed objects leave gaps.
 const MAX_PAGES: u64 = 20_000;
 
-/// A bucket that can be read.
+/// A bucket to read.
 #[derive(Debug)]
 pub struct Store {
     bucket: String,
@@ -41,49 +41,49 @@ pub struct Store {
     runtime: Runtime,
 }
 
-/// An object of a list.
+/// An object of a listing.
 #[derive(Clone, Debug)]
 pub struct Object {
     /// Its key in the bucket.
     pub key: String,
     /// Its length.
     pub bytes: u64,
-    /// What becomes another one when it is replaced, where the store says so.
+    /// The entity tag, which changes when the object is replaced, if the store sends one.
     tag: Option<String>,
 }
 
-/// What is wanted of an object.
+/// Ranges of an object to fetch.
 #[derive(Debug)]
 pub struct ObjectRanges<'a> {
     /// The object.
     pub object: &'a Object,
-    /// Which of its bytes, in order and apart, as [`crate::merged`] has them.
+    /// Byte ranges, in order and disjoint, as [`crate::merged`] returns them.
     pub ranges: Vec<Range<u64>>,
-    /// The file that they go to.
+    /// The file to write them to.
     pub to: &'a File,
 }
 
 impl Object {
-    /// As a list has it.
+    /// Converts an entry of a listing.
     fn of(found: ObjectMeta) -> Self {
         Self { key: found.location.into(), bytes: found.size, tag: found.e_tag }
     }
 }
 
 impl Store {
-    /// Makes ready to read a bucket, as the environment's `AWS_…` variables say. Nothing is sent yet.
+    /// Prepares to read a bucket, with the environment's `AWS_…` variables. Sends nothing yet.
     ///
     /// # Errors
-    /// The environment's settings, or no runtime.
+    /// The environment's settings are wrong, or no runtime can be created.
     pub fn open(location: &Location) -> Result<Self, Error> {
-        // Fails where the process has one already, which will do.
+        // Fails if the process already has one, which will do.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let settings = AmazonS3Builder::from_env().with_retry(retries());
         check_endpoint(&settings, &location.to_string())?;
         Self::of(location, settings.with_http_connector(Connector))
     }
 
-    /// With all settings but the bucket.
+    /// Makes a store of settings that lack only the bucket.
     pub(crate) fn of(location: &Location, settings: AmazonS3Builder) -> Result<Self, Error> {
         let url = location.to_string();
         let client = settings.with_bucket_name(&location.bucket).build();
@@ -93,20 +93,20 @@ impl Store {
         Ok(Self { bucket: location.bucket.clone(), client, runtime })
     }
 
-    /// Hands out each object below a location of this bucket, in no order; how many there are.
+    /// Passes each object below a location of this bucket to `take`, in no order; returns how many there are.
     ///
     /// # Errors
-    /// What the store says, or too many objects; some objects may have been handed out before.
+    /// The store's error, or too many objects; some objects may have been passed before.
     pub fn each(&self, below: &Location, take: &mut dyn FnMut(Object)) -> Result<u64, Error> {
-        let said = |error: &object_store::Error| Error::of(below, error, true);
+        let store_error = |error: &object_store::Error| Error::of(below, error, true);
         let too_many = || ErrorKind::TooMany { most: MAX_LISTED }.of(below);
-        // With its slash: `a` is no folder of `ab`.
+        // With a slash, so that `a` does not match `ab`.
         let prefix = (!below.key.is_empty()).then(|| format!("{}/", below.key));
         let (mut listed, mut page_token) = (0, None);
         for _ in 0..MAX_PAGES {
             let options = PaginatedListOptions { page_token, ..PaginatedListOptions::default() };
             let page = self.runtime.block_on(self.client.list_paginated(prefix.as_deref(), options));
-            let page = page.map_err(|error| said(&error))?;
+            let page = page.map_err(|error| store_error(&error))?;
             listed += page.result.objects.len() as u64;
             if listed > MAX_LISTED {
                 return Err(too_many());
@@ -127,29 +127,30 @@ impl Store {
         Err(too_many())
     }
 
-    /// Fetches ranges of objects, which must be within them, into the same places of files, side by side.
+    /// Fetches ranges of objects, which must lie within them, into the same positions of files, concurrently.
     ///
     /// # Errors
-    /// What the store says, an object that is not the one of the list any more, or a file that cannot be written; the files
-    /// have some of the ranges then.
-    pub fn fetch(&self, wanted: &[ObjectRanges<'_>]) -> Result<(), Error> {
-        let each = wanted.iter().flat_map(|wanted| pieces(&wanted.ranges).map(move |range| (wanted, range)));
-        let fetching = iter(each).map(|(wanted, range)| self.piece(wanted.object, range, wanted.to));
+    /// The store's error, an object that was replaced since it was listed, or a file that cannot be written; the files
+    /// then hold some of the ranges.
+    pub fn fetch(&self, requests: &[ObjectRanges<'_>]) -> Result<(), Error> {
+        let each =
+            requests.iter().flat_map(|request| pieces(&request.ranges).map(move |range| (request, range)));
+        let fetching = iter(each).map(|(request, range)| self.piece(request.object, range, request.to));
         self.runtime.block_on(fetching.buffer_unordered(CONCURRENT_PIECES).try_collect::<()>())
     }
 
     async fn piece(&self, object: &Object, range: Range<u64>, to: &File) -> Result<(), Error> {
-        let said = |error: &object_store::Error| Error::of(self.url(&object.key), error, false);
+        let store_error = |error: &object_store::Error| Error::of(self.url(&object.key), error, false);
         let options = GetOptions {
             range: Some(GetRange::Bounded(range.clone())),
             if_match: object.tag.clone(),
             ..GetOptions::default()
         };
         let key = self.path(&object.key)?;
-        let found = self.client.get_opts(&key, options).await.map_err(|error| said(&error))?;
+        let found = self.client.get_opts(&key, options).await.map_err(|error| store_error(&error))?;
         let mut bytes = found.into_stream();
         let mut at = range.start;
-        while let Some(next) = bytes.try_next().await.map_err(|error| said(&error))? {
+        while let Some(next) = bytes.try_next().await.map_err(|error| store_error(&error))? {
             let end = at.saturating_add(next.len() as u64);
             if end > range.end {
                 return Err(self.wrong_length(object, &range, end));
@@ -162,8 +163,8 @@ impl Store {
     }
 
     fn wrong_length(&self, object: &Object, range: &Range<u64>, at: u64) -> Error {
-        let (asked, sent) = (range.end - range.start, at - range.start);
-        ErrorKind::Length { asked, sent }.of(self.url(&object.key))
+        let (requested, sent) = (range.end - range.start, at - range.start);
+        ErrorKind::Length { requested, sent }.of(self.url(&object.key))
     }
 
     fn path(&self, key: &str) -> Result<Path, Error> {
@@ -175,7 +176,7 @@ impl Store {
     }
 }
 
-/// Whether a request can have it as a header: it comes from the text of a list. The client panics where it cannot.
+/// Whether a request can carry the tag in a header: it comes from a listing's text. The client panics if it cannot.
 fn is_tag(tag: &str) -> bool {
     tag.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
@@ -185,7 +186,7 @@ fn retries() -> RetryConfig {
     RetryConfig { backoff, max_retries: RETRIES, retry_timeout: RETRY_TIMEOUT }
 }
 
-/// Said here in plain words: the client only says that it does not take it.
+/// Explains a bad endpoint in plain words: the client only says that it does not accept it.
 fn check_endpoint(settings: &AmazonS3Builder, url: &str) -> Result<(), Error> {
     let endpoint = settings.get_config_value(&AmazonS3ConfigKey::S3Endpoint);
     let endpoint = endpoint.or_else(|| settings.get_config_value(&AmazonS3ConfigKey::Endpoint));
@@ -196,28 +197,28 @@ fn check_endpoint(settings: &AmazonS3Builder, url: &str) -> Result<(), Error> {
         Some("https") => Ok(()),
         Some("http") if allowed.is_some_and(|word| is_yes(&word)) => Ok(()),
         Some("http") => Err(ErrorKind::PlainHttp.of(url)),
-        // Not repeated: some have a password in it.
+        // Not repeated: some contain a password.
         _ => Err(ErrorKind::Settings { why: "AWS_ENDPOINT_URL is not https://HOST:PORT".to_owned() }.of(url)),
     }
 }
 
-/// The bytes that are free for this user in the file system of a directory.
+/// Bytes available to this user in the file system of a directory.
 ///
 /// # Errors
-/// The operating system's.
+/// The operating system's error.
 pub fn free_bytes(directory: &std::path::Path) -> io::Result<u64> {
     let found = rustix::fs::statvfs(directory)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// What lies between two ranges is fetched with them up to here. Requests run side by side, so that one more takes hardly longer; but
-/// it costs something itself.
+/// Ranges separated by a gap up to this size are fetched as one. Requests run concurrently, so that one more takes
+/// hardly longer; but each has a price.
 const GAP_BYTES: u64 = 32 << 10;
-/// A piece has to arrive within a request's time limit, also on a slow line.
+/// A piece has to arrive within a request's time limit, even on a slow link.
 const PIECE_BYTES: u64 = 8 << 20;
 
-/// The same bytes in order, and with them those between ranges that are close together.
-pub fn merged(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+/// Sorts ranges, and joins those that are close together with the bytes between them.
+pub fn merge_ranges(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = ranges.into_iter().filter(|range| !range.is_empty()).collect();
     ranges.sort_unstable_by_key(|range| range.start);
     ranges.dedup_by(|range, last| {
@@ -228,7 +229,7 @@ pub fn merged(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     ranges
 }
 
-/// Each range as pieces, one a request.
+/// Splits ranges into pieces, one per request.
 pub(crate) fn pieces(ranges: &[Range<u64>]) -> impl Iterator<Item = Range<u64>> + '_ {
     ranges.iter().flat_map(|range| {
         let starts = std::iter::successors(Some(range.start), |start| start.checked_add(PIECE_BYTES));
@@ -245,7 +246,7 @@ mod tests {
     use object_store::aws::AmazonS3ConfigKey;
     use proptest::prelude::*;
 
-    use super::{GAP_BYTES, PIECE_BYTES, free_bytes, merged, pieces};
+    use super::{GAP_BYTES, PIECE_BYTES, free_bytes, merge_ranges, pieces};
 
     #[test]
     fn the_library_knows_the_variables_of_the_reference() {
@@ -265,7 +266,7 @@ mod tests {
     fn close_ranges_are_one_and_long_ones_are_several() {
         let far = 10 * GAP_BYTES;
         assert_eq!(
-            merged([far..far + 5, 3..9, 0..4, 20..20, 9 + GAP_BYTES..10 + GAP_BYTES]),
+            merge_ranges([far..far + 5, 3..9, 0..4, 20..20, 9 + GAP_BYTES..10 + GAP_BYTES]),
             [0..10 + GAP_BYTES, far..far + 5]
         );
         let of = |range: Range<u64>| pieces(&[range]).collect::<Vec<_>>();
@@ -280,7 +281,7 @@ mod tests {
             ranges in prop::collection::vec((0_u64..40_000_000, 0_u64..20_000_000), 0..12)
         ) {
             let ranges: Vec<Range<u64>> = ranges.iter().map(|(start, length)| *start..start + length).collect();
-            let requests: Vec<Range<u64>> = pieces(&merged(ranges.clone())).collect();
+            let requests: Vec<Range<u64>> = pieces(&merge_ranges(ranges.clone())).collect();
             for pair in requests.windows(2) {
                 prop_assert!(pair[0].end <= pair[1].start);
             }

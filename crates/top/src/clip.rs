@@ -1,16 +1,16 @@
-//! Text from anywhere, escaped and cut to columns of a terminal. Does not wrap.
+//! Text from outside, escaped and cut to columns of a terminal. Does not wrap.
 
 use report::escape::escape;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 const CUT: char = '…';
 
-/// Columns that a text takes.
+/// The width of a text in columns.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// As much of its beginning as fits, safe to show.
+/// Cuts a text to its first columns, safe to show.
 pub(crate) fn clip(text: &str, columns: usize) -> String {
     let safe = escape(text);
     if width(&safe) <= columns {
@@ -22,7 +22,7 @@ pub(crate) fn clip(text: &str, columns: usize) -> String {
     clipped
 }
 
-/// Its beginning and its end, where both tell: `orders-3/0000…17.log`. Safe to show.
+/// Cuts out the middle of a text whose start and end both matter: `orders-3/0000…17.log`. Safe to show.
 pub(crate) fn clip_middle(text: &str, columns: usize) -> String {
     let safe = escape(text);
     if width(&safe) <= columns {
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn what_is_cut_says_so_and_nothing_is_wider_than_asked() {
-        for (text, columns, shown) in [
+        for (text, columns, expected) in [
             ("orders", 6, "orders"),
             ("orders", 5, "orde…"),
             ("orders", 1, "…"),
@@ -61,7 +61,7 @@ mod tests {
             ("日本語", 5, "日本…"),
             ("日本語", 4, "日…"),
         ] {
-            assert_eq!(clip(text, columns), shown, "{text:?}");
+            assert_eq!(clip(text, columns), expected, "{text:?}");
             assert!(width(&clip(text, columns)) <= columns);
         }
         assert_eq!(clip_middle("orders-3/00000000000000000017.log", 20), "orders-3/0000…17.log");

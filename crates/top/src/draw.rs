@@ -1,4 +1,4 @@
-//! Puts what is shown on a screen of any size. Changes nothing of it but how far it is scrolled.
+//! Draws the state on a screen of any size. Changes only how far a list or text is scrolled.
 
 mod footer;
 mod header;
@@ -17,10 +17,10 @@ use crate::palette::{Palette, Tone};
 use crate::state::State;
 use crate::ui::{Mode, Ui};
 
-/// Smaller terminals show nothing worth reading.
+/// Minimum size: smaller terminals show nothing worth reading.
 const MIN: (u16, u16) = (40, 12);
 
-/// Draws it.
+/// Draws the screen.
 pub fn draw(frame: &mut Frame<'_>, state: &State, ui: &mut Ui, palette: Palette) {
     let area = frame.area();
     let canvas = &mut Canvas { buffer: frame.buffer_mut(), palette };
@@ -44,14 +44,14 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, ui: &mut Ui, palette: Palette)
     footer::draw(canvas, footer, ui);
 }
 
-/// What is drawn on.
+/// The area to draw on.
 struct Canvas<'b> {
     buffer: &'b mut Buffer,
     palette: Palette,
 }
 
 impl Canvas<'_> {
-    /// Pieces of text from the left of the line so far down in an area; what is too long for it is cut.
+    /// Draws text at the left of a line of an area; cuts it if it is too long.
     fn line(&mut self, area: Rect, down: u16, pieces: Cell) {
         let palette = self.palette;
         let spans = pieces.into_iter().map(|(text, tone)| Span::styled(text, palette.style(tone)));
@@ -64,7 +64,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// The same with what stands at the right, where there is room for both.
+    /// Like `line`, with text at the right if there is room for both.
     fn line_with_right(&mut self, area: Rect, down: u16, left: Cell, right: Cell) {
         let (left_width, right_width) = (width_of(&left), width_of(&right));
         self.line(area, down, left);
@@ -75,7 +75,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// One tone for a whole line, beneath what stands there.
+    /// Sets the background of a whole line.
     fn ground(&mut self, area: Rect, down: u16, tone: Tone) {
         if down < area.height {
             let style = self.palette.style(tone);

@@ -1,5 +1,5 @@
-//! A row of a view before it is drawn: what it is known by, what it is sorted by, and its cells. Does not know which
-//! columns there is room for.
+//! A row of a view before it is drawn: its key, its sort keys and its cells. Does not know which columns fit on the
+//! screen.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::state::BrokerInfo;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
     pub(crate) name: &'static str,
-    /// Columns of the terminal that it takes at least.
+    /// Minimum width in columns of the terminal.
     pub(crate) width: usize,
-    /// Its part of the room that is left; 0 for none.
+    /// Its share of the remaining width; 0 for none.
     pub(crate) grow: usize,
-    /// It grows no wider.
+    /// Maximum width.
     pub(crate) most: usize,
     pub(crate) is_number: bool,
-    /// The higher, the sooner it is left out; 0 is always there.
+    /// Columns with higher values are left out first; 0 is always shown.
     pub(crate) spare: u8,
 }
 
@@ -43,7 +43,7 @@ impl Column {
     }
 }
 
-/// What a row is known by, however rows are sorted.
+/// The identity of a row, independent of the sort order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RowKey {
     Request(u64),
@@ -56,7 +56,7 @@ pub(crate) enum RowKey {
     Role(&'static str),
 }
 
-/// What a row is sorted by.
+/// A sort key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
     Number(i64),
@@ -77,26 +77,26 @@ ranks! {
     i64: number => Self::Number(number);
     u64: count => Self::Number(i64::try_from(count).unwrap_or(i64::MAX));
     Nanos: time => Self::Number(time.0);
-    // A fraction, down to a millionth.
+    // A fraction, with a resolution of a millionth.
     f64: share => Self::Number((share * 1e6) as i64);
     &str: text => Self::Text(text.to_owned());
     String: text => Self::Text(text);
 }
 
-/// A cell: pieces of text, each of one tone. All of it is safe to show.
+/// A cell: pieces of text, each in one tone. All of it is safe to show.
 pub(crate) type Cell = Vec<(String, Tone)>;
 
-/// One piece.
+/// A cell of one piece.
 pub(crate) fn cell(text: String, tone: Tone) -> Cell {
     vec![(text, tone)]
 }
 
-/// One piece without emphasis.
+/// A cell of one piece without emphasis.
 pub(crate) fn plain(text: impl Into<String>) -> Cell {
     cell(text.into(), Tone::Plain)
 }
 
-/// What is not known, or nothing: columns of zeros hide what is not.
+/// A dash for zero or an unknown value: columns of zeros would hide the other values.
 pub(crate) fn dash() -> Cell {
     cell(NONE.to_owned(), Tone::Faint)
 }
@@ -105,18 +105,18 @@ pub(crate) fn dash() -> Cell {
 pub(crate) trait Item {
     fn key(&self) -> RowKey;
 
-    /// What it is sorted by in a column.
+    /// Its sort key in a column.
     fn rank(&self, column: usize) -> Rank;
 
-    /// Its cell in a column that is so wide.
+    /// Its cell in a column of this width.
     fn cell(&self, column: usize, width: usize, about: &BrokerInfo) -> Cell;
 
-    /// All words that it can be found by.
+    /// The text that searches and filters match.
     fn words(&self) -> String;
 }
 
-/// Declares the columns of a kind of row: for each its heading, what it sorts by, and its cell in a column that is so wide.
-/// Declares too what a row is known by, and the words that it can be found by.
+/// Declares the columns of a kind of row: for each one its heading, its sort key, and its cell for a given width. Also
+/// declares the key of a row, and the text that searches and filters match.
 macro_rules! columns {
     ($COLUMNS:ident for $Row:ty, |$row:ident, $width:ident, $about:ident| {
         key: $key:expr,
@@ -153,8 +153,8 @@ macro_rules! columns {
 }
 pub(crate) use columns;
 
-/// Parts of a whole as letters, each as many as its share of the width: `QQAAAAAAAA`. A part that is too small for a letter
-/// has none.
+/// Draws parts of a whole as letters, as many as their share of the width: `QQAAAAAAAA`. A part that is too small for a
+/// letter has none.
 pub(crate) fn bar(parts: &[(char, Tone, f64)], whole: f64, width: usize) -> Cell {
     let mut cell: Cell = Vec::new();
     let mut ends = Vec::with_capacity(parts.len());

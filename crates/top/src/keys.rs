@@ -1,4 +1,4 @@
-//! The keys, apart from the terminal that they come from. Does not say what they do.
+//! Keys, independent of the terminal that sends them. Does not say what they do.
 
 use ratatui::crossterm::event::{Event, KeyEventKind, KeyModifiers};
 
@@ -8,12 +8,12 @@ pub use ratatui::crossterm::event::KeyCode as Key;
 pub(crate) const INTERRUPT: Key = Key::Char('\u{3}');
 /// Ctrl-Z, likewise.
 pub(crate) const SUSPEND: Key = Key::Char('\u{1a}');
-/// Ctrl-L: draw everything again.
+/// Ctrl-L: redraws everything.
 pub(crate) const REDRAW: Key = Key::Char('\u{c}');
-/// The terminal has another size now.
+/// The terminal was resized.
 pub(crate) const RESIZED: Key = Key::Null;
 
-/// The key that was pressed, or what else the terminal told.
+/// The key of a terminal event, including a resize.
 pub(crate) fn key_of(event: &Event) -> Option<Key> {
     let key = match event {
         Event::Key(key) if key.kind != KeyEventKind::Release => key,
@@ -31,7 +31,7 @@ pub(crate) fn key_of(event: &Event) -> Option<Key> {
     }
 }
 
-/// Of keys that mean something nowhere: "any key" is none of them.
+/// Whether a key has no meaning anywhere: "any key" does not include it.
 fn is_without_meaning(key: Key) -> bool {
     use Key::{
         CapsLock, Delete, Insert, KeypadBegin, Media, Menu, Modifier, NumLock, Pause, PrintScreen, ScrollLock,

@@ -1,11 +1,11 @@
-//! A full-screen view of what a broker does and why its requests are slow.
+//! A full-screen view of a broker's activity and of the reasons for slow requests.
 //!
-//! Three parts that know of each other one way only: [`State`] is what is shown, a pure function of events and verdicts;
-//! [`Ui`] is what the user looks at of it, a function of keys; [`draw`] puts both on a screen of any size. [`Screen`]
-//! is the terminal, which it restores in every case. It does not know where events come from, and reads
-//! no clock: live and replay are the same to it.
+//! Three parts, each of which depends only on those before it: [`State`] is the data, a pure function of events and
+//! verdicts; [`Ui`] is the user's view of it, a function of keys; [`draw`] puts both on a screen of any size.
+//! [`Screen`] is the terminal, which it always restores. The crate does not know where events come from, and reads no
+//! clock: live and replay are the same to it.
 //!
-//! Text from outside is escaped before it is drawn; everything that is kept is bounded.
+//! Text from outside is escaped before it is drawn; all state is bounded.
 
 mod clip;
 mod draw;

@@ -1,5 +1,4 @@
-//! What the user has done to one view: order, filter, the row that is looked at, rows that are tagged. Does not know what
-//! rows are about.
+//! The user's settings of one view: order, filter, selected row, tagged rows. Does not know what rows contain.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +6,10 @@ use crate::item::{Item, Rank, RowKey};
 use crate::state::State;
 use crate::view::{Items, Table, View};
 
-/// Rows that may be tagged.
+/// Maximum number of tagged rows.
 const MAX_TAGGED: usize = 1_000;
 
-/// One view as the user left it.
+/// One view with the user's settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Listing {
     view: View,
@@ -20,18 +19,18 @@ pub(crate) struct Listing {
     pub(crate) descending: bool,
     pub(crate) filter: String,
     pub(crate) tagged: BTreeSet<RowKey>,
-    /// The row that is looked at; none for whichever is first.
+    /// The selected row; `None` for the first one.
     selected: Option<RowKey>,
-    /// Where it was when it was drawn last.
+    /// Its index when it was last drawn.
     place: usize,
-    /// The first row that is shown.
+    /// The first visible row.
     top: usize,
 }
 
-/// Rows in order, and what is known of them.
+/// Rows in order, and their total number.
 pub(crate) struct Rows<'s> {
     pub(crate) items: Items<'s>,
-    /// How many there are without the filter.
+    /// Number of rows without the filter.
     pub(crate) all: usize,
 }
 
@@ -56,14 +55,14 @@ impl Listing {
         self.view.table(self.grouped)
     }
 
-    /// Lists rows apart or together, in the order that shows most of that.
+    /// Sets grouping, and sorts by the view's default column.
     #[expect(clippy::expect_used, reason = "both are of one constant")]
     pub(crate) fn group(&mut self, grouped: bool) {
         self.grouped = grouped;
         let table = self.table();
         let sorted_by = table.columns.iter().position(|column| column.name == table.sorted_by);
         self.sort(sorted_by.expect("a table is sorted by one of its columns"));
-        self.look_at(None);
+        self.select(None);
     }
 
     /// Sorts by a column: numbers with the highest first.
@@ -74,13 +73,13 @@ impl Listing {
             column.is_none_or(|column| column.is_number || matches!(column.name, "TIME" | "LAST"));
     }
 
-    /// The rows that the filter lets through, in order.
+    /// The rows that match the filter, in order.
     pub(crate) fn rows<'s>(&self, state: &'s State) -> Rows<'s> {
         let mut items = (self.table().items)(state);
         let all = items.len();
         let filter = Pattern::of(&self.filter);
         items.retain(|item| filter.is_in(&item.words()));
-        // Of equals always the same comes first: rows that trade places cannot be read.
+        // Equal rows keep their order: rows that trade places cannot be read.
         if self.descending {
             items.sort_by_cached_key(|item| (std::cmp::Reverse(self.rank(&**item)), item.key()));
         } else {
@@ -93,15 +92,15 @@ impl Listing {
         item.rank(self.sorted_by)
     }
 
-    /// Looks at a row; at whichever comes first, where none is named.
-    pub(crate) fn look_at(&mut self, key: Option<RowKey>) {
+    /// Selects a row; with `None`, the first one.
+    pub(crate) fn select(&mut self, key: Option<RowKey>) {
         if key.is_none() {
             (self.place, self.top) = (0, 0);
         }
         self.selected = key;
     }
 
-    /// Where the row is that is looked at: another one takes its place where it is there no more.
+    /// The index of the selected row, or of the one in its place if it is no longer there.
     pub(crate) fn place(&self, rows: &Rows<'_>) -> usize {
         let found =
             self.selected.as_ref().and_then(|key| rows.items.iter().position(|item| item.key() == *key));
@@ -109,26 +108,26 @@ impl Listing {
         if self.selected.is_none() { 0 } else { found.unwrap_or(self.place).min(last) }
     }
 
-    /// The key of the row that is looked at.
+    /// The key of the selected row.
     pub(crate) fn selected(&self, rows: &Rows<'_>) -> Option<RowKey> {
         rows.items.get(self.place(rows)).map(|item| item.key())
     }
 
-    /// Looks at the row so many further on; negative is back.
+    /// Moves the selection by this many rows; negative is up.
     pub(crate) fn step(&mut self, rows: &Rows<'_>, by: isize) {
         let last = rows.items.len().saturating_sub(1);
         let place = self.place(rows).saturating_add_signed(by).min(last);
-        self.look_at_place(rows, place);
+        self.select_index(rows, place);
     }
 
-    pub(crate) fn look_at_place(&mut self, rows: &Rows<'_>, place: usize) {
+    pub(crate) fn select_index(&mut self, rows: &Rows<'_>, place: usize) {
         self.place = place;
         let key = rows.items.get(place).map(|item| item.key());
-        // Who looks at the first row follows what comes first.
-        self.look_at(key.filter(|_| place > 0));
+        // With the first row selected, the selection stays on the first row.
+        self.select(key.filter(|_| place > 0));
     }
 
-    /// The first row to show of so many, so that the one that is looked at is among them. Keeps where that is.
+    /// The first of `height` rows to show, so that the selected one is among them. Remembers its index.
     pub(crate) fn scroll(&mut self, rows: &Rows<'_>, height: usize) -> usize {
         self.place = self.place(rows);
         let latest = rows.items.len().saturating_sub(height);
@@ -137,15 +136,15 @@ impl Listing {
         self.top
     }
 
-    /// Tags a row, or takes its tag.
+    /// Tags or untags a row.
     pub(crate) fn tag(&mut self, key: RowKey) {
         if !self.tagged.remove(&key) && self.tagged.len() < MAX_TAGGED {
             self.tagged.insert(key);
         }
     }
 
-    /// The next row after the one that is looked at, or that one itself, that has these words; from the first on where the
-    /// last was reached.
+    /// Selects the next matching row after the selected one, or that one itself, and continues from the first row after
+    /// the last.
     pub(crate) fn find(&mut self, rows: &Rows<'_>, words: &str, further: bool) -> bool {
         let pattern = Pattern::of(words);
         let from = self.place(rows) + usize::from(further);
@@ -153,12 +152,12 @@ impl Listing {
         let first = |items: &[Box<dyn Item + '_>]| items.iter().position(|item| pattern.is_in(&item.words()));
         let ahead = first(after).map(|at| at + before.len());
         let Some(place) = ahead.or_else(|| first(before)) else { return false };
-        self.look_at_place(rows, place);
+        self.select_index(rows, place);
         true
     }
 }
 
-/// What to look for: words, or `|` between several; upper and lower case are one.
+/// A search pattern: words, or alternatives separated by `|`; case-insensitive.
 pub(crate) struct Pattern(Vec<String>);
 
 impl Pattern {
@@ -167,7 +166,7 @@ impl Pattern {
         Self(words.map(str::to_lowercase).collect())
     }
 
-    /// Whether any of it is there. Nothing is everywhere.
+    /// Whether any alternative occurs in a text. An empty pattern always matches.
     pub(crate) fn is_in(&self, words: &str) -> bool {
         if self.0.is_empty() {
             return true;

@@ -1,31 +1,31 @@
-//! What colours mean. Of the terminal's own sixteen only, never white or black as ink on the terminal's own ground, so that
-//! dark and light terminals both show them; without colours, by bold, faint and reversed letters.
+//! The meaning of colours. Uses only the terminal's own sixteen, and never white or black text on the terminal's own
+//! background, so that it is readable on dark and light terminals; without colours, uses bold, faint and reversed text.
 
 use model::Stage;
 use ratatui::style::{Color, Modifier, Style};
 use report::thread_state::ThreadState;
 
-/// What a piece of text is.
+/// The role of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
-    /// A heading, or what matters most.
+    /// A heading, or other important text.
     Strong,
-    /// What matters less.
+    /// Less important text.
     Faint,
-    /// What went wrong or took long.
+    /// An error, or a long time.
     Bad,
-    /// What is as it should be.
+    /// A normal value.
     Good,
-    /// A name that stands for something else: a cause, a role.
+    /// A name for something else: a cause, a role.
     Name,
-    /// Columns' headings, the keys' meanings.
+    /// Column headings and key bindings.
     Ground,
-    /// The column that rows are sorted by, the view that is shown.
+    /// The sort column, the current view.
     Chosen,
-    /// The row that is looked at.
+    /// The selected row.
     Selected,
-    /// A row that the user tagged.
+    /// A tagged row.
     Tagged,
     /// A letter of a bar of stages.
     Stage(Stage),
@@ -33,10 +33,10 @@ pub(crate) enum Tone {
     State(ThreadState),
 }
 
-/// Which colours may be used.
+/// The colours in use.
 #[derive(Clone, Copy, Debug)]
 pub struct Palette {
-    /// Whether there are any.
+    /// Whether colours are used.
     pub colour: bool,
 }
 
@@ -58,8 +58,8 @@ fn coloured(tone: Tone) -> Style {
         Tone::Ground => on(Color::Green),
         Tone::Chosen | Tone::Selected => on(Color::Cyan),
         Tone::Tagged => ink(Color::Red).add_modifier(Modifier::BOLD),
-        Tone::Stage(stage) => on(look_of_stage(stage).1),
-        Tone::State(state) => on(look_of_state(state).1),
+        Tone::Stage(stage) => on(stage_style(stage).1),
+        Tone::State(state) => on(state_style(state).1),
     }
 }
 
@@ -78,9 +78,9 @@ fn on(ground: Color) -> Style {
     Style::new().fg(ink).bg(ground)
 }
 
-/// The letter of a stage in bars, its ground, and what it means. Red is where the disk is waited for, magenta where other
-/// threads are, blue the network, green work.
-pub(crate) fn look_of_stage(stage: Stage) -> (char, Color, &'static str) {
+/// The letter of a stage in bars, its background, and its meaning. Red is waiting for the disk, magenta waiting for other
+/// threads, blue the network, green work.
+pub(crate) fn stage_style(stage: Stage) -> (char, Color, &'static str) {
     match stage {
         Stage::NetworkIn => ('I', Color::Blue, "the request's bytes came in"),
         Stage::HeadOfLine => ('B', Color::Yellow, "behind another request of its connection"),
@@ -96,8 +96,8 @@ pub(crate) fn look_of_stage(stage: Stage) -> (char, Color, &'static str) {
     }
 }
 
-/// The letter of a thread's state in bars, and its ground.
-pub(crate) fn look_of_state(state: ThreadState) -> (char, Color) {
+/// The letter of a thread's state in bars, and its background.
+pub(crate) fn state_style(state: ThreadState) -> (char, Color) {
     match state {
         ThreadState::Running => ('C', Color::Green),
         ThreadState::Runnable => ('R', Color::Yellow),

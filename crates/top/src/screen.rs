@@ -1,4 +1,4 @@
-//! The terminal: taken for the whole screen, and given back as it was, however that ends. Does not know what is drawn.
+//! The terminal: taken over for full-screen output, and always restored. Does not know what is drawn.
 
 use std::io::{self, BufWriter, Stdout, stdout};
 use std::panic;
@@ -19,73 +19,73 @@ use rustix::io::Errno;
 
 use crate::keys::{Key, key_of};
 
-/// Whether the terminal is taken: there is but one.
+/// Whether the terminal is taken; there is only one.
 static TAKEN: AtomicBool = AtomicBool::new(false);
-/// A whole screen of the largest terminal goes out in one piece.
+/// Buffer size: a whole screen of the largest terminal is written at once.
 const BUFFERED: usize = 256 << 10;
 
-/// The whole terminal. Dropped, or when any thread panics, the terminal is what it was before.
+/// The terminal in full-screen mode. It is restored on drop and when any thread panics.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
 }
 
 impl Screen {
-    /// Takes the terminal that standard output is.
+    /// Takes over the terminal on standard output.
     ///
     /// # Errors
-    /// Where it is none, or cannot be had.
+    /// Standard output is not a terminal, or the terminal cannot be taken over.
     pub fn take() -> io::Result<Self> {
-        give_back_on_panic();
+        restore_on_panic();
         let out = BufWriter::with_capacity(BUFFERED, stdout());
         let terminal = Terminal::new(CrosstermBackend::new(out))?;
         let mut screen = Self { terminal };
-        screen.take_again()?;
+        screen.retake()?;
         Ok(screen)
     }
 
-    /// Takes it once more, after [`Self::give_back`].
+    /// Takes it over again, after [`Self::restore`].
     ///
     /// # Errors
     /// As [`Self::take`].
-    pub fn take_again(&mut self) -> io::Result<()> {
+    pub fn retake(&mut self) -> io::Result<()> {
         TAKEN.store(true, Ordering::SeqCst);
         enable_raw_mode()?;
         execute!(stdout(), EnterAlternateScreen, Hide)?;
         self.terminal.clear()
     }
 
-    /// Lets others have it.
-    pub fn give_back(&mut self) {
-        give_back();
+    /// Restores the terminal for others.
+    pub fn restore(&mut self) {
+        restore();
     }
 
-    /// Whether it is still taken: a thread that panicked has given it back.
+    /// Whether it is still taken: a panic in a thread restores it.
     pub fn is_taken(&self) -> bool {
         TAKEN.load(Ordering::SeqCst)
     }
 
-    /// Draws what has changed, at once.
+    /// Draws all changes at once.
     ///
     /// # Errors
-    /// Where the terminal is gone.
+    /// The terminal was closed.
     pub fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         execute!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
         self.terminal.draw(draw)?;
         execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)
     }
 
-    /// Draws everything again the next time.
+    /// Makes the next `draw` redraw everything.
     ///
     /// # Errors
-    /// Where the terminal is gone.
+    /// The terminal was closed.
     pub fn clear(&mut self) -> io::Result<()> {
         self.terminal.clear()
     }
 
-    /// The next key, if one comes within this time.
+    /// Returns the next key, if one is pressed within this time.
     ///
     /// # Errors
-    /// Where the terminal is gone.
+    /// The terminal was closed.
     pub fn key(&self, wait: Duration) -> io::Result<Option<Key>> {
         for wait in [Duration::ZERO, wait] {
             await_input(wait)?;
@@ -97,8 +97,8 @@ impl Screen {
     }
 }
 
-/// Waits until there may be something to read. Asks the kernel itself: of a terminal that is gone, as when its window was closed,
-/// crossterm reads the end again and again and does not return.
+/// Waits until there may be input. Polls the kernel itself, because crossterm reads the end of a closed terminal, for
+/// example after its window was closed, in a loop and does not return.
 fn await_input(wait: Duration) -> io::Result<()> {
     let terminal = stdout();
     let mut ends = [PollFd::new(&terminal, PollFlags::IN)];
@@ -113,25 +113,25 @@ fn await_input(wait: Duration) -> io::Result<()> {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        give_back();
+        restore();
     }
 }
 
-/// Nothing is left to do where that fails.
-fn give_back() {
+/// Restores the terminal. Nothing can be done if that fails.
+fn restore() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let _ = disable_raw_mode();
         let _ = execute!(stdout(), EndSynchronizedUpdate, LeaveAlternateScreen, Show);
     }
 }
 
-/// What a panic says is to be read on the terminal as it was.
-fn give_back_on_panic() {
+/// Restores the terminal on a panic, so that its message can be read.
+fn restore_on_panic() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            give_back();
+            restore();
             before(info);
         }));
     });

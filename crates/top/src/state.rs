@@ -1,4 +1,5 @@
-//! What is shown: a pure function of events and verdicts, in bounded memory. Does not know what of it is looked at.
+//! The data on the screen: a pure function of events and verdicts, in bounded memory. Does not know which of it is
+//! visible.
 
 pub(crate) mod operations;
 pub(crate) mod pulse;
@@ -24,10 +25,10 @@ use slow::Slow;
 use threads::Threads;
 use traffic::FileTraffic;
 
-/// Sentences that are kept.
+/// Maximum number of notes.
 const MAX_NOTES: usize = 50;
 
-/// Everything that is shown. A copy is to be looked at while the original goes on.
+/// All data on the screen. A copy stays on the screen while the original changes.
 #[derive(Clone)]
 pub struct State {
     pub(crate) about: BrokerInfo,
@@ -40,20 +41,20 @@ pub struct State {
     pub(crate) traffic: FileTraffic,
     pub(crate) threads: Threads,
     pub(crate) losses: Losses,
-    /// What passed as TLS and was not read.
+    /// TLS traffic, which is not read.
     pub(crate) tls: TlsTotals,
-    /// What watching costs.
+    /// Cost of watching.
     pub overhead: Option<Overhead>,
-    /// How long after its request's end the last verdict came; none where that says nothing.
+    /// Lag of the last verdict behind its request's end; `None` if it has no meaning.
     pub(crate) lag: Option<Nanos>,
-    /// Whether the broker's process is gone.
-    pub(crate) gone: bool,
-    /// What else there is to say, oldest first.
+    /// Whether the broker's process has ended.
+    pub(crate) has_exited: bool,
+    /// Notes, oldest first.
     pub(crate) notes: VecDeque<String>,
 }
 
 impl State {
-    /// Nothing yet.
+    /// Creates an empty state.
     pub fn new(about: BrokerInfo) -> Self {
         Self {
             progress: Progress::Live { since: Nanos::ZERO },
@@ -68,13 +69,13 @@ impl State {
             tls: TlsTotals::default(),
             overhead: None,
             lag: None,
-            gone: false,
+            has_exited: false,
             notes: VecDeque::new(),
             about,
         }
     }
 
-    /// Takes an event.
+    /// Adds an event.
     pub fn event(&mut self, event: &Event) {
         match event {
             Event::Request(request) => self.pulse.request(request),
@@ -82,7 +83,7 @@ impl State {
             Event::TlsTraffic(traffic) => {
                 self.tls.take(traffic);
             }
-            Event::BrokerChange(change) => self.gone = change.state == BrokerState::Gone,
+            Event::BrokerChange(change) => self.has_exited = change.state == BrokerState::Gone,
             _ => {}
         }
         self.operations.event(event);
@@ -90,14 +91,14 @@ impl State {
         self.threads.event(event);
     }
 
-    /// Takes a verdict; `lag` says how long after its request's end it could be shown, where that means anything.
+    /// Adds a verdict; `lag` is the time from its request's end until it could be shown, if that has a meaning.
     pub fn verdict(&mut self, verdict: Verdict, lag: Option<Nanos>) {
         self.lag = lag;
         self.roots.add(&verdict);
         self.slow.add(verdict);
     }
 
-    /// Says how late it is.
+    /// Advances the clock.
     pub fn reach(&mut self, now: Nanos, progress: Progress) {
         self.progress = progress;
         self.now = self.now.max(now);
@@ -106,7 +107,7 @@ impl State {
         self.threads.reach(self.now);
     }
 
-    /// Takes a sentence about what is shown.
+    /// Adds a note.
     pub fn note(&mut self, sentence: String) {
         if self.notes.len() >= MAX_NOTES {
             self.notes.pop_front();
@@ -115,48 +116,48 @@ impl State {
     }
 }
 
-/// What does not change while it is shown.
+/// Facts that do not change.
 #[derive(Clone, Debug)]
 pub struct BrokerInfo {
     /// The broker, in a few words (`broker 1 on vm`).
     pub broker: String,
-    /// From which latency on a request counts as slow.
+    /// Threshold of slow requests.
     pub slower_than: Nanos,
-    /// The zone in which times are shown.
+    /// Time zone of the output.
     pub zone: Zone,
-    /// Whether threads off the CPU are seen.
+    /// Whether off-CPU time is watched.
     pub off_cpu: bool,
-    /// What cannot be seen, and why.
+    /// What cannot be observed, and why.
     pub unobservable: Vec<Unobservable>,
 }
 
-/// How far it is.
+/// Progress of the input.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Progress {
-    /// A broker is watched, for so long.
+    /// A live watch.
     Live {
-        /// How long.
+        /// Time since its start.
         since: Nanos,
     },
-    /// A recording is replayed.
+    /// A replay of a recording.
     Replay {
-        /// How much of it has been shown.
+        /// Time shown so far.
         at: Nanos,
-        /// How long it is.
+        /// Length of the recording.
         of: Nanos,
-        /// How many times as fast as it was.
+        /// Replay speed, a multiple of the original.
         speed: f64,
-        /// Whether its end was reached.
+        /// Whether the end was reached.
         ended: bool,
     },
 }
 
-/// What this process takes.
+/// Resource usage of this process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overhead {
-    /// Processor time since it was measured last, in processors.
+    /// CPU time since the last measurement, in CPUs.
     pub processors: f64,
-    /// Memory that is resident, in bytes.
+    /// Resident memory in bytes.
     pub resident_bytes: u64,
 }
 
@@ -164,7 +165,7 @@ pub struct Overhead {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Losses {
     by_kind: BTreeMap<LossKind, u64>,
-    /// When anything was lost last.
+    /// Time of the last loss.
     pub(crate) last: Option<Nanos>,
 }
 
@@ -175,7 +176,7 @@ impl Losses {
         self.last = self.last.max(Some(loss.end));
     }
 
-    /// The kinds of which anything was lost.
+    /// The kinds with losses.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (LossKind, u64)> + '_ {
         self.by_kind.iter().map(|(kind, count)| (*kind, *count)).filter(|(_, count)| *count > 0)
     }

@@ -1,4 +1,4 @@
-//! What the user looks at, as a function of keys. Does not draw, and does not read keys.
+//! The user's view, as a function of keys. Does not draw, and does not read keys.
 
 pub(crate) mod typing;
 
@@ -11,51 +11,51 @@ use crate::state::State;
 use crate::view::View;
 use typing::{Prompt, Purpose};
 
-/// What the user looks at.
+/// The user's view.
 pub struct Ui {
     pub(crate) view: View,
     listings: [Listing; View::ALL.len()],
     pub(crate) mode: Mode,
-    /// What was searched for last.
+    /// The last search.
     pub(crate) search: String,
-    /// Whether what is shown stands still.
+    /// Whether the screen is paused.
     pub paused: bool,
-    /// Rows of the list, or lines of a text, when it was drawn last.
+    /// Rows of the list, or lines of a text, when it was last drawn.
     pub(crate) page: usize,
-    /// What to say until the next key.
-    pub(crate) said: Option<String>,
+    /// A message to show until the next key.
+    pub(crate) message: Option<String>,
 }
 
-/// What keys are for.
+/// The meaning of keys.
 pub(crate) enum Mode {
-    /// Looking at rows.
+    /// Browsing rows.
     Browse,
     /// Typing words.
     Typing(Prompt),
     /// Choosing the column to sort by.
     Sort { choice: usize },
-    /// Reading what keys and letters mean, from this line on.
+    /// Reading the help, from this line on.
     Help { top: usize },
-    /// Reading all that is known of a request, from this line on.
+    /// Reading the details of a request, from this line on.
     Chain { verdict: Box<Verdict>, top: usize },
 }
 
-/// What a key asks of the caller.
+/// What the caller must do after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing but to be drawn.
-    Shown,
-    /// To end.
+    /// Draw.
+    Draw,
+    /// Quit.
     Quit,
-    /// To stand still, or go on.
+    /// Pause or resume.
     Pause,
-    /// A replay twice as fast.
+    /// Double the replay speed.
     Faster,
-    /// A replay half as fast.
+    /// Halve the replay speed.
     Slower,
-    /// To let the shell have the terminal.
+    /// Suspend, and return the terminal to the shell.
     Suspend,
-    /// To draw everything again.
+    /// Redraw everything.
     Redraw,
 }
 
@@ -68,7 +68,7 @@ impl Default for Ui {
             search: String::new(),
             paused: false,
             page: 1,
-            said: None,
+            message: None,
         }
     }
 }
@@ -84,14 +84,14 @@ impl Ui {
         &mut self.listings[self.view as usize]
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub fn key(&mut self, key: Key, state: &State) -> Outcome {
-        self.said = None;
+        self.message = None;
         match key {
             INTERRUPT | Key::F(10) => return Outcome::Quit,
             SUSPEND => return Outcome::Suspend,
             REDRAW => return Outcome::Redraw,
-            RESIZED => return Outcome::Shown,
+            RESIZED => return Outcome::Draw,
             _ => {}
         }
         match &mut self.mode {
@@ -106,7 +106,7 @@ impl Ui {
                 }
             }
         }
-        Outcome::Shown
+        Outcome::Draw
     }
 
     fn browse(&mut self, key: Key, state: &State) -> Outcome {
@@ -139,7 +139,7 @@ impl Ui {
             Key::Esc => self.listing_mut().filter.clear(),
             other => self.in_rows(other, state),
         }
-        Outcome::Shown
+        Outcome::Draw
     }
 
     fn group(&mut self) {
@@ -147,11 +147,11 @@ impl Ui {
         if listing.table().grouping.is_some() {
             listing.group(!listing.grouped);
         } else {
-            self.said = Some("requests cannot be grouped; view 2 groups them by cause".to_owned());
+            self.message = Some("requests cannot be grouped; view 2 groups them by cause".to_owned());
         }
     }
 
-    /// Keys that need to know the rows.
+    /// Handles keys that need the rows.
     fn in_rows(&mut self, key: Key, state: &State) {
         let page = isize::try_from(self.page.max(1)).unwrap_or(isize::MAX);
         let rows = self.listing().rows(state);
@@ -164,8 +164,8 @@ impl Ui {
             Key::Down | Key::Char('j') => listing.step(&rows, 1),
             Key::PageUp => listing.step(&rows, -page),
             Key::PageDown => listing.step(&rows, page),
-            Key::Home | Key::Char('g') => listing.look_at(None),
-            Key::End | Key::Char('G') => listing.look_at_place(&rows, last),
+            Key::Home | Key::Char('g') => listing.select(None),
+            Key::End | Key::Char('G') => listing.select_index(&rows, last),
             Key::Char('n') if !search.is_empty() => {
                 listing.find(&rows, &search, true);
             }
@@ -185,12 +185,12 @@ impl Ui {
         }
     }
 
-    /// Goes from a row to what is behind it: a request's chain, a root's victims, the operations on a file or of a thread.
+    /// Opens a row: a request's chain, a root's victims, the operations on a file or of a thread.
     fn enter(&mut self, key: RowKey, state: &State) {
         match key {
             RowKey::Request(number) => {
-                if let Some(told) = state.slow.find(number) {
-                    self.mode = Mode::Chain { verdict: Box::new(told.verdict.clone()), top: 0 };
+                if let Some(request) = state.slow.find(number) {
+                    self.mode = Mode::Chain { verdict: Box::new(request.verdict.clone()), top: 0 };
                 }
             }
             RowKey::Root(id) => self.show(View::Requests, &id),
@@ -201,7 +201,7 @@ impl Ui {
             }
             RowKey::Operation(number) => {
                 let operation = state.operations.slowest.iter().find(|op| op.number == number);
-                if let Some(file) = operation.map(|kept| kept.op.file.clone()) {
+                if let Some(file) = operation.map(|operation| operation.op.file.clone()) {
                     self.listing_mut().group(true);
                     self.show(View::Writes, &file);
                 }
@@ -220,13 +220,13 @@ impl Ui {
         }
     }
 
-    /// Another view, of what has these words only.
+    /// Shows another view, filtered by these words.
     fn show(&mut self, view: View, words: &str) {
         self.view = view;
         let listing = self.listing_mut();
         words.clone_into(&mut listing.filter);
-        listing.look_at(None);
-        self.said = Some("Esc shows all again".to_owned());
+        listing.select(None);
+        self.message = Some("Esc shows all again".to_owned());
     }
 
     fn choose(&mut self, key: Key) {
@@ -247,7 +247,7 @@ impl Ui {
     }
 }
 
-/// Where a text is read from after a key; none where the key ends reading.
+/// The first visible line of a text after a key; `None` if the key closes it.
 fn scrolled(key: Key, top: usize, page: usize) -> Option<usize> {
     Some(match key {
         Key::Up | Key::Char('k') => top.saturating_sub(1),
@@ -255,7 +255,7 @@ fn scrolled(key: Key, top: usize, page: usize) -> Option<usize> {
         Key::PageUp => top.saturating_sub(page),
         Key::PageDown | Key::Char(' ') => top + page,
         Key::Home | Key::Char('g') => 0,
-        // Drawing knows where it ends.
+        // Drawing limits it to the end.
         Key::End | Key::Char('G') => usize::MAX / 2,
         _ => return None,
     })

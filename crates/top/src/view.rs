@@ -1,4 +1,4 @@
-//! The views: what each lists, in which columns, and what it puts first. Does not filter, sort or draw.
+//! The views: the rows of each, its columns and its default order. Does not filter, sort or draw.
 
 pub(crate) mod causes;
 pub(crate) mod files;
@@ -11,12 +11,12 @@ use crate::state::State;
 
 /// Rows of one kind.
 pub(crate) struct Table {
-    /// What they are grouped by; none if there is but one way.
+    /// The grouping; `None` if there is only one.
     pub(crate) grouping: Option<&'static str>,
     pub(crate) columns: &'static [Column],
-    /// The column that it is sorted by at first: what costs most comes first.
+    /// The default sort column, by cost.
     pub(crate) sorted_by: &'static str,
-    /// Its rows, in no order.
+    /// Its rows, in no particular order.
     pub(crate) items: fn(&State) -> Items<'_>,
 }
 
@@ -32,13 +32,13 @@ fn rows<'s, T: Item + 's>(rows: impl Iterator<Item = T>) -> Items<'s> {
 pub(crate) enum View {
     /// Slow requests.
     Requests,
-    /// What they waited for.
+    /// Root events and causes.
     Causes,
-    /// The file operations that took longest.
+    /// The slowest file operations.
     Writes,
-    /// What was read and written.
+    /// Traffic of files.
     Files,
-    /// What threads did.
+    /// Time of threads.
     Threads,
 }
 
@@ -47,7 +47,7 @@ impl View {
     pub(crate) const ALL: [Self; 5] =
         [Self::Requests, Self::Causes, Self::Writes, Self::Files, Self::Threads];
 
-    /// Its name, what it lists apart and together, and what to say where that is nothing.
+    /// Its name, its tables without and with grouping, and the text for an empty one.
     pub(crate) fn declaration(self) -> (&'static str, [&'static Table; 2], &'static str) {
         match self {
             Self::Requests => ("Requests", [&requests::ALL; 2], "no slow request yet"),
@@ -68,13 +68,13 @@ impl View {
         }
     }
 
-    /// The view after it, or before it.
+    /// The view `by` places further, wrapping around.
     pub(crate) fn next(self, by: usize) -> Self {
         let at = (self as usize + by) % Self::ALL.len();
         Self::ALL.get(at).copied().unwrap_or(Self::Requests)
     }
 
-    /// What it lists, apart or together.
+    /// Its table, with or without grouping.
     pub(crate) fn table(self, grouped: bool) -> &'static Table {
         let (_, [apart, together], _) = self.declaration();
         if grouped { together } else { apart }

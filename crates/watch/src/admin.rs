@@ -1,5 +1,5 @@
-//! What a running broker says its settings are: one `DescribeConfigs` request to its listener, which is a plaintext one unless client
-//! properties say how to speak with another. Reads only, is bounded in time and bytes, and changes nothing. Fuzzed by: settings.
+//! Reads a running broker's settings with one `DescribeConfigs` request to a listener: a plaintext one, unless client properties
+//! name another protocol. Read-only; bounded in time and bytes. Fuzzed by: settings.
 
 mod client_properties;
 mod connection;
@@ -27,28 +27,28 @@ pub use client_properties::{ClientProperties, PropertiesError, SecurityProtocol}
 #[doc(hidden)]
 pub use sasl::fuzzing;
 
-/// For all of it: a broker that does not answer keeps nobody waiting for longer.
+/// Limit for the whole exchange with a broker.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// What the thread that asks may take longer than that before it is given up.
+/// How much longer to wait for the thread that sends the request before it is abandoned.
 const GRACE: Duration = Duration::from_millis(200);
-/// Settings that are taken.
+/// Limit of settings in a response.
 const MAX_SETTINGS: usize = 10_000;
 const CORRELATION_ID: i32 = 1;
 const CLIENT_ID: &str = "brokerscope";
 
-/// Settings as the broker has them in force.
+/// The settings in force in a broker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EffectiveConfig {
-    /// Those of its file, as it read it when it started.
+    /// Settings from its file, as of its start.
     pub from_file: BTreeMap<String, String>,
-    /// Those that were changed while it runs.
+    /// Settings that were changed at run time.
     pub dynamic: BTreeMap<String, String>,
-    /// Names of those that have Kafka's default.
+    /// Names of settings with Kafka's default.
     pub defaults: Vec<String>,
 }
 
 impl EffectiveConfig {
-    /// Brings what a file says up to date.
+    /// Updates the settings of a file.
     pub fn apply(self, properties: &mut BTreeMap<String, String>) {
         for name in &self.defaults {
             properties.remove(name);
@@ -58,29 +58,29 @@ impl EffectiveConfig {
     }
 }
 
-/// Why a broker's own word on its settings could not be had.
+/// Reasons why a broker's settings cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Its configuration does not tell its number.
+    /// The broker's configuration does not have its node id.
     #[error("its node.id is not known")]
     NoNodeId,
-    /// No listener speaks as the client does.
+    /// No listener has the client's security protocol.
     #[error(
         "it has no {protocol} listener for clients ({listeners}): name another security.protocol with --client-properties FILE"
     )]
     NoListener {
-        /// As the client speaks.
+        /// The client's security protocol.
         protocol: &'static str,
-        /// Those that it has.
+        /// The broker's listeners.
         listeners: String,
     },
-    /// Its addresses are another network's.
+    /// The broker is in another network namespace.
     #[error("it runs in another network namespace: run this inside it (nsenter -t {pid} -n)")]
     OtherNetwork {
         /// The process.
         pid: u32,
     },
-    /// It could not be told whether it is in this network.
+    /// The broker's network namespace cannot be determined.
     #[error(
         "/proc/{pid}/ns/net cannot be read, so its addresses may be of another network namespace: {source}"
     )]
@@ -90,110 +90,111 @@ pub enum Error {
         /// The operating system's reason.
         source: io::Error,
     },
-    /// It did not answer in time.
+    /// The broker did not respond in time.
     #[error("{listener} did not answer within {:?}", TIMEOUT)]
     Silent {
-        /// Who was asked.
+        /// The listener.
         listener: String,
     },
-    /// The connection could not be made, or broke.
+    /// The connection failed.
     #[error("{listener}: {source}")]
     Connection {
-        /// Who was asked.
+        /// The listener.
         listener: String,
         /// The operating system's reason.
         source: io::Error,
     },
-    /// It is not who it should be.
+    /// The broker's certificate is not trusted.
     #[error("{listener}: its certificate is not trusted: {why}")]
     Certificate {
-        /// Who was asked.
+        /// The listener.
         listener: String,
-        /// What is wrong with the certificate.
+        /// Why the certificate is not trusted.
         why: String,
     },
-    /// It ended TLS, mostly because it wants a certificate of the client.
+    /// The broker ended TLS, usually because it requires a client certificate.
     #[error(
         "{listener} ended TLS ({alert}): does it require a client's certificate (ssl.keystore in --client-properties)?"
     )]
     Alert {
-        /// Who was asked.
+        /// The listener.
         listener: String,
-        /// Its alert.
+        /// The TLS alert.
         alert: String,
     },
-    /// What came is no TLS.
+    /// Another error of TLS.
     #[error("{listener}: TLS: {why}")]
     Tls {
-        /// Who was asked.
+        /// The listener.
         listener: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// It does not authenticate clients so.
+    /// The broker does not support the SASL mechanism.
     #[error("{listener} has no SASL mechanism {mechanism}, but {others}")]
     Mechanism {
-        /// Who was asked.
+        /// The listener.
         listener: String,
         /// The client's mechanism.
         mechanism: &'static str,
-        /// Those that it has.
+        /// The mechanisms that the broker supports.
         others: String,
     },
-    /// It does not believe the client.
+    /// The broker does not accept the credentials.
     #[error("{listener} refused the user name or password of --client-properties ({mechanism}: {message})")]
     Credentials {
-        /// Who was asked.
+        /// The listener.
         listener: String,
         /// The client's mechanism.
         mechanism: &'static str,
-        /// What it said.
+        /// The broker's message.
         message: String,
     },
-    /// What came is no answer.
+    /// The response is invalid.
     #[error("{listener}: invalid response: {why}")]
     Answer {
-        /// Who was asked.
+        /// The listener.
         listener: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// It does not want to.
+    /// The broker refused the request.
     #[error("{listener} refused DescribeConfigs (error {code}: {message}): allow it on the cluster")]
     Refused {
-        /// Who was asked.
+        /// The listener.
         listener: String,
         /// Kafka's error code.
         code: i16,
-        /// What it said.
+        /// The broker's message.
         message: String,
     },
 }
 
-/// Asks a broker of this machine, as these properties say. The thread that asks has no capability, and the password is gone with it.
+/// Reads the settings of a broker on this host, with these client properties. The request is sent by a thread without
+/// capabilities; the password is dropped with it.
 ///
 /// # Errors
 /// See [`Error`]; each is one line.
 pub fn settings(broker: &Broker, client: ClientProperties) -> Result<EffectiveConfig, Error> {
     let question = Question::of(broker, client)?;
     is_same_network(broker.pid)?;
-    let shown = question.listener.to_string();
-    // A name that is looked up may take longer than anybody waits: then the thread is left behind.
-    let (tell, told) = mpsc::sync_channel(1);
-    let asking = move || {
-        // Where it may not give them away, it goes on with those that it has.
+    let address = question.listener.to_string();
+    // A DNS lookup may take longer than the timeout: then the thread is abandoned.
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let ask = move || {
+        // If it may not drop them, it goes on with the capabilities that it has.
         let _ = drop_all_capabilities();
-        // Nobody waits any more: then there is nobody to tell.
-        let _ = tell.send(question.ask());
+        // Fails if the receiver has timed out.
+        let _ = sender.send(question.ask());
     };
     std::thread::Builder::new()
         .name("ask-settings".to_owned())
-        .spawn(asking)
-        .map_err(|source| Error::Connection { listener: shown.clone(), source })?;
-    told.recv_timeout(TIMEOUT + GRACE).map_err(|_| Error::Silent { listener: shown })?
+        .spawn(ask)
+        .map_err(|source| Error::Connection { listener: address.clone(), source })?;
+    receiver.recv_timeout(TIMEOUT + GRACE).map_err(|_| Error::Silent { listener: address })?
 }
 
-/// Which listener is asked, about which broker, and how.
+/// A request to a listener for the settings of a broker.
 struct Question {
     node_id: i32,
     listener: Listener,
@@ -210,17 +211,17 @@ impl Question {
     }
 
     fn ask(self) -> Result<EffectiveConfig, Error> {
-        let shown = self.listener.to_string();
+        let address = self.listener.to_string();
         let tls = self.client.tls.map(|config| Tls { config, server_name: self.server_name });
         let mut connection = Connection::open(&self.listener, tls, Instant::now() + TIMEOUT)?;
         if let Some(credentials) = &self.client.credentials {
             let exchange = &mut |frame: &[u8]| connection.exchange(frame);
             let nonce =
-                scram::nonce().map_err(|source| Error::Connection { listener: shown.clone(), source })?;
-            Session { listener: &shown, credentials, nonce: &nonce, exchange }.authenticate()?;
+                scram::nonce().map_err(|source| Error::Connection { listener: address.clone(), source })?;
+            Session { listener: &address, credentials, nonce: &nonce, exchange }.authenticate()?;
         }
         let answer = connection.exchange(&broker_request(self.node_id, CORRELATION_ID, CLIENT_ID))?;
-        understand(&shown, &answer)
+        understand(&address, &answer)
     }
 }
 
@@ -233,42 +234,42 @@ fn is_same_network(pid: u32) -> Result<(), Error> {
     }
 }
 
-/// What an answer says, without its length.
+/// Parses a response, without its length.
 #[doc(hidden)]
 pub fn understand(listener: &str, answer: &[u8]) -> Result<EffectiveConfig, Error> {
     let wrong = |why: String| Error::Answer { listener: listener.to_owned(), why };
     let body = body(listener, answer, CORRELATION_ID)?;
     let response = DescribeConfigsResponse::parse(body).map_err(|error| wrong(error.to_string()))?;
     if response.error_code != 0 {
-        let message = shortened(response.error_message.unwrap_or("no reason given"));
+        let message = shorten(response.error_message.unwrap_or("no reason given"));
         return Err(Error::Refused { listener: listener.to_owned(), code: response.error_code, message });
     }
-    Ok(taken(&response))
+    Ok(effective_config(&response))
 }
 
-/// An answer without its header, which says to which request it is.
+/// Strips the header from a response after checking its correlation id.
 fn body<'a>(listener: &str, answer: &'a [u8], correlation_id: i32) -> Result<&'a [u8], Error> {
     let wrong = |why: &str| Error::Answer { listener: listener.to_owned(), why: why.to_owned() };
-    let (answered, body) = answer.split_first_chunk::<4>().ok_or_else(|| wrong("it is too short"))?;
-    let is_its = i32::from_be_bytes(*answered) == correlation_id;
+    let (id, body) = answer.split_first_chunk::<4>().ok_or_else(|| wrong("it is too short"))?;
+    let is_its = i32::from_be_bytes(*id) == correlation_id;
     if is_its { Ok(body) } else { Err(wrong("its correlation id is of another request")) }
 }
 
-fn taken(response: &DescribeConfigsResponse<'_>) -> EffectiveConfig {
-    let mut answered = EffectiveConfig::default();
+fn effective_config(response: &DescribeConfigsResponse<'_>) -> EffectiveConfig {
+    let mut effective = EffectiveConfig::default();
     for config in response.configs().take(MAX_SETTINGS) {
         let name = config.name.to_owned();
         match (config.source, config.value) {
-            (Source::Dynamic, Some(value)) => answered.dynamic.extend([(name, value.to_owned())]),
-            (Source::Static, Some(value)) => answered.from_file.extend([(name, value.to_owned())]),
-            (Source::Default, _) => answered.defaults.push(name),
+            (Source::Dynamic, Some(value)) => effective.dynamic.extend([(name, value.to_owned())]),
+            (Source::Static, Some(value)) => effective.from_file.extend([(name, value.to_owned())]),
+            (Source::Default, _) => effective.defaults.push(name),
             _ => {}
         }
     }
-    answered
+    effective
 }
 
-fn shortened(text: &str) -> String {
+fn shorten(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
@@ -287,8 +288,8 @@ mod tests {
         super::settings(broker, ClientProperties::default())
     }
 
-    /// A broker that answers one request with these bytes, or closes the connection where there are none.
-    fn answering(bytes: Vec<u8>) -> (Broker, JoinHandle<Vec<u8>>) {
+    /// A broker that answers one request with these bytes, or closes the connection if there are none.
+    fn answering_broker(bytes: Vec<u8>) -> (Broker, JoinHandle<Vec<u8>>) {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
         let serve = move || {
@@ -329,7 +330,7 @@ mod tests {
         assert!(refused.contains("not[31mallowed") && !refused.contains(char::is_control), "{refused:?}");
     }
 
-    /// A frame that answers with an error code and settings, each with its source.
+    /// A response frame with an error code and settings, each with its source.
     fn frame(code: i16, configs: &[(&str, &str, u8)]) -> Vec<u8> {
         let mut body = [&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1][..], &code.to_be_bytes()].concat();
         body.extend(
@@ -343,34 +344,35 @@ mod tests {
 
     #[test]
     fn what_a_broker_says_replaces_what_its_file_says() {
-        let told = [("num.io.threads", "16", 2), ("log.dirs", "/data", 4), ("num.network.threads", "3", 5)];
-        let (broker, served) = answering(frame(0, &told));
-        let answered = settings(&broker).unwrap();
+        let configs =
+            [("num.io.threads", "16", 2), ("log.dirs", "/data", 4), ("num.network.threads", "3", 5)];
+        let (broker, served) = answering_broker(frame(0, &configs));
+        let effective = settings(&broker).unwrap();
         assert_eq!(served.join().unwrap()[..4], [0, 32, 0, 1], "DescribeConfigs, version 1");
-        assert_eq!(answered.dynamic.get("num.io.threads").map(String::as_str), Some("16"));
+        assert_eq!(effective.dynamic.get("num.io.threads").map(String::as_str), Some("16"));
         let file = [("num.io.threads", "8"), ("num.network.threads", "6"), ("x", "y")];
         let mut properties = file.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        answered.apply(&mut properties);
+        effective.apply(&mut properties);
         let expected = [("log.dirs", "/data"), ("num.io.threads", "16"), ("x", "y")];
         assert_eq!(properties, expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
     }
 
     #[test]
     fn a_broker_that_refuses_or_answers_nonsense_is_told_of_in_a_line() {
-        let refused = settings(&answering(frame(31, &[])).0).unwrap_err();
+        let refused = settings(&answering_broker(frame(31, &[])).0).unwrap_err();
         assert!(
             matches!(&refused, Error::Refused { code: 31, message, .. } if message == "not allowed"),
             "{refused}"
         );
-        let huge = settings(&answering(vec![0x7f, 0xff, 0xff, 0xff]).0).unwrap_err();
+        let huge = settings(&answering_broker(vec![0x7f, 0xff, 0xff, 0xff]).0).unwrap_err();
         assert!(huge.to_string().contains("2147483647 bytes"), "{huge}");
-        let short = settings(&answering(vec![0, 0, 0, 2, 0, 0]).0).unwrap_err();
+        let short = settings(&answering_broker(vec![0, 0, 0, 2, 0, 0]).0).unwrap_err();
         assert!(matches!(short, Error::Answer { .. }), "{short}");
-        let other = settings(&answering(vec![0, 0, 0, 4, 0, 0, 0, 9]).0).unwrap_err();
+        let other = settings(&answering_broker(vec![0, 0, 0, 4, 0, 0, 0, 9]).0).unwrap_err();
         assert!(other.to_string().contains("another request"), "{other}");
-        let cut = settings(&answering(frame(0, &[("a", "b", 2)])[..30].to_vec()).0).unwrap_err();
+        let cut = settings(&answering_broker(frame(0, &[("a", "b", 2)])[..30].to_vec()).0).unwrap_err();
         assert!(matches!(cut, Error::Connection { .. }), "{cut}");
-        let closed = settings(&answering(Vec::new()).0).unwrap_err();
+        let closed = settings(&answering_broker(Vec::new()).0).unwrap_err();
         assert!(matches!(closed, Error::Connection { .. }), "{closed}");
         for error in [refused, huge, short, other, cut, closed] {
             assert_eq!(error.to_string().lines().count(), 1);

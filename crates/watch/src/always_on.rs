@@ -1,10 +1,10 @@
-//! The always-on source: sleeps until a request was slow, then reads what the kernel had recorded around it. While nothing
-//! is slow it costs the broker what the kernel's programs take, and itself nothing.
+//! The always-on source: sleeps until a request was slow, then reads the kernel's records around it. While nothing is slow, the
+//! only cost is that of the BPF programs.
 //!
-//! What it cannot know: when the bytes of an answer left the broker, after the calls that moved them; what a request asked for;
-//! what followers fetched.
+//! Not observable: when a response's bytes left the broker after the calls that wrote them; what a request asked for; what
+//! followers fetched.
 //!
-//! Once a second it also reads what the kernel added up of all requests.
+//! Once a second, it also reads the kernel's histograms of all requests.
 
 mod convert;
 mod latencies;
@@ -33,50 +33,50 @@ use model::{LossKind, Pid};
 use segments::Segments;
 use slow::Topics;
 
-/// What bears on a slow request has ended so long after it: waits and writes of others that it began.
+/// How long after a slow request to wait for related records: waits and writes of others that it started.
 const SETTLE_NS: u64 = 500_000_000;
-/// Slow requests that wait for that; the oldest go first where there are more.
+/// Limit of slow requests that wait for that; beyond it, the oldest are delivered early.
 const MAX_WAITING: usize = 10_000;
-/// So much before the first slow request is read too: what held a lock or the journal when it came.
+/// How long before the first slow request to read records: of what held a lock or the journal when it arrived.
 const BEFORE_NS: u64 = 2_000_000_000;
-/// During an escalation records are read when so much of them is unread.
+/// During an escalation, records are read once they cover this much time.
 const MAX_UNREAD_NS: u64 = 1_000_000_000;
 /// The shortest sleep while slow requests wait.
 const MIN_SLEEP: Duration = Duration::from_millis(20);
 /// The longest sleep, and so the delay with which the broker's end is noticed.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 
-/// The kernel's records of one broker process after the other.
+/// Reads the kernel's records of one broker process after another.
 pub(crate) struct AlwaysOnSource {
     plan: Plan,
     options: Options,
     threads: ThreadNames,
     handover: Arc<Handover>,
-    /// None while the broker does not run.
+    /// `None` while the broker is down.
     session: Option<BrokerSession>,
     /// Records that were overwritten before they were read.
     overwritten: u64,
-    /// Seconds without waits, which were given up.
+    /// Seconds in which waits were not watched, because they cost too much.
     without_waits: u64,
 }
 
-/// The programs on one process.
+/// The BPF programs attached to one process.
 struct BrokerSession {
     pid: Pid,
     session: Session,
     names: Names,
     latencies: LatencyReader,
     waiting: Vec<SlowRequest>,
-    /// Records that ended by then are delivered.
+    /// Records that ended by then have been delivered.
     delivered_until_ns: u64,
     /// Shares requests and waits with the sources of an escalation.
     handover: Arc<Handover>,
-    /// Since when records are read all the time, because packets are captured too.
+    /// Start of the escalation, in which packets are captured too and records are read continuously.
     escalated_ns: Option<u64>,
 }
 
-/// What is seen by these programs, by the names that a full watch has for it.
-pub(crate) fn seen(plan: &Plan) -> Vec<Purpose> {
+/// Purposes that these programs serve, by the names of a full watch.
+pub(crate) fn purposes(plan: &Plan) -> Vec<Purpose> {
     let means = |purposes: &[Hooks]| {
         let hooks = plan.used().filter(|hook| purposes.contains(&hook.purpose)).map(Hook::describe);
         let hooks = hooks.collect::<Vec<_>>();
@@ -106,7 +106,7 @@ pub(crate) fn seen(plan: &Plan) -> Vec<Purpose> {
 }
 
 impl AlwaysOnSource {
-    /// Attaches to a broker.
+    /// Attaches the programs to a broker.
     pub(crate) fn attach(
         pid: Pid,
         log_dirs: &[PathBuf],
@@ -123,7 +123,7 @@ impl AlwaysOnSource {
         Ok(Self { plan, options, threads, handover, session, overwritten: 0, without_waits: 0 })
     }
 
-    /// Takes the programs on waits off, those of a restarted broker too.
+    /// Detaches the programs for waits, also for future processes of the broker.
     fn shed_waits(&mut self, why: &str) {
         if let Some(session) = self.session.as_mut().filter(|one| one.session.plan().uses(Hooks::Waits)) {
             session.session.detach(Hooks::Waits, why);
@@ -131,7 +131,7 @@ impl AlwaysOnSource {
         }
     }
 
-    /// What is attached.
+    /// The attached programs.
     pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -169,10 +169,10 @@ impl BrokerSession {
         })
     }
 
-    /// Sleeps until a request was slow, or one that was has to be looked at.
+    /// Sleeps until a request was slow or an earlier slow one is due.
     fn wait(&mut self, timeout: Duration) -> Result<(), probes::Error> {
         let sleep = self.waiting.first().map_or(timeout, |first| {
-            // Packets of the time are read later than the records.
+            // Packets are read later than records of the same time.
             let settle_ns = if self.escalated_ns.is_some() { 3 * SETTLE_NS } else { SETTLE_NS };
             let due_ns = first.request.last_ns + settle_ns + MAX_CHANGE_NS;
             let now_ns = crate::now().monotonic_ns;
@@ -185,11 +185,11 @@ impl BrokerSession {
         Ok(())
     }
 
-    /// Delivers what was recorded around those slow requests that have settled, all of them once it ends; how many records
-    /// were overwritten before they were read.
+    /// Delivers the records around slow requests that have settled, or around all at the end. Returns how many records were
+    /// overwritten before they were read.
     fn deliver(&mut self, feed: &Feed, is_ending: bool) -> u64 {
         let now_ns = crate::now().monotonic_ns;
-        // While packets are captured: what ended before it is known which requests they showed.
+        // While packets are captured: for requests that ended before this, it is known whether packets showed them.
         let known_ns = self.handover.known_until_ns().filter(|_| !is_ending);
         let settled_ns = if is_ending { now_ns } else { now_ns.saturating_sub(MAX_CHANGE_NS) };
         let until_ns = known_ns.map_or(settled_ns, |known| known.min(settled_ns));
@@ -200,11 +200,11 @@ impl BrokerSession {
         let due = self.waiting.partition_point(is_due).max(excess);
         let slow: Vec<SlowRequest> = self.waiting.drain(..due).collect();
         let first_ns = slow.iter().map(|slow| slow.request.arrival_ns.saturating_sub(BEFORE_NS)).min();
-        // Which requests packets showed is remembered for some seconds: nothing waits longer to be looked at.
+        // The requests that packets showed are remembered for some seconds only, so no record may wait longer.
         let unread_ns = escalated_ns.map(|since| since.max(self.delivered_until_ns + 1));
         let is_old = |unread: &u64| known_ns.is_none() || unread + MAX_UNREAD_NS <= until_ns;
         let Some(first_ns) = first_ns.into_iter().chain(unread_ns.filter(is_old)).min() else { return 0 };
-        // What ended by then is there, and changes no more: so each record is delivered once.
+        // Records that ended by then are complete and final, so each is delivered once.
         let interval = self.session.interval(first_ns, until_ns);
         let report = Report {
             records: &interval.records,
@@ -220,13 +220,13 @@ impl BrokerSession {
         interval.overwritten
     }
 
-    /// Delivers how many requests there were and how long they took since the last call.
+    /// Delivers counts and latencies of all requests since the last call.
     fn deliver_latencies(&mut self, feed: &Feed) {
         let now_ns = crate::now().monotonic_ns;
         feed.sender.send_all(self.latencies.read(self.session.histograms(), now_ns, feed.clock));
     }
 
-    /// Delivers what is left; how many records were overwritten before they were read.
+    /// Delivers the rest. Returns how many records were overwritten before they were read.
     fn finish(&mut self, feed: &Feed) -> u64 {
         self.deliver_latencies(feed);
         self.deliver(feed, true)
@@ -250,11 +250,11 @@ impl Source for AlwaysOnSource {
         Ok(())
     }
 
-    /// Follows the broker to its process of the moment. Another one's programs count from 0.
+    /// Follows the broker to its current process. The programs of a new process count from 0.
     fn check(&mut self, feed: &Feed) -> Result<bool, probes::Error> {
         if feed.costs.is_shed(Part::Waits) {
             self.shed_waits(&feed.costs.why_shed());
-            // The probes of an escalation see waits.
+            // During an escalation, its probes see the waits.
             self.without_waits += u64::from(!feed.costs.is_escalated());
         }
         let broker = feed.current.get();
@@ -280,7 +280,7 @@ impl Source for AlwaysOnSource {
         let lost = self.session.as_ref().map(|session| session.session.losses()).unwrap_or_default();
         let unreported = lost.over_limit + lost.ring_full + lost.undecodable;
         let (dropped, undecodable) = (LossKind::ProbeEventsDropped, LossKind::FramesUndecodable);
-        // These go on for as long as there is such a connection, and are no reason to doubt other requests' verdicts.
+        // These losses last as long as such a connection, and do not put the verdicts on other requests in doubt.
         let uncounted = LossKind::RequestsUncounted;
         vec![
             (dropped, "records were overwritten before they were read", self.overwritten),

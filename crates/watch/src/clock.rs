@@ -1,16 +1,16 @@
-//! Reads the machine's clocks. The conversion between them is `model::clock`'s.
+//! Reads the machine's clocks. `model::clock` converts between them.
 
 use model::clock::ClockPair;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// One reading of both clocks, as simultaneous as user space gets: the wall clock is read between two
-/// readings of the other, and the closest of three tries is taken.
+/// Reads both clocks, as simultaneously as user space can: reads the wall clock between two readings of the other, three times,
+/// and takes the closest.
 pub fn now() -> ClockPair {
     let tries = [read(), read(), read()];
     tries.into_iter().min_by_key(|(width, _)| *width).map_or_else(|| read().1, |(_, pair)| pair)
 }
 
-/// One reading of `CLOCK_MONOTONIC`: for each event, where [`now`] reads clocks nine times.
+/// Reads `CLOCK_MONOTONIC` once; cheap enough for every event, while [`now`] reads clocks nine times.
 pub(crate) fn monotonic_ns() -> u64 {
     nanos(clock_gettime(ClockId::Monotonic)).unsigned_abs()
 }

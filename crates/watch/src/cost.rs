@@ -1,5 +1,5 @@
-//! What watching costs the broker, and what is given up where that is too much: programs and this process, by the minute, as a
-//! share of the broker's CPU time. Attaches nothing, and takes nothing off: each source looks whether it is shed.
+//! The cost of watching: measures BPF programs and this process, over a minute, as a share of the broker's CPU time, and sheds
+//! parts of the watch if that is too much. Does not attach or detach anything: each source checks whether it is shed.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -15,67 +15,67 @@ use crate::process::{Stat, children_seconds};
 use crate::queue::lock;
 use crate::source::{Feed, Pace, Source, WatchSummary};
 
-/// Between two readings.
+/// Time between two readings.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// In each of them programs are measured for so long: to measure takes about 60 ns a run, so all the time would cost more than
-/// what is measured.
+/// How long programs are measured in each interval: measuring takes about 60 ns per run, so doing it all the time would cost more
+/// than the programs.
 const SAMPLE: Duration = Duration::from_millis(250);
-/// What is decided on. Nothing is given up before so much time has passed, since the last time too.
+/// Time over which the cost is averaged. Nothing is shed earlier, nor again within this time.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Of one CPU. Less is never too much: a large share of a broker that does nothing is nothing.
+/// CPUs below which watching never costs too much, even if an idle broker uses less.
 const MIN_CPUS: f64 = 0.01;
 
-/// What can be given up, in the order in which it is: first what explains least for what it costs.
+/// Parts of a watch that can be shed, in order: first the one that explains least for its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
-    /// Samples of what runs on the CPU.
+    /// CPU samples.
     CpuSamples,
-    /// Times off the CPU, of a watch that is always on.
+    /// Off-CPU times of an always-on watch.
     Waits,
-    /// Samples of the host.
+    /// Host figures.
     Host,
-    /// All hooks of the full watch; of one that is always on, those on rare events. What then is left are requests.
+    /// All hooks of a full watch; in an always-on watch, the hooks on rare events. Only requests are left then.
     Probes,
 }
 
-/// What watching costs, as shares of the broker's CPU time.
+/// The cost of watching, as shares of the broker's CPU time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// BPF programs, mostly in the broker's own threads; none where the kernel does not let them be measured.
+    /// BPF programs, mostly in the broker's own threads; `None` if the kernel does not measure them.
     pub programs: Option<f64>,
-    /// This process, and those that parse for it.
+    /// This process and its parser processes.
     pub process: f64,
 }
 
-/// The cost of a watch, and what was given up for it. Clones share it.
+/// The cost of a watch, and the parts that were shed. Clones share one state.
 #[derive(Clone, Debug, Default)]
 pub struct Costs(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     cost: Option<Cost>,
-    /// What runs and can be given up, with its purposes.
+    /// Parts that run and can be shed, with their purposes.
     offered: Vec<(Part, Vec<String>)>,
     shed: Vec<Part>,
-    /// The purposes of what was given up, in that order.
+    /// Purposes of the parts that were shed, in that order.
     missing: Vec<Purpose>,
     why: String,
-    /// More is watched for a few minutes, which the limit is not for.
+    /// Whether an escalation is active, to which the limit does not apply.
     is_escalated: bool,
 }
 
 impl Costs {
-    /// The cost in the last minute; none before it has passed.
+    /// The cost in the last minute; `None` in the first minute.
     pub fn cost(&self) -> Option<Cost> {
         lock(&self.0).cost
     }
 
-    /// What is not watched any more, and why, but for the first so many.
+    /// Purposes that are no longer watched, with reasons, except the first `known`.
     pub fn shed_after(&self, known: usize) -> Vec<Purpose> {
         lock(&self.0).missing.get(known..).unwrap_or_default().to_vec()
     }
 
-    /// Lets a part be given up.
+    /// Registers a part that can be shed.
     pub(crate) fn offer(&self, part: Part, purposes: &[impl AsRef<str>]) {
         let purposes = purposes.iter().map(|purpose| purpose.as_ref().to_owned()).collect();
         lock(&self.0).offered.push((part, purposes));
@@ -85,7 +85,7 @@ impl Costs {
         lock(&self.0).shed.contains(&part)
     }
 
-    /// Whether more is watched for a few minutes. What that costs is bounded by how long it lasts.
+    /// Whether an escalation is active. Its cost is bounded by its length.
     pub(crate) fn is_escalated(&self) -> bool {
         lock(&self.0).is_escalated
     }
@@ -98,7 +98,7 @@ impl Costs {
         lock(&self.0).why.clone()
     }
 
-    /// Gives up the next part, if there is one; it stays off.
+    /// Sheds the next part for good, if there is one.
     pub(crate) fn shed_next(&self, why: String) {
         let mut state = lock(&self.0);
         let State { offered, shed, missing, .. } = &mut *state;
@@ -114,7 +114,7 @@ impl Costs {
     }
 }
 
-/// What was used up to a moment, in seconds of CPU time; of programs, CPUs.
+/// CPU time used up to a moment, in seconds; for programs, CPUs in use.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     at: Instant,
@@ -128,7 +128,7 @@ struct Reading {
 #[derive(Debug, Default)]
 struct Window(VecDeque<Reading>);
 
-/// CPUs that were used in a window.
+/// CPUs used in a window, on average.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Usage {
     broker: f64,
@@ -142,14 +142,14 @@ impl Window {
             self.0.clear();
         }
         let has_passed = |first: &Reading| reading.at.duration_since(first.at) >= WINDOW;
-        // The last one that is a whole window ago stays.
+        // Keep the last reading that is at least a whole window old.
         while self.0.get(1).is_some_and(has_passed) {
             self.0.pop_front();
         }
         self.0.push_back(reading);
     }
 
-    /// What was used in it; none until it is full.
+    /// Usage in the window; `None` until it is full.
     fn usage(&self) -> Option<Usage> {
         let (first, last) = (self.0.front()?, self.0.back()?);
         let passed = last.at.duration_since(first.at);
@@ -161,7 +161,7 @@ impl Window {
         let mean = measured.iter().sum::<f64>() / measured.len() as f64;
         Some(Usage {
             broker: (last.broker_seconds - first.broker_seconds) / seconds,
-            // One that parsed packets may have ended, with all its time.
+            // The total drops when a parser process ends.
             process: (last.process_seconds - first.process_seconds).max(0.0) / seconds,
             programs: (!measured.is_empty()).then_some(mean),
         })
@@ -169,13 +169,13 @@ impl Window {
 }
 
 impl Usage {
-    /// As shares of what the broker used; none where that is nothing.
+    /// Usage as shares of the broker's; `None` if the broker used nothing.
     fn cost(&self) -> Option<Cost> {
         let share = |cpus: f64| cpus / self.broker;
         (self.broker > 0.0).then(|| Cost { programs: self.programs.map(share), process: share(self.process) })
     }
 
-    /// Why something is to be given up; none where it costs little enough.
+    /// Reason to shed a part; `None` if the cost is low enough.
     fn why_shed(&self, max: f64) -> Option<String> {
         let cpus = self.process + self.programs.unwrap_or(0.0);
         let is_too_much = cpus >= MIN_CPUS && cpus > max * self.broker;
@@ -190,7 +190,7 @@ impl Usage {
     }
 }
 
-/// Measures, and gives up one part after the other while it is too much.
+/// Measures the cost, and sheds one part after another while it is too high.
 pub(crate) struct CostSource {
     /// Share of the broker's CPU time.
     max: f64,
@@ -225,7 +225,7 @@ impl Source for CostSource {
         lock(&feed.costs.0).cost = usage.cost();
         if let Some(why) = usage.why_shed(self.max) {
             feed.costs.shed_next(why);
-            // What it costs without that is known in a minute.
+            // The cost without that part is known in a minute.
             self.window = Window::default();
         }
         Ok(())
@@ -245,19 +245,19 @@ fn read(pid: Pid) -> Option<Reading> {
     Some(Reading { at: Instant::now(), pid, broker_seconds, process_seconds, programs })
 }
 
-/// CPUs that the programs of a process use at this moment, by its name in `/proc`; none where the kernel does not measure them.
+/// CPUs that the BPF programs of a process use at the moment, by its name in `/proc`; `None` if the kernel does not measure them.
 pub(crate) fn measure_programs(process: &str) -> Option<f64> {
     let measuring = overhead::count_run_time();
     let programs = overhead::Programs::of(process);
-    let (begun, before) = (Instant::now(), programs.run_times());
+    let (start, before) = (Instant::now(), programs.run_times());
     std::thread::sleep(SAMPLE);
-    let (passed, after) = (begun.elapsed(), programs.run_times());
+    let (passed, after) = (start.elapsed(), programs.run_times());
     let of_program = |(id, now): (&u32, &overhead::RunTime)| {
         let before = before.get(id).copied().unwrap_or_default();
         now.run_time_ns.saturating_sub(before.run_time_ns)
     };
     let run_time_ns = after.iter().map(of_program).sum::<u64>();
-    // Somebody else may have them measured, too.
+    // Another process may have enabled the measurement.
     let is_measured = measuring.is_some() || run_time_ns > 0;
     is_measured.then(|| run_time_ns as f64 / 1e9 / passed.as_secs_f64())
 }
@@ -266,14 +266,14 @@ pub(crate) fn measure_programs(process: &str) -> Option<f64> {
 mod tests {
     use super::{Costs, Duration, INTERVAL, Instant, Part, Pid, Reading, Usage, WINDOW, Window};
 
-    /// Readings of a broker that uses half a CPU, and a watcher that uses so much of one, `count` intervals long.
+    /// Readings over `count` intervals of a broker that uses half a CPU and a watch that uses `process` and `programs` CPUs.
     fn window(pid: Pid, count: u32, process: f64, programs: Option<f64>) -> Window {
-        let (begun, mut window) = (Instant::now(), Window::default());
+        let (start, mut window) = (Instant::now(), Window::default());
         for number in 0..=count {
             let passed = INTERVAL * number;
             let seconds = passed.as_secs_f64();
             let (broker_seconds, process_seconds) = (0.5 * seconds, process * seconds);
-            let at = begun + passed;
+            let at = start + passed;
             window.push(Reading { at, pid, broker_seconds, process_seconds, programs });
         }
         window
@@ -288,7 +288,7 @@ mod tests {
         let cost = usage.cost().unwrap();
         assert!((cost.process - 0.2).abs() < 1e-9, "{cost:?}");
         assert!((cost.programs.unwrap() - 0.1).abs() < 1e-9, "{cost:?}");
-        // Old readings go, and so do those of another process.
+        // Old readings are removed, and so are those of another process.
         let mut long = window(1, 10 * full, 0.1, None);
         assert_eq!(long.0.len() as u32, full + 1);
         let at = long.0.back().unwrap().at + Duration::from_secs(1);

@@ -1,4 +1,5 @@
-//! Samples of what the broker's threads run, a few dozen a second, fetched and named once a second. Does not add them up.
+//! CPU samples of the broker's threads, a few dozen a second, read once a second and completed with thread names. Does not
+//! aggregate them.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use crate::cost::Part;
 use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
 use crate::thread_names::NameReader;
 
-/// A sampler on the broker's process.
+/// Samples the broker's process.
 pub(crate) struct CpuSampleSource {
     /// Samples a second on each CPU.
     pub(crate) hz: u32,
@@ -49,7 +50,7 @@ impl Source for CpuSampleSource {
         if pid == Some(self.pid) && self.is_up() {
             return Ok(false);
         }
-        // The old one goes first: two clocks at a time would cost twice.
+        // Detach the old sampler first: two at a time would cost twice.
         (self.sampler, self.failed_polls) = (None, 0);
         if let Some(pid) = pid {
             self.pid = pid;

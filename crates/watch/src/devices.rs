@@ -1,4 +1,4 @@
-//! Names for the devices that the kernel numbers, and what is on them. Looks up each one once.
+//! Names block devices by number, and finds the partitions of disks. Looks up each device once.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,32 +19,32 @@ pub(crate) struct Devices {
 /// One partition of a disk.
 struct DiskPartition {
     number: (u32, u32),
-    /// In sectors of 512 bytes, as the kernel counts everywhere.
+    /// In sectors of 512 bytes, the kernel's unit everywhere.
     sectors: std::ops::Range<u64>,
 }
 
 impl Devices {
-    /// Devices as a process's mounts show them.
+    /// Creates a cache of devices, with the mounts of a process.
     pub(crate) fn new(mounts: Mounts) -> Self {
         Self { mounts, known: HashMap::default(), partitions: HashMap::new() }
     }
 
-    /// The device of that number, by the kernel's name where it has one. For a file system whose number is
-    /// no block device (btrfs, overlay), the device that holds it.
+    /// Returns the device with this number and its kernel name, if it has one. For a file system without a block device number
+    /// (btrfs, overlay), returns the device beneath it.
     pub(crate) fn device(&mut self, number: (u32, u32)) -> Device {
         let mounts = &self.mounts;
         let device = self.known.entry(number).or_insert_with(|| {
-            // Major number 0 is for what has no device (fs/super.c, get_anon_bdev).
-            let held = if number.0 == 0 { mounts.block_device(number) } else { None };
-            let (major, minor) = held.unwrap_or(number);
+            // Major number 0 is for file systems without a device (fs/super.c, get_anon_bdev).
+            let beneath = if number.0 == 0 { mounts.block_device(number) } else { None };
+            let (major, minor) = beneath.unwrap_or(number);
             Device { major, minor, name: name_of(major, minor) }
         });
         device.clone()
     }
 
-    /// The partition of a disk that holds a sector, or the disk itself: block requests name the disk, file
-    /// systems the partition.
-    pub(crate) fn holding(&mut self, disk: (u32, u32), sector: u64) -> Device {
+    /// Returns the partition of a disk that holds a sector, or else the disk: block requests name the disk, file systems the
+    /// partition.
+    pub(crate) fn partition_at(&mut self, disk: (u32, u32), sector: u64) -> Device {
         let partitions = self.partitions.entry(disk).or_insert_with(|| partitions_of(disk.0, disk.1));
         let found = partitions.iter().find(|partition| partition.sectors.contains(&sector));
         let number = found.map_or(disk, |partition| partition.number);

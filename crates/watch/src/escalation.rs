@@ -1,5 +1,5 @@
-//! Escalation of an always-on watch: while requests are slow, the sources of a full watch run beside those that are always
-//! on, for a while. Their programs are loaded before and attached then. Judges no request.
+//! Escalation of an always-on watch: while requests are slow, the sources of a full watch run for a while as well. Their programs
+//! are loaded in advance and attached then. Does not evaluate requests.
 
 mod handover;
 mod policy;
@@ -19,28 +19,28 @@ use policy::{Change, Policy};
 
 pub(crate) use handover::{Handover, Mode, Share};
 
-/// How often it looks whether requests were slow.
+/// How often to check for slow requests.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Begins and ends escalations.
 pub(crate) struct EscalationSource {
     handover: Arc<Handover>,
     policy: Policy,
-    /// Puts the full watch's probes on a process.
+    /// Attaches the full watch's probes to a process.
     attacher: Attacher,
-    /// How packets are captured; none where that is not possible.
+    /// How to capture packets; `None` if that is not possible.
     capture: Option<Capture>,
-    /// How often what runs is sampled, a second on each CPU; none does not.
+    /// CPU samples a second on each CPU; `None` takes none.
     cpu_samples_hz: Option<u32>,
-    /// The broker's process of the moment.
+    /// The broker's current process.
     broker: Option<BrokerProcess>,
-    /// The programs for it.
+    /// The programs that are loaded for it.
     loaded: Option<LoadedProbes>,
     running: Option<FullSources>,
     trouble: Vec<String>,
 }
 
-/// What runs during an escalation.
+/// The sources that run during an escalation.
 struct FullSources {
     packets: Option<Running>,
     probes: Option<Running>,
@@ -48,7 +48,7 @@ struct FullSources {
 }
 
 impl EscalationSource {
-    /// For a broker, with the programs that are loaded for it.
+    /// Creates the source for a broker, with the programs that are loaded for it.
     pub(crate) fn new(
         broker: BrokerProcess,
         handover: Arc<Handover>,
@@ -70,7 +70,7 @@ impl EscalationSource {
         }
     }
 
-    /// Loads the programs again, whose maps and counts are empty then.
+    /// Loads the programs again, with empty maps and counters.
     fn load(&mut self) {
         let Some(broker) = &self.broker else { return };
         match self.attacher.load(broker) {
@@ -79,13 +79,13 @@ impl EscalationSource {
         }
     }
 
-    /// What is refused is reported once, and not tried again.
+    /// Reports an error of the probes once; they are not tried again.
     fn refuse_probes(&mut self, error: &str) {
         self.trouble.push(format!("no more probes are attached while requests are slow: {error}"));
         self.attacher.plan = None;
     }
 
-    /// The probes first, so that every request that packets show has its writes seen.
+    /// Begins an escalation: probes first, so that they observe the writes of every request that packets show.
     fn begin(&mut self, feed: &Feed) {
         let Some(broker) = self.broker.clone() else { return };
         self.handover.begin();
@@ -118,8 +118,8 @@ impl EscalationSource {
 
     fn capture_packets(&mut self, broker: &BrokerProcess, feed: &Feed) -> Option<Running> {
         let capture = self.capture.clone()?;
-        // The always-on source waits for packets from before the first of them passes.
-        self.handover.packets_read(crate::now().monotonic_ns);
+        // From now on, before the first packet passes, the always-on source waits for packets.
+        self.handover.set_packets_read(crate::now().monotonic_ns);
         let share = Share(Some((Mode::Full, Arc::clone(&self.handover))));
         let source = PacketSource::open(capture, broker, share).map_err(|error| error.to_string());
         let opened = source.and_then(|source| {
@@ -127,14 +127,14 @@ impl EscalationSource {
         });
         opened
             .map_err(|error| {
-                self.handover.packets_ended();
+                self.handover.end_packets();
                 self.trouble.push(format!("no more packets are captured while requests are slow: {error}"));
                 self.capture = None;
             })
             .ok()
     }
 
-    /// Samples show what threads do that do not wait.
+    /// Starts CPU samples, which show what threads do while they do not wait.
     fn sample_cpu(&mut self, broker: &BrokerProcess, feed: &Feed) -> Option<Running> {
         let (pid, hz) = (broker.pid, self.cpu_samples_hz?);
         let attached = Sampler::attach(pid, hz, feed.clock).map_err(|error| error.to_string());
@@ -151,12 +151,13 @@ impl EscalationSource {
             .ok()
     }
 
-    /// The packets first. From then on the always-on sources deliver what is seen; what the others still hold is from before.
+    /// Ends an escalation: packets first. From then on, the always-on sources deliver new events; the others still deliver
+    /// earlier ones.
     fn end(&mut self, feed: &Feed) {
         let Some(FullSources { packets, probes, samples }) = self.running.take() else { return };
         self.handover.end(feed.now());
         let ended = packets.map(join).and_then(|summary| summary.packets?.err());
-        self.handover.packets_ended();
+        self.handover.end_packets();
         self.handover.detach(feed.now());
         self.trouble.extend(ended.map(|error| format!("the capture ended early: {error}")));
         let ended = probes.map(join).and_then(|summary| summary.kernel);
@@ -169,7 +170,7 @@ impl EscalationSource {
     }
 }
 
-/// Waits until a source has delivered the rest.
+/// Stops a source and waits until it has delivered the rest.
 fn join(source: Running) -> WatchSummary {
     source.stop();
     source.join()
@@ -180,7 +181,7 @@ fn announce(broker: &BrokerProcess, state: BrokerState, feed: &Feed) {
 }
 
 impl FullSources {
-    /// Whether one of them cannot go on.
+    /// Whether one of the sources cannot continue.
     fn is_down(&self) -> bool {
         [&self.packets, &self.probes, &self.samples].into_iter().flatten().any(Running::is_down)
     }

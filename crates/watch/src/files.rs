@@ -1,5 +1,5 @@
-//! Names for files as the broker means them: below its log dirs, with topic and partition. Works from what
-//! the probes saw, paths inside file systems and paths that system calls were given.
+//! Names files from the broker's point of view: relative to its log dirs, with topic and partition. Works from paths inside file
+//! systems and path arguments of system calls, both from the probes.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -13,33 +13,33 @@ use probes::event::{FilePath, PathArgument};
 use crate::mounts::DeviceNumber;
 use crate::mounts::{Inside, Mounts, below};
 
-/// A file as the broker means it.
+/// A file's name from the broker's point of view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedFile {
-    /// Below its log dir, or the path that the broker sees.
+    /// Path relative to its log dir, or else the path that the broker sees.
     pub(crate) file: Arc<str>,
     pub(crate) kind: FileKind,
     pub(crate) topic_partition: Option<TopicPartition>,
 }
 
-/// A file that only a path was given of.
+/// A file that is known only by a path argument.
 pub(crate) struct GivenFile {
     pub(crate) named: NamedFile,
     pub(crate) device: DeviceNumber,
-    /// The inode last seen there; 0 if none was.
+    /// The inode last observed there; 0 if none was.
     pub(crate) inode: u64,
     pub(crate) fs: Arc<str>,
 }
 
-/// Names files; the names of the busiest are kept.
+/// Names files, with a cache.
 pub(crate) struct Files {
     mounts: Mounts,
-    looked_at_mounts: Instant,
-    /// The device that was last found among the mounts: there may be a hundred, and most files are on one device.
-    mounted: Option<DeviceNumber>,
+    mounts_read_at: Instant,
+    /// The device that was last found in the mounts: there may be a hundred mounts, and most files are on one device.
+    last_device: Option<DeviceNumber>,
     log_dirs: Vec<Inside>,
     known: HashMap<(DeviceNumber, Arc<str>), Known, RandomState>,
-    /// The same files by number, for those that are seen without a path.
+    /// The same files by inode, for events without a path.
     by_inode: HashMap<(DeviceNumber, u64), Arc<str>, RandomState>,
     mapped: MappedFiles,
     parents: HashMap<Box<str>, Option<Inside>>,
@@ -50,11 +50,11 @@ struct Known {
     inode: u64,
 }
 
-/// Segments come and go: past this many names, all are forgotten and learnt again.
+/// Limit of cached names, after which the cache is cleared: segments come and go.
 const MAX_NAMES: usize = 16_384;
-/// Directories of given paths that are kept.
+/// Limit of cached directories of path arguments.
 const MAX_PARENTS: usize = 1_024;
-/// How often the mounts are looked at again because of a device that is in none of them.
+/// Shortest time between two reads of the mounts because of an unknown device.
 const MOUNTS_AGAIN: Duration = Duration::from_secs(1);
 
 impl Files {
@@ -63,8 +63,8 @@ impl Files {
         let mapped = MappedFiles::of(mounts.pid);
         Self {
             mounts,
-            looked_at_mounts: Instant::now(),
-            mounted: None,
+            mounts_read_at: Instant::now(),
+            last_device: None,
             log_dirs,
             known: HashMap::default(),
             by_inode: HashMap::default(),
@@ -73,7 +73,7 @@ impl Files {
         }
     }
 
-    /// The file at that place in its file system.
+    /// Names the file at a path in its file system.
     pub(crate) fn name(&mut self, device: DeviceNumber, path: &FilePath, inode: u64) -> NamedFile {
         let known = self.known_at(device, &path.path, path.whole);
         let is_new = std::mem::replace(&mut known.inode, inode) != inode;
@@ -87,27 +87,27 @@ impl Files {
         named
     }
 
-    /// The mapped file of that number.
+    /// Names a mapped file by its inode.
     pub(crate) fn mapped(&mut self, device: DeviceNumber, inode: u64) -> NamedFile {
         if let Some(path) = self.by_inode.get(&(device, inode)).cloned() {
             return self.known_at(device, &path, true).named.clone();
         }
-        let seen = self.mapped.path(device, inode).and_then(|path| self.mounts.inside_by_name(path));
-        match seen.filter(|inside| inside.device == device) {
+        let found = self.mapped.path(device, inode).and_then(|path| self.mounts.inside_by_name(path));
+        match found.filter(|inside| inside.device == device) {
             Some(inside) => self.known_at(device, &inside.path.into(), true).named.clone(),
             None => Self::nameless(inode),
         }
     }
 
-    /// A file whose path was lost.
+    /// Names a file whose path is not known.
     pub(crate) fn nameless(inode: u64) -> NamedFile {
         NamedFile { file: format!("inode {inode}").into(), kind: FileKind::Other, topic_partition: None }
     }
 
-    /// The file that a system call was given the path of.
-    pub(crate) fn given(&mut self, given: &PathArgument) -> GivenFile {
-        let Some(inside) = self.place(given) else {
-            let file = given.text.clone().unwrap_or_else(|| "unknown".into());
+    /// Finds the file that a path argument names.
+    pub(crate) fn resolve(&mut self, argument: &PathArgument) -> GivenFile {
+        let Some(inside) = self.place(argument) else {
+            let file = argument.text.clone().unwrap_or_else(|| "unknown".into());
             let named = NamedFile { file, kind: FileKind::Other, topic_partition: None };
             return GivenFile { named, device: (0, 0), inode: 0, fs: Arc::default() };
         };
@@ -116,8 +116,8 @@ impl Files {
         GivenFile { named: known.named.clone(), device: inside.device, inode: known.inode, fs }
     }
 
-    /// A file, or a directory with all that is in it, is no longer where it was.
-    pub(crate) fn moved(&mut self, from: &PathArgument, to: Option<&PathArgument>) {
+    /// Records that a file, or a directory with its content, was renamed or removed.
+    pub(crate) fn record_move(&mut self, from: &PathArgument, to: Option<&PathArgument>) {
         self.mapped.forget();
         let Some(inside) = self.place(from) else { return };
         self.by_inode
@@ -129,12 +129,12 @@ impl Files {
         }
     }
 
-    /// Both are where the other was (`RENAME_EXCHANGE`).
-    pub(crate) fn exchanged(&mut self, one: &PathArgument, other: &PathArgument) {
-        let mut inode_at = |path: &PathArgument| self.given(path).inode;
+    /// Records that two files changed places (`RENAME_EXCHANGE`).
+    pub(crate) fn record_exchange(&mut self, one: &PathArgument, other: &PathArgument) {
+        let mut inode_at = |path: &PathArgument| self.resolve(path).inode;
         let inodes = (inode_at(one), inode_at(other));
         for (path, inode) in [(one, inodes.1), (other, inodes.0)] {
-            self.moved(path, None);
+            self.record_move(path, None);
             if let Some(inside) = self.place(path) {
                 self.known_at(inside.device, &inside.path.into(), true).inode = inode;
             }
@@ -154,23 +154,23 @@ impl Files {
             .or_insert_with(|| Known { named: classify(mounts, log_dirs, device, path, whole), inode: 0 })
     }
 
-    /// Looks at the mounts again where none is of that device.
+    /// Reads the mounts again if none has this device.
     fn look_for(&mut self, device: DeviceNumber) {
-        if self.mounted == Some(device) {
+        if self.last_device == Some(device) {
             return;
         }
-        if !self.mounts.knows(device) && self.looked_at_mounts.elapsed() >= MOUNTS_AGAIN {
+        if !self.mounts.knows(device) && self.mounts_read_at.elapsed() >= MOUNTS_AGAIN {
             self.mounts = Mounts::of(self.mounts.pid);
-            self.looked_at_mounts = Instant::now();
+            self.mounts_read_at = Instant::now();
         }
-        self.mounted = self.mounts.knows(device).then_some(device);
+        self.last_device = self.mounts.knows(device).then_some(device);
     }
 
-    /// Where the file is. Its directory is looked up, because it may be reached through links; where that is
-    /// gone, the names have to do.
-    fn place(&mut self, given: &PathArgument) -> Option<Inside> {
-        let text = given.text.as_deref()?;
-        if let Some(start) = &given.start {
+    /// Locates a file. Looks up its directory, because the path may contain links; if the directory is gone, falls back to the
+    /// names in the path.
+    fn place(&mut self, argument: &PathArgument) -> Option<Inside> {
+        let text = argument.text.as_deref()?;
+        if let Some(start) = &argument.start {
             let start_path = start.path.as_ref().filter(|path| path.whole)?;
             return Some(Inside {
                 device: start.device,
@@ -210,17 +210,17 @@ fn classify(
     NamedFile { file, kind, topic_partition }
 }
 
-/// What follows the log dir in the path, or the path as the broker sees it.
+/// The path relative to the log dir, or else the path that the broker sees.
 fn name_of(mounts: &Mounts, log_dirs: &[Inside], device: DeviceNumber, path: &Arc<str>) -> Arc<str> {
     let of_device = log_dirs.iter().filter(|log_dir| log_dir.device == device);
     let rests = of_device.filter_map(|log_dir| below(path, &log_dir.path));
     match rests.filter(|rest| !rest.is_empty()).min_by_key(|rest| rest.len()) {
         Some(rest) => rest.into(),
-        None => mounts.seen(device, path).map_or_else(|| Arc::clone(path), Into::into),
+        None => mounts.visible_path(device, path).map_or_else(|| Arc::clone(path), Into::into),
     }
 }
 
-/// Without `.`, `..` and empty components.
+/// Removes `.`, `..` and empty components.
 fn clean(path: &str) -> String {
     let mut components: Vec<&str> = Vec::new();
     for component in path.split('/') {
@@ -233,40 +233,40 @@ fn clean(path: &str) -> String {
     components.join("/")
 }
 
-/// Reading the mappings of a process with many holds its faults up: not more often than this.
+/// Shortest time between two reads of a process's mappings: if there are many, reading them delays its page faults.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// The files mapped by a process when it was last looked at.
+/// The files that a process had mapped at the last read.
 pub(crate) struct MappedFiles {
     pid: u32,
-    looked: Option<Instant>,
+    read_at: Option<Instant>,
     paths: HashMap<(DeviceNumber, u64), String>,
 }
 
 impl MappedFiles {
     pub(crate) fn of(pid: u32) -> Self {
-        Self { pid, looked: None, paths: HashMap::new() }
+        Self { pid, read_at: None, paths: HashMap::new() }
     }
 
-    /// The path of a mapped file, as the process sees it; none if it was not mapped when last looked at.
+    /// The path of a mapped file, as the process sees it; `None` if it was not mapped at the last read.
     #[allow(clippy::disallowed_methods, reason = "/proc")]
     pub(crate) fn path(&mut self, device: DeviceNumber, inode: u64) -> Option<&str> {
-        let is_old = self.looked.is_none_or(|looked| looked.elapsed() >= AGAIN);
+        let is_old = self.read_at.is_none_or(|read_at| read_at.elapsed() >= AGAIN);
         if is_old && !self.paths.contains_key(&(device, inode)) {
             let text = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
             self.paths = text.lines().filter_map(parse).collect();
-            self.looked = Some(Instant::now());
+            self.read_at = Some(Instant::now());
         }
         self.paths.get(&(device, inode)).map(String::as_str)
     }
 
-    /// Something was renamed or removed: no path is sure any more.
+    /// Clears the paths after a file was renamed or removed.
     pub(crate) fn forget(&mut self) {
         self.paths.clear();
     }
 }
 
-/// `7f1c2000-7f1c3000 rw-s 00000000 08:01 131 /path of it`, numbers in hexadecimal but for the inode's
+/// Parses `7f1c2000-7f1c3000 rw-s 00000000 08:01 131 /its path`; numbers are hexadecimal, except the inode.
 fn parse(line: &str) -> Option<((DeviceNumber, u64), String)> {
     let mut rest = line;
     let mut next = || {
@@ -305,8 +305,8 @@ mod tests {
         FilePath { path: path.into(), whole }
     }
 
-    /// Relative to the file system's root.
-    fn given(text: &str) -> PathArgument {
+    /// A path argument relative to the file system's root.
+    fn path_argument(text: &str) -> PathArgument {
         let start = StartDir { device: DEVICE, path: Some(path("", true)) };
         PathArgument { text: Some(text.into()), start: Some(start) }
     }
@@ -353,13 +353,13 @@ mod tests {
     fn a_rename_takes_the_inode_along() {
         let mut files = files();
         files.name(DEVICE, &path("kafka/data/c.tmp", true), 41);
-        let inode = |files: &mut Files, text: &str| files.given(&given(text)).inode;
+        let inode = |files: &mut Files, text: &str| files.resolve(&path_argument(text)).inode;
         assert_eq!(inode(&mut files, "kafka/data/c.tmp"), 41);
-        files.moved(&given("kafka/./data/c.tmp"), Some(&given("kafka/data/../data/c")));
+        files.record_move(&path_argument("kafka/./data/c.tmp"), Some(&path_argument("kafka/data/../data/c")));
         assert_eq!(inode(&mut files, "kafka/data/c.tmp"), 0);
         assert_eq!(inode(&mut files, "kafka/data/c"), 41);
-        assert_eq!(&*files.given(&given("kafka/data/c")).named.file, "c");
-        files.moved(&given("kafka/data/c"), None);
+        assert_eq!(&*files.resolve(&path_argument("kafka/data/c")).named.file, "c");
+        files.record_move(&path_argument("kafka/data/c"), None);
         assert_eq!(inode(&mut files, "kafka/data/c"), 0);
     }
 
@@ -368,10 +368,10 @@ mod tests {
         let mut files = files();
         files.name(DEVICE, &path("kafka/data/a", true), 41);
         files.name(DEVICE, &path("kafka/data/b", true), 42);
-        files.exchanged(&given("kafka/data/a"), &given("kafka/data/b"));
-        let inode = |files: &mut Files, text: &str| files.given(&given(text)).inode;
+        files.record_exchange(&path_argument("kafka/data/a"), &path_argument("kafka/data/b"));
+        let inode = |files: &mut Files, text: &str| files.resolve(&path_argument(text)).inode;
         assert_eq!((inode(&mut files, "kafka/data/a"), inode(&mut files, "kafka/data/b")), (42, 41));
-        files.moved(&given("kafka/data/a"), Some(&given("kafka/data/c")));
+        files.record_move(&path_argument("kafka/data/a"), Some(&path_argument("kafka/data/c")));
         assert_eq!((inode(&mut files, "kafka/data/a"), inode(&mut files, "kafka/data/c")), (0, 42));
     }
 
@@ -381,7 +381,7 @@ mod tests {
         let lost = StartDir { device: DEVICE, path: None };
         for (text, start, file) in [(Some("a/b"), Some(lost), "a/b"), (None, None, "unknown")] {
             let text: Option<Arc<str>> = text.map(Into::into);
-            let found = files.given(&PathArgument { text, start });
+            let found = files.resolve(&PathArgument { text, start });
             assert_eq!((&*found.named.file, found.device, found.inode), (file, (0, 0), 0));
         }
     }

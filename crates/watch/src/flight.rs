@@ -1,15 +1,14 @@
-//! The flight recorder: holds the last seconds of fine events and lets through only those near something slow. A
-//! pure function of the events it is given: reads no clock and writes nothing.
+//! The flight recorder: buffers detailed events for some seconds and passes on only those near something slow. A pure function of
+//! its input events: reads no clock and writes nothing.
 //!
-//! Requests, host samples, losses and the broker's coming and going pass at once. Everything else (file and
-//! socket operations, off-CPU intervals, block requests, commits …) waits in a bounded ring until it is
-//! decided: it passes if it shares time with the margins of a slow request or of a slow file operation,
-//! else it is left out. Deciding at the last moment keeps every kind of event in the order in which it came.
+//! Requests, host samples, losses and changes of the broker's process pass at once. All other events (file and socket
+//! operations, off-CPU intervals, block requests, commits …) wait in a bounded ring until they are decided: an event passes
+//! if it overlaps the margins of a slow request or a slow file operation; otherwise it is left out. Deciding as late as
+//! possible keeps every kind of event in its original order.
 //!
-//! What a verdict may look at is within [`Margins`] of its request, further back where the request stood
-//! in a queue behind others of its connection (`diagnose` follows those). An event that had to make room before
-//! it was due, or was due before a long request ended, is missed only if something slow reaches back to it:
-//! then a [`Loss`] says so.
+//! The events that a verdict may use are within [`Margins`] of its request, or further back if the request was queued behind
+//! others of its connection (`diagnose` follows those). If an event was left out early, for lack of memory or before a long
+//! request ended, and something slow turns out to reach back to it, a [`Loss`] reports that.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -17,67 +16,68 @@ use std::sync::Arc;
 
 use model::{Event, Loss, LossKind, Nanos, Request};
 
-/// What counts as slow and how much is kept.
+/// Configuration: what is slow, and how much to buffer.
 #[derive(Clone, Debug)]
 pub struct Flight {
-    /// Requests and file operations of at least this length are slow.
+    /// Requests and file operations that take at least this long are slow.
     pub slower_than: Nanos,
-    /// The Kafka names of the APIs whose requests count: others wait on purpose.
+    /// Kafka's names of the APIs whose requests count: requests of other APIs wait on purpose.
     pub apis: Vec<&'static str>,
-    /// How long events are held, in recorded time: a request that took longer lacks its beginning.
+    /// How long events are buffered, in event time: for a request that took longer, the beginning is missing.
     pub hold: Nanos,
-    /// The most that the held events may weigh; the oldest make room.
+    /// Limit of the buffered events' memory; the oldest are decided early.
     pub max_bytes: usize,
 }
 
-/// The stretch of time around something slow that may bear on it.
+/// The time around something slow whose events are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Margins {
-    /// Before it began.
+    /// Time before its start.
     pub before: Nanos,
-    /// After it ended.
+    /// Time after its end.
     pub after: Nanos,
 }
 
 impl Margins {
-    /// Who held a lock, or was served first, began earlier by less than what counts as slow (else it is slow
-    /// itself); what it waited for began earlier still. After the end comes only what tells that it ended.
+    /// Chooses margins for a threshold. The holder of a lock, or the request served first, began earlier by less than the
+    /// threshold (otherwise it is slow itself); what it waited for began earlier still. After the end come only events that
+    /// report the end.
     fn of(slower_than: Nanos) -> Self {
         let before = Nanos(slower_than.0.saturating_mul(3)).max(Nanos::from_millis(1_000));
         Self { before, after: slower_than.max(Nanos::from_millis(500)) }
     }
 }
 
-/// Holds events back and decides. Feed it with [`FlightRecorder::push`], end with [`FlightRecorder::finish`].
+/// Buffers events and decides which to keep. Feed it with [`FlightRecorder::push`], end with [`FlightRecorder::finish`].
 #[derive(Debug)]
 pub struct FlightRecorder {
     flight: Flight,
     margins: Margins,
-    held: VecDeque<(Event, u32)>,
+    buffer: VecDeque<(Event, u32)>,
     held_bytes: usize,
     newest: Nanos,
-    kept: Intervals,
+    retained: Intervals,
     queues: Queues,
     left_out: LeftOut,
 }
 
 impl FlightRecorder {
-    /// A recorder that has seen nothing.
+    /// Creates an empty recorder.
     pub fn new(flight: Flight) -> Self {
         let margins = Margins::of(flight.slower_than);
         Self {
             flight,
             margins,
-            held: VecDeque::new(),
+            buffer: VecDeque::new(),
             held_bytes: 0,
             newest: Nanos::MIN,
-            kept: Intervals::default(),
+            retained: Intervals::default(),
             queues: Queues::default(),
             left_out: LeftOut::default(),
         }
     }
 
-    /// Takes an event; what it decides goes out.
+    /// Adds an event; passes decided events to `out`.
     pub fn push(&mut self, event: Event, out: &mut dyn FnMut(Event)) {
         self.newest = self.newest.max(event.time());
         self.look_for_slowness(&event, out);
@@ -86,22 +86,22 @@ impl FlightRecorder {
         } else {
             let bytes = weight_of(&event);
             self.held_bytes += bytes as usize;
-            self.held.push_back((event, bytes));
+            self.buffer.push_back((event, bytes));
         }
         while self.is_due() {
             self.decide_oldest(out);
         }
     }
 
-    /// Decides all that is still held. How many events there were that were near nothing slow.
+    /// Decides all buffered events. Returns how many events were left out.
     pub fn finish(mut self, out: &mut dyn FnMut(Event)) -> u64 {
-        while !self.held.is_empty() {
+        while !self.buffer.is_empty() {
             self.decide_oldest(out);
         }
         self.left_out.total
     }
 
-    /// What the held events weigh.
+    /// Memory of the buffered events.
     pub fn held_bytes(&self) -> usize {
         self.held_bytes
     }
@@ -109,7 +109,7 @@ impl FlightRecorder {
     fn look_for_slowness(&mut self, event: &Event, out: &mut dyn FnMut(Event)) {
         match event {
             Event::Request(request) => {
-                let began = self.queues.joined(request);
+                let began = self.queues.push(request);
                 if self.is_slow(request) {
                     self.keep(began, request.last_seen(), out);
                 }
@@ -120,17 +120,17 @@ impl FlightRecorder {
     }
 
     fn is_slow(&self, request: &Request) -> bool {
-        let time = || request.latency().map(|latency| latency - request.may_have_waited());
+        let time = || request.latency().map(|latency| latency - request.max_data_wait());
         self.flight.apis.contains(&request.api)
             && request.intended_wait().is_none()
             && time().is_some_and(|time| time >= self.flight.slower_than)
     }
 
-    /// Keeps what surrounds a stretch of time, and says what of it is gone already.
+    /// Keeps events around an interval, and reports those that were already left out.
     fn keep(&mut self, start: Nanos, end: Nanos, out: &mut dyn FnMut(Event)) {
         let Margins { before, after } = self.margins;
         let (start, end) = (start - before, end + after);
-        self.kept.add(start, end);
+        self.retained.add(start, end);
         if let Some((missed, until)) = self.left_out.within(start, end) {
             out(Event::Loss(Loss {
                 start,
@@ -144,29 +144,29 @@ impl FlightRecorder {
 
     fn is_due(&self) -> bool {
         self.held_bytes > self.flight.max_bytes
-            || self.held.front().is_some_and(|(oldest, _)| self.newest - oldest.time() > self.flight.hold)
+            || self.buffer.front().is_some_and(|(oldest, _)| self.newest - oldest.time() > self.flight.hold)
     }
 
     fn decide_oldest(&mut self, out: &mut dyn FnMut(Event)) {
-        let Some((event, bytes)) = self.held.pop_front() else { return };
+        let Some((event, bytes)) = self.buffer.pop_front() else { return };
         self.held_bytes -= bytes as usize;
         let (start, end) = span(&event);
         let passes = match event {
-            // Whole or not at all: without what held it up, its time would seem to be spent at work. One that
-            // is cut off is not slow, or it would have margins too.
-            Event::FileOp(_) => self.kept.covers(start, end),
-            _ => self.kept.touches(start, end),
+            // Whole or not at all: without the events that delayed it, its time would look like work. An operation at the edge
+            // is not slow, or it would have margins too.
+            Event::FileOp(_) => self.retained.covers(start, end),
+            _ => self.retained.touches(start, end),
         };
         if passes {
             out(event);
         } else {
             self.left_out.count(end);
-            self.kept.forget_before(start.min(self.newest - self.flight.hold) - self.flight.hold);
+            self.retained.forget_before(start.min(self.newest - self.flight.hold) - self.flight.hold);
         }
     }
 }
 
-/// What is always recorded: seldom, or the reason for a recording.
+/// Whether an event is always recorded, because it is rare or the purpose of the recording.
 fn passes_at_once(event: &Event) -> bool {
     matches!(
         event,
@@ -182,15 +182,15 @@ fn passes_at_once(event: &Event) -> bool {
     )
 }
 
-/// Events that were decided and did not pass, counted by when they ended.
+/// Events that were left out, counted by their end.
 #[derive(Debug, Default)]
 struct LeftOut {
     total: u64,
-    /// (which tenth of a second, how many), in order.
+    /// (tenth of a second, number of events), in order.
     recent: VecDeque<(i64, u64)>,
 }
 
-/// Ten minutes: no request takes longer than its client waits.
+/// Ten minutes: clients do not wait longer for a response.
 const MAX_TENTHS: usize = 6_000;
 const TENTH_NS: i64 = 100_000_000;
 
@@ -198,7 +198,7 @@ impl LeftOut {
     fn count(&mut self, end: Nanos) {
         self.total += 1;
         let tenth = end.0.div_euclid(TENTH_NS);
-        // Events are a little out of order: a late one counts where it came.
+        // Events are slightly out of order: a late one counts at its arrival.
         match self.recent.back_mut() {
             Some((last, count)) if *last >= tenth => *count += 1,
             _ => self.recent.push_back((tenth, 1)),
@@ -208,7 +208,8 @@ impl LeftOut {
         }
     }
 
-    /// How many ended within a stretch, and by when the last of them had. They are not told again.
+    /// Takes the number of events that ended within an interval, and the time by which the last had ended. They are not reported
+    /// again.
     fn within(&mut self, start: Nanos, end: Nanos) -> Option<(u64, Nanos)> {
         let (from, until) = (start.0.div_euclid(TENTH_NS), end.0.div_euclid(TENTH_NS));
         let first = self.recent.partition_point(|(tenth, _)| *tenth <= from);
@@ -222,33 +223,33 @@ impl LeftOut {
     }
 }
 
-/// Stretches in order, none touching another.
+/// Sorted, disjoint intervals.
 #[derive(Debug, Default)]
 struct Intervals(Vec<(Nanos, Nanos)>);
 
 impl Intervals {
-    /// Adds a stretch.
+    /// Adds an interval.
     fn add(&mut self, start: Nanos, end: Nanos) {
         let first = self.0.partition_point(|&(_, kept_end)| kept_end < start);
         let last = self.0.partition_point(|&(kept_start, _)| kept_start <= end);
-        let joined = self.0.drain(first..last.max(first));
-        let whole = joined.fold((start, end), |whole, kept| (whole.0.min(kept.0), whole.1.max(kept.1)));
+        let overlapping = self.0.drain(first..last.max(first));
+        let whole = overlapping.fold((start, end), |whole, kept| (whole.0.min(kept.0), whole.1.max(kept.1)));
         self.0.insert(first, whole);
     }
 
-    /// Whether a stretch, which may be a moment, shares a moment with any.
+    /// Whether an interval, which may be a single moment, overlaps any of them.
     fn touches(&self, start: Nanos, end: Nanos) -> bool {
         let first = self.0.partition_point(|&(_, kept_end)| kept_end < start);
         self.0.get(first).is_some_and(|&(kept_start, _)| kept_start <= end)
     }
 
-    /// Whether a stretch lies within one of them.
+    /// Whether an interval lies within one of them.
     fn covers(&self, start: Nanos, end: Nanos) -> bool {
         let first = self.0.partition_point(|&(_, kept_end)| kept_end < end);
         self.0.get(first).is_some_and(|&(kept_start, _)| kept_start <= start)
     }
 
-    /// Forgets those that ended before.
+    /// Removes intervals that ended earlier.
     fn forget_before(&mut self, time: Nanos) {
         if self.0.first().is_some_and(|&(_, end)| end < time) {
             self.0.retain(|&(_, end)| end >= time);
@@ -256,9 +257,9 @@ impl Intervals {
     }
 }
 
-/// As far as verdicts follow a queue (`diagnose`), and one more.
+/// Requests of a connection to remember: as far as verdicts follow a queue (`diagnose`), and one more.
 const MAX_QUEUE: usize = 17;
-/// Clients come and go: past this many connections, all are forgotten and learnt again.
+/// Limit of connections, after which all are dropped: clients come and go.
 const MAX_CONNECTIONS: usize = 65_536;
 
 /// The last requests of each connection.
@@ -274,9 +275,9 @@ struct Stay {
 }
 
 impl Queues {
-    /// Notes a request, in the order in which their connection answered them. When the first of those arrived
-    /// that it stood behind: its own arrival where it stood behind none.
-    fn joined(&mut self, request: &Request) -> Nanos {
+    /// Adds a request, in the order of the connection's responses. Returns the arrival of the first request that it was queued
+    /// behind, or its own arrival if there was none.
+    fn push(&mut self, request: &Request) -> Nanos {
         let connection = (request.client, request.broker);
         if self.0.len() >= MAX_CONNECTIONS && !self.0.contains_key(&connection) {
             self.0.clear();
@@ -298,10 +299,10 @@ impl Queues {
     }
 }
 
-/// An allocation's own cost, and an event's place in the ring.
+/// Overhead of an allocation, and an event's entry in the ring.
 const PLACE: usize = 16 + size_of::<(Event, u32)>();
 
-/// About how many bytes an event takes.
+/// Approximate memory of an event, in bytes.
 fn weight_of(event: &Event) -> u32 {
     let boxed = match event {
         Event::Request(request) => request.memory_bytes(),
@@ -330,7 +331,7 @@ fn weight_of(event: &Event) -> u32 {
     u32::try_from(PLACE + boxed).unwrap_or(u32::MAX)
 }
 
-/// When an event began and ended.
+/// Start and end of an event.
 fn span(event: &Event) -> (Nanos, Nanos) {
     let moment = (event.time(), event.time());
     match event {

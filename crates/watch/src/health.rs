@@ -1,4 +1,4 @@
-//! Whether the sources of a watch are well, and when each last delivered something. Starts and ends none.
+//! Health of a watch's sources, and when each last delivered an event. Does not start or stop them.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,37 +8,37 @@ use model::Nanos;
 use crate::outages::Outage;
 use crate::queue::lock;
 
-/// How what serves a purpose is.
+/// Health of the source that serves a purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// As the plan calls it.
+    /// The purpose's name in the plan.
     pub purpose: String,
-    /// Why nothing is seen for it; none while something may be.
+    /// Why the purpose is not served; `None` while it is.
     pub down: Option<String>,
-    /// Since when.
+    /// Since when it is not served.
     pub down_since: Option<Nanos>,
-    /// The time of the newest event of its source; none before the first.
+    /// Time of the newest event of the source; `None` before the first.
     pub last_event: Option<Nanos>,
 }
 
-/// The sources of a watch. Clones share it.
+/// The sources of a watch. Clones share one list.
 #[derive(Clone, Debug, Default)]
 pub struct Sources(Arc<Mutex<Vec<Source>>>);
 
-/// A source, also while its thread does not run because the broker does not.
+/// A source, even while its thread does not run because the broker is down.
 #[derive(Debug)]
 struct Source {
     name: &'static str,
-    /// What it is for; nothing where the plan does not have it.
+    /// Purposes that it serves; empty if the plan does not have it.
     purposes: Vec<String>,
     status: Status,
 }
 
-/// What a source knows of itself. Clones share it.
+/// A source's status. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Status {
     pub(crate) newest_ns: Arc<AtomicI64>,
-    /// Why and since when nothing is seen by it.
+    /// Why and since when the source is down.
     down: Arc<Mutex<Option<(String, Nanos)>>>,
 }
 
@@ -49,7 +49,7 @@ impl Default for Status {
 }
 
 impl Status {
-    /// Sets why nothing is seen by it, from now on or already; none where something may be.
+    /// Sets why the source is down, and since `now` unless it was down already; `None` if it is up.
     pub(crate) fn set_down(&self, why: Option<String>, now: Nanos) {
         let mut down = lock(&self.down);
         let since = down.as_ref().map_or(now, |(_, since)| *since);
@@ -62,7 +62,7 @@ impl Status {
 }
 
 impl Sources {
-    /// How all is that is seen, by purpose.
+    /// Health of all sources, by purpose.
     pub fn health(&self) -> Vec<Health> {
         let sources = lock(&self.0);
         let of_source = |source: &Source| {
@@ -76,7 +76,7 @@ impl Sources {
         sources.iter().flat_map(of_source).collect()
     }
 
-    /// Those that are down.
+    /// Sources that are down.
     pub(crate) fn outages(&self) -> Vec<Outage> {
         let sources = lock(&self.0);
         let of_source = |source: &Source| {
@@ -86,7 +86,7 @@ impl Sources {
         sources.iter().filter(|source| !source.purposes.is_empty()).filter_map(of_source).collect()
     }
 
-    /// The status of a source of that name, which is known from now on.
+    /// Returns the status of the source with this name; adds it if it is new.
     pub(crate) fn status(&self, name: &'static str) -> Status {
         let mut sources = lock(&self.0);
         if let Some(known) = sources.iter().find(|source| source.name == name) {
@@ -97,7 +97,7 @@ impl Sources {
         status
     }
 
-    /// Says what a source is for. Each purpose is of one source, the last that it was said of.
+    /// Sets the purposes of a source. Each purpose belongs to one source, the last that it was set for.
     pub(crate) fn serve(&self, name: &'static str, purposes: &[impl AsRef<str>]) {
         self.status(name);
         let is_meant = |purpose: &String| purposes.iter().any(|meant| meant.as_ref() == purpose);

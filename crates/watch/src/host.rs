@@ -1,7 +1,7 @@
-//! The host's side of a watch: each second, what devices, interfaces, processors, memory and the broker as a
-//! whole did, as the kernel's own files count it. [`METRICS`] lists the figures. Does not judge them, and hooks
-//! nothing. It takes about 1.2 ms of a processor a second, because its files stay open, in slices of 0.2 ms with rests
-//! between them: a sample's readings are spread over some milliseconds, and each has its own time.
+//! Host figures of a watch: samples devices, interfaces, CPUs, memory and the broker as a whole once a second, from the
+//! kernel's own files. [`METRICS`] lists the figures. Does not interpret them, and attaches no probes. Takes about 1.2 ms of
+//! a CPU a second, because its files stay open, in slices of 0.2 ms with pauses in between: a sample's readings are spread
+//! over some milliseconds, and each has its own time.
 
 mod cgroup;
 mod clocks;
@@ -37,19 +37,19 @@ use threads::Threads;
 pub use facts::read_host_facts;
 pub use metrics::{METRICS, Metric};
 
-/// The directory of a process' cgroup that has the files of the CPU controller.
+/// The directory of a process's cgroup with the CPU controller's files.
 pub(crate) fn cpu_group_of(pid: u32) -> Option<PathBuf> {
     Cgroup::of(&Kernel::default(), pid).cpu_directory().cloned()
 }
 
-/// Devices and cgroups are looked up again now and again: volumes grow. In readings.
+/// Interval of looking up devices and cgroups again, in readings: volumes grow.
 const SURVEY_EVERY: u64 = 60;
 
-/// The figures of the host, once a second. While the broker does not run, the host's own go on.
+/// Samples host figures once a second. While the broker is down, those of the host itself continue.
 pub(crate) struct HostSource(Sampler);
 
 impl HostSource {
-    /// Reads the broker's threads once in so many readings.
+    /// Creates the source; it reads the broker's threads every `threads_every` readings.
     pub(crate) fn new(names: NameReader, threads_every: u64) -> Self {
         Self(Sampler { threads_every, ..Sampler::of(Kernel::default(), names) })
     }
@@ -86,12 +86,12 @@ impl Source for HostSource {
     }
 }
 
-/// What the kernel had counted when last asked, and of which process's namespace.
+/// The process whose network namespace was read last, and its overflow counter then.
 #[derive(Default)]
 struct AcceptQueue(Option<(u32, u64)>);
 
 impl AcceptQueue {
-    /// Overflows since the last call, if any; the first call of a process only looks where the counter stands.
+    /// Overflows since the last call, if any; the first call for a process only reads the counter.
     fn sample(&mut self, kernel: &Kernel, pid: u32, at: Nanos) -> Option<TcpEvent> {
         let netstat = kernel.text(&kernel.of_process(pid, "net/netstat"))?;
         let overflows = text::counter(&netstat, "TcpExt: ListenOverflows")?;
@@ -102,10 +102,10 @@ impl AcceptQueue {
     }
 }
 
-/// Gives the time of the next reading. Called before each, it may let other threads run first.
+/// Returns the time of the next reading. Called before each; may let other threads run first.
 type Moment<'m> = dyn FnMut() -> Nanos + 'm;
 
-/// Reads everything, one moment after the other.
+/// Reads all figures, one after another.
 pub(crate) struct Sampler {
     kernel: Kernel,
     figures: Figures,
@@ -116,7 +116,7 @@ pub(crate) struct Sampler {
     cgroup: Cgroup,
     interfaces: Interfaces,
     threads: Threads,
-    /// In readings. Each of hundreds of threads has a file.
+    /// Interval of reading threads, in readings: there are hundreds, with a file each.
     threads_every: u64,
     accept_queue: AcceptQueue,
 }
@@ -138,7 +138,7 @@ impl Sampler {
         }
     }
 
-    /// The samples of this second. The first reading gives no rates.
+    /// Returns the samples of this second. The first reading has no rates.
     pub(crate) fn sample(&mut self, moment: &mut Moment<'_>, broker: Option<&BrokerProcess>) -> Vec<Event> {
         self.survey(broker);
         let limits = self.cgroup.io_limits(&self.kernel);
@@ -166,11 +166,10 @@ impl Sampler {
         events
     }
 
-    /// Where the broker is on this host: its devices and its cgroup. What was known of a broker that is gone
-    /// stays true of its disks.
+    /// Looks up the broker's devices and cgroup. While the broker is down, its last devices are still sampled.
     fn survey(&mut self, broker: Option<&BrokerProcess>) {
         let Some(broker) = broker else {
-            // An open file of its network keeps the namespace of a container that is gone.
+            // An open file of its network would keep the namespace of a container that is gone.
             self.kernel.close();
             return;
         };
@@ -190,7 +189,7 @@ mod accept_queue_tests {
     use crate::host::tests::fixture::Fixture;
     use model::{Nanos, TcpEventKind};
 
-    fn seen(queue: &mut AcceptQueue, fixture: &Fixture, pid: u32, overflows: u64) -> Option<u64> {
+    fn count_overflows(queue: &mut AcceptQueue, fixture: &Fixture, pid: u32, overflows: u64) -> Option<u64> {
         let netstat = format!("TcpExt: ListenDrops ListenOverflows\nTcpExt: 90 {overflows}\n");
         fixture.file(&format!("proc/{pid}/net/netstat"), &netstat);
         let trouble = queue.sample(&fixture.kernel(), pid, Nanos(7))?;
@@ -202,9 +201,10 @@ mod accept_queue_tests {
     #[test]
     fn what_was_counted_before_is_not_reported() {
         let (fixture, mut queue) = (Fixture::new("accept-queue"), AcceptQueue::default());
-        let counts = [5, 5, 12, 12, 3, 4].map(|overflows| seen(&mut queue, &fixture, 11, overflows));
+        let counts =
+            [5, 5, 12, 12, 3, 4].map(|overflows| count_overflows(&mut queue, &fixture, 11, overflows));
         assert_eq!(counts, [None, None, Some(7), None, None, Some(1)]);
-        let counts = [40, 41].map(|overflows| seen(&mut queue, &fixture, 12, overflows));
+        let counts = [40, 41].map(|overflows| count_overflows(&mut queue, &fixture, 12, overflows));
         assert_eq!(counts, [None, Some(1)], "another process may be in another namespace");
         assert_eq!(queue.sample(&fixture.kernel(), 13, Nanos(8)), None, "no such process");
     }

@@ -1,6 +1,6 @@
-//! The recorder's own cgroup, made idle where nobody else is in it: its threads then give way to all others at once, also
-//! across groups, for which policies and weights do little (`cpu.idle`, Linux 5.15: Documentation/admin-guide/cgroup-v2.rst).
-//! Knows nothing of the broker.
+//! Makes the recorder's own cgroup idle if no other process is in it: its threads then yield to all others at once, even across
+//! cgroups, where scheduling policies and weights do little (`cpu.idle`, Linux 5.15: Documentation/admin-guide/cgroup-v2.rst).
+//! Does not know the broker.
 
 #![allow(clippy::disallowed_methods, reason = "/proc or /sys")]
 
@@ -8,33 +8,33 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why the cgroup was left as it is.
+/// Reasons why the cgroup was left as it is.
 #[derive(Debug, thiserror::Error)]
 pub enum NotIdle {
-    /// No file system of cgroups with this process' group and its CPU controller is mounted here.
+    /// No cgroup file system with this process's cgroup and the CPU controller is mounted here.
     #[error("no cgroup of this process with the CPU controller was found")]
     NoGroup,
     /// Other processes would become idle too.
     #[error("{}: other processes are in it or below it", group.display())]
     Shared {
-        /// The group's directory.
+        /// The cgroup's directory.
         group: PathBuf,
     },
-    /// The file does not exist, as in the root group or before Linux 5.15, or is not writable.
+    /// The file does not exist, as in the root cgroup or before Linux 5.15, or is not writable.
     #[error("{}: {source}", file.display())]
     Refused {
         /// The file.
         file: PathBuf,
-        /// What the kernel said.
+        /// The operating system's reason.
         source: io::Error,
     },
 }
 
-/// Makes the cgroup of this process idle if no other process is in it; the group that is idle now. It stays so when this
-/// process has ended.
+/// Makes this process's cgroup idle if no other process is in it, and returns its directory. It stays idle after this process has
+/// ended.
 ///
 /// # Errors
-/// Says why the group was left as it is; nothing depends on it.
+/// The reason why the cgroup was left as it is; nothing depends on it.
 pub fn set_cgroup_idle() -> Result<PathBuf, NotIdle> {
     let pid = std::process::id();
     let group = crate::host::cpu_group_of(pid).ok_or(NotIdle::NoGroup)?;
@@ -51,11 +51,11 @@ fn set_idle(group: &Path, pid: u32) -> Result<(), NotIdle> {
     if !is_alone(group, pid) {
         return Err(NotIdle::Shared { group: group.to_owned() });
     }
-    // The kernel refuses it for version 1's root group, which has the file.
+    // The kernel refuses this for version 1's root cgroup, which has the file.
     fs::write(&file, "1").map_err(refused)
 }
 
-/// Whether a group has this process, no other one, and no groups below it. A process of another PID namespace is a 0.
+/// Whether a cgroup has this process, no other, and no child cgroups. A process in another PID namespace is listed as 0.
 fn is_alone(group: &Path, pid: u32) -> bool {
     let Ok(processes) = fs::read_to_string(group.join("cgroup.procs")) else { return false };
     let Ok(entries) = fs::read_dir(group) else { return false };
@@ -68,7 +68,7 @@ mod tests {
     use super::{NotIdle, set_idle};
     use std::fs;
 
-    /// A directory that looks like a group of these processes.
+    /// A directory that looks like a cgroup with these processes.
     fn group(processes: &str) -> tempfile::TempDir {
         let group = tempfile::tempdir().unwrap();
         fs::write(group.path().join("cgroup.procs"), processes).unwrap();

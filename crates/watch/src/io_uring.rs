@@ -1,19 +1,19 @@
-//! Whether a process has `io_uring` rings: what it reads and writes through them is no system call, and not seen.
-//! Does not look into them.
+//! Detects `io_uring` rings of a process: reads and writes through them are not system calls, and so not observed. Does not read
+//! the rings.
 
 use std::fs;
 
 use model::Pid;
 
-/// How many rings a process has open; none where its descriptors cannot be read.
+/// Number of rings that a process has open; `None` if its descriptors cannot be read.
 pub fn rings(pid: Pid) -> Option<usize> {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
     let links = descriptors.filter_map(|descriptor| fs::read_link(descriptor.path()).ok());
-    // The name that the kernel gives them (io_uring_create, io_uring/io_uring.c).
+    // The kernel's name for them (io_uring_create, io_uring/io_uring.c).
     Some(links.filter(|link| link.as_os_str() == "anon_inode:[io_uring]").count())
 }
 
-/// What to say of a process that has some.
+/// A warning if a process has rings.
 pub fn warning(pid: Pid) -> Option<String> {
     let count = rings(pid).filter(|count| *count > 0)?;
     let rings = if count == 1 { "1 ring".to_owned() } else { format!("{count} rings") };

@@ -1,5 +1,5 @@
-//! The JVM's side of a watch: asks the broker's JVM who its threads are, at first and whenever there are new ones, and has
-//! its Flight Recorder record lock waits and pauses. How a JVM is asked is `jvm`'s business.
+//! The JVM source of a watch: reads thread names from the broker's JVM, at the start and for new threads, and has its Flight
+//! Recorder record lock waits and pauses. The crate `jvm` implements the requests.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -19,49 +19,49 @@ use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
 use crate::thread_names::ThreadList;
 use crate::thread_names::{Table, ThreadNames};
 
-/// An answer of a line or two.
+/// Bounds of a response of a line or two.
 const SHORT: Bounds = Bounds { bytes: 4 << 10, time: Duration::from_secs(10) };
 
-/// Whether to have the JVM record lock waits and pauses, and the calls of request handlers.
+/// Whether to start Flight Recorder for lock waits and pauses, and for calls of request handlers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jfr {
-    /// Where starting it does not hold the broker up.
+    /// Start it if that does not pause the broker.
     #[default]
     Auto,
-    /// Also where it does, once.
+    /// Start it even if that pauses the broker once.
     Always,
-    /// The same, with the calls of request handlers: that pauses the broker when it starts and when it ends.
+    /// Like `Always`, with calls of request handlers: pauses the broker at the start and at the end.
     Handlers,
-    /// Not at all.
+    /// Do not start it.
     Never,
 }
 
-/// What the first JVM said.
+/// The first JVM's response.
 pub(crate) struct JvmAnswer {
-    /// What it calls itself.
+    /// The JVM's name and version.
     pub(crate) version: String,
-    /// Whether it records, or why not.
+    /// Whether Flight Recorder runs, or why not.
     pub(crate) records: Result<(), String>,
-    /// Whether it records the calls of request handlers, or why not, where that was asked for.
+    /// Whether calls of request handlers are recorded, or why not; `None` if not requested.
     pub(crate) calls: Option<Result<(), String>>,
 }
 
-/// The broker's JVM.
+/// Reads from the broker's JVM.
 pub(crate) struct JvmSource {
     pub(crate) jfr: Jfr,
     pub(crate) names: ThreadNames,
     pub(crate) pauses: PauseMerger,
     pub(crate) pid: Pid,
-    /// Who waits for the first answer.
+    /// Receives the first response.
     pub(crate) first: SyncSender<Result<JvmAnswer, jvm::Error>>,
     pub(crate) session: Option<JvmSession>,
-    /// What went wrong on the way.
+    /// Errors so far.
     pub(crate) trouble: Vec<String>,
-    /// What of recordings could not be read.
+    /// Parts of recordings that could not be read.
     pub(crate) damaged: u64,
 }
 
-/// A JVM that answers, and its threads.
+/// A connected JVM and its threads.
 pub(crate) struct JvmSession {
     client: Client,
     threads: ThreadList,
@@ -72,17 +72,17 @@ impl Source for JvmSource {
     type Error = Infallible;
 
     const NAME: &'static str = "jvm";
-    /// How often to look for new threads, and for what was recorded: the JVM writes that about once a second.
+    /// How often to check for new threads and new recorded events: the JVM writes these about once a second.
     const PACE: Pace = Pace::Every(Duration::from_millis(500));
     const SCHED_BATCH: bool = false;
 
-    /// Threads alone are looked for half as often.
+    /// Threads alone are checked half as often.
     fn pace(&self) -> Pace {
         let records = self.session.as_ref().is_some_and(|session| session.recorder.is_some());
         if records { Self::PACE } else { Pace::Every(Duration::from_secs(1)) }
     }
 
-    /// It becomes the broker's user, which drops more than the others do; where there is no JVM, only this.
+    /// The thread becomes the broker's user later, which drops more capabilities; without a JVM, only these are dropped.
     fn drop_capabilities() {
         let _ = crate::privileges::keep_setuid_capabilities();
     }
@@ -92,7 +92,7 @@ impl Source for JvmSource {
             self.session = Some(session);
             answer
         });
-        // Nobody may wait for it any more.
+        // The receiver may have timed out.
         let _ = self.first.try_send(answer);
     }
 
@@ -127,7 +127,7 @@ impl Source for JvmSource {
         vec![(LossKind::EventsDropped, "a part of what the JVM recorded could not be read", self.damaged)]
     }
 
-    /// The session stays: without one the JVM would be down.
+    /// Stops the recorder. The session stays: without one, the JVM would count as down.
     fn finish(&mut self, feed: &Feed) -> Result<(), Infallible> {
         let Some(JvmSession { client, recorder, .. }) = &mut self.session else { return Ok(()) };
         if let Some(recorder) = recorder.take() {
@@ -158,7 +158,7 @@ impl JvmSource {
         Ok((session, JvmAnswer { version, records, calls }))
     }
 
-    /// The JVM of the process that took the broker's place.
+    /// Connects to the JVM of the process that replaced the broker.
     fn follow(&mut self, feed: &Feed) {
         match self.open(self.pid, feed) {
             Ok((session, answer)) => {
@@ -192,25 +192,25 @@ impl JvmSource {
     }
 }
 
-/// A recording that runs, and the reading of it.
+/// A running Flight Recorder recording and its reader.
 struct Recorder {
     flight: Flight,
     tail: Tail,
-    renewed: Instant,
+    renewed_at: Instant,
     damaged: u64,
     events: RecordedEvents,
 }
 
-/// From what a JVM recorded to events.
+/// Converts what a JVM recorded to events.
 struct RecordedEvents {
     machine: Machine,
-    /// Thread ids as this process sees them, where the JVM is in a nested pid namespace.
+    /// Thread ids as this process sees them, if the JVM is in a nested PID namespace.
     tids: HashMap<Tid, Tid>,
     pauses: PauseMerger,
 }
 
 impl Recorder {
-    /// Has the JVM record, or says why not.
+    /// Starts a recording in the JVM, or returns why not.
     fn start(
         jfr: Jfr,
         client: &Client,
@@ -232,22 +232,22 @@ impl Recorder {
         Ok(Self {
             tail: Tail::of(flight.folder(), machine.pid, feed.clock, feed.now()),
             flight,
-            renewed: Instant::now(),
+            renewed_at: Instant::now(),
             damaged: 0,
             events: RecordedEvents { machine: machine.clone(), tids: HashMap::new(), pauses },
         })
     }
 
-    /// Has the JVM go on, where it is time to say so.
+    /// Renews the recording in the JVM, if it is due.
     fn renew(&mut self, client: &Client) -> Result<(), jvm::Error> {
-        if self.renewed.elapsed() >= Flight::RENEW_AFTER {
+        if self.renewed_at.elapsed() >= Flight::RENEW_AFTER {
             self.flight.renew(client)?;
-            self.renewed = Instant::now();
+            self.renewed_at = Instant::now();
         }
         Ok(())
     }
 
-    /// Delivers what the JVM has written since the last time. How much of it could not be read.
+    /// Delivers what the JVM has written since the last call. Returns how many parts could not be read.
     fn read(&mut self, feed: &Feed) -> u64 {
         let Self { tail, events, .. } = self;
         let mut batch = Batch::of(&feed.sender);
@@ -258,10 +258,10 @@ impl Recorder {
         damaged.saturating_sub(std::mem::replace(&mut self.damaged, damaged))
     }
 
-    /// Ends it, and delivers the rest: the chunk that is open stays readable when its file is gone.
+    /// Stops the recording and delivers the rest: the open chunk stays readable after its file is gone.
     fn stop(mut self, client: &Client, feed: &Feed) -> u64 {
         let damaged = self.read(feed);
-        // The broker may have ended: then there is nothing to stop.
+        // Fails if the broker has ended: then there is nothing to stop.
         let _ = self.flight.stop(client);
         let damaged = damaged + self.read(feed);
         let mut batch = Batch::of(&feed.sender);

@@ -1,5 +1,5 @@
-//! The JVM's own probes in a watch: polls them, gives threads their full names, and moves them to the process that takes a
-//! restarted broker's place. Which of them can be used is `probes`' business.
+//! The JVM's own probes in a watch: polls them, adds full thread names, and attaches them to the new process after the broker is
+//! restarted. The crate `probes` decides which can be used.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::pause_merger::PauseMerger;
 use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
 use crate::thread_names::NameReader;
 
-/// How often probes are tried on a process that has just begun: it may not have loaded its library yet.
+/// Attempts to attach to a process that has just started: it may not have loaded its library yet.
 const MAX_TRIES: u32 = 5;
 const LOSS_DETAIL: &str = "waits for monitors and pauses of the JVM";
 
-/// Surveys a process and puts probes on it. What cannot be attached is in the plan that remains.
+/// Surveys a process and attaches probes to it. The returned plan marks those that cannot be attached.
 pub(crate) fn attach(pid: Pid, options: &JvmOptions) -> (JvmPlan, Result<JvmProbes, Error>) {
     let plan = JvmPlan::choose(&Facts::survey(), &JvmFacts::survey(pid));
     let probes = JvmProbes::attach(&plan, options);
@@ -30,7 +30,7 @@ pub(crate) struct JvmProbeSource {
     pub(crate) pauses: PauseMerger,
     pub(crate) pid: Pid,
     pub(crate) probes: Option<JvmProbes>,
-    /// How often they were tried on that process.
+    /// Attempts on this process.
     pub(crate) tries: u32,
 }
 
@@ -38,7 +38,7 @@ impl Source for JvmProbeSource {
     type Error = Infallible;
 
     const NAME: &'static str = "jvm-probes";
-    /// How late losses are counted and a stop is noticed where only pauses are watched.
+    /// The longest delay until losses are counted and a stop is noticed, if only pauses are watched.
     const PACE: Pace = Pace::Blocking(Duration::from_secs(1));
     const SCHED_BATCH: bool = false;
 
@@ -54,7 +54,7 @@ impl Source for JvmProbeSource {
         let Self { probes: Some(probes), threads, pauses, .. } = self else { return Ok(()) };
         let mut events = Vec::new();
         let polled = probes.poll(timeout, &mut |event| match event {
-            // One that Flight Recorder may report too waits for that.
+            // A pause that Flight Recorder may report too waits for that.
             Event::JvmPause(pause) => events.extend(pauses.add_probed(*pause).map(Event::from)),
             Event::LockWait(mut wait) => {
                 name_threads(&mut wait, threads);
@@ -98,7 +98,7 @@ impl Source for JvmProbeSource {
     }
 }
 
-/// Puts full names in place of the kernel's, where they are known.
+/// Replaces the kernel's thread names by full names, if they are known.
 fn name_threads(wait: &mut LockWait, threads: &mut NameReader) {
     threads.complete(wait.tid, &mut wait.thread);
     if let Some(LockHolder { tid: Some(tid), thread }) = &mut wait.holder {

@@ -1,5 +1,5 @@
-//! The kernel's side of a watch: polls the probes and converts what they saw to the recording's events. Which hooks run is
-//! `probes`' business. Not fuzzed: the head of a batch goes to `wire`.
+//! The kernel source of a watch: polls the probes and converts their events to the recording's. The crate `probes` decides which
+//! hooks run. Not fuzzed: the head of a batch goes to `wire`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::queue::Batch;
 use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
 use crate::thread_names::NameReader;
 
-/// The probes on one process.
+/// The probes that are attached to one process.
 pub(crate) struct KernelSource {
     pub(crate) probes: Probes,
     pub(crate) names: Names,
@@ -36,8 +36,8 @@ impl Source for KernelSource {
     type Error = probes::Error;
 
     const NAME: &'static str = "probes";
-    /// How late losses are counted and a stop is noticed where only rare events are watched. Otherwise the probes wait for
-    /// a fifth of it: a reader that wakes seldom finds more to do at once, and each time takes less of it.
+    /// The longest delay until losses are counted and a stop is noticed, if only rare events are watched. Otherwise the
+    /// probes wait for a fifth of it: a reader that wakes up rarely handles more events at once, at a lower cost for each.
     const PACE: Pace = Pace::Blocking(Duration::from_secs(1));
     const PART: Option<Part> = Some(Part::Probes);
 
@@ -72,7 +72,7 @@ impl Source for KernelSource {
 }
 
 impl Names {
-    /// Names as that process means them.
+    /// Creates names from a process's point of view.
     pub(crate) fn new(pid: Pid, log_dirs: &[PathBuf], threads: NameReader) -> Self {
         let mounts = Mounts::of(pid);
         Self { files: Files::new(mounts.clone(), log_dirs), devices: Devices::new(mounts), threads }
@@ -147,10 +147,10 @@ impl Names {
         }
     }
 
-    /// What an operation was on, and what that is called afterwards.
+    /// The file of an operation, and its name afterwards.
     fn names_of(&mut self, op: &probes::FileOp) -> (GivenFile, Option<Arc<str>>) {
-        if let Some(given) = &op.given {
-            return self.given(op, given);
+        if let Some(arguments) = &op.path_arguments {
+            return self.resolve_arguments(op, arguments);
         }
         let named = match &op.path {
             Some(path) => self.files.name(op.device, path, op.inode),
@@ -160,13 +160,21 @@ impl Names {
         (GivenFile { named, device: op.device, inode: op.inode, fs: Arc::clone(&op.fs) }, None)
     }
 
-    fn given(&mut self, op: &probes::FileOp, given: &PathArguments) -> (GivenFile, Option<Arc<str>>) {
-        let found = self.files.given(&given.from);
-        let renamed_to = given.to.as_ref().map(|to| self.files.given(to).named.file);
-        match (&given.to, op.op) {
+    fn resolve_arguments(
+        &mut self,
+        op: &probes::FileOp,
+        arguments: &PathArguments,
+    ) -> (GivenFile, Option<Arc<str>>) {
+        let found = self.files.resolve(&arguments.from);
+        let renamed_to = arguments.to.as_ref().map(|to| self.files.resolve(to).named.file);
+        match (&arguments.to, op.op) {
             _ if op.result != 0 => {}
-            (Some(to), FileOpKind::Rename) if given.exchange => self.files.exchanged(&given.from, to),
-            (to, FileOpKind::Rename | FileOpKind::Unlink) => self.files.moved(&given.from, to.as_ref()),
+            (Some(to), FileOpKind::Rename) if arguments.exchange => {
+                self.files.record_exchange(&arguments.from, to);
+            }
+            (to, FileOpKind::Rename | FileOpKind::Unlink) => {
+                self.files.record_move(&arguments.from, to.as_ref());
+            }
             _ => {}
         }
         (found, renamed_to)
@@ -179,7 +187,7 @@ impl Names {
             queued: io.queued_ns.map(|queued| clock.from_monotonic(queued)),
             start: clock.from_monotonic(io.start_ns),
             end: clock.from_monotonic(io.end_ns),
-            device: self.devices.holding(io.device, io.sector),
+            device: self.devices.partition_at(io.device, io.sector),
             direction: direction(&io.rwbs),
             sector: io.sector,
             bytes: io.bytes,
@@ -197,12 +205,12 @@ fn moves_bytes(op: FileOpKind) -> bool {
     matches!(op, Write | Read | Sendfile | Splice | Copy | MmapFault)
 }
 
-/// The batch that a write to a segment began with.
+/// Parses the batch at the start of a write to a segment.
 fn batch_head(head: &[u8]) -> Option<BatchHead> {
     wire::BatchHeader::parse(head).ok().as_ref().map(head_of)
 }
 
-/// What is kept of a batch's head.
+/// Converts a batch's header to the fields that are kept.
 pub(crate) fn head_of(batch: &wire::BatchHeader) -> BatchHead {
     BatchHead {
         base_offset: batch.base_offset,
@@ -215,8 +223,8 @@ pub(crate) fn head_of(batch: &wire::BatchHeader) -> BatchHead {
     }
 }
 
-/// `rwbs` as `blk_fill_rwbs` (block/blk-core, kernel/trace/blktrace.c) writes it: a leading `F` is a
-/// preflush, then the operation.
+/// Parses `rwbs` as written by `blk_fill_rwbs` (block/blk-core, kernel/trace/blktrace.c): a leading `F` is a preflush,
+/// followed by the operation.
 fn direction(rwbs: &str) -> Direction {
     match rwbs.trim_start_matches('F').chars().next() {
         Some('W') => Direction::Write,

@@ -1,13 +1,12 @@
-//! A live watch on one broker: runs the sources, brings what they see onto one clock and into one bounded
-//! queue. Does not join, judge or store anything.
+//! A live watch on one broker: runs the sources, and puts their events onto one clock and into one bounded queue. Does not join,
+//! diagnose or store events.
 //!
-//! Each source (`source`) runs in one thread and delivers in order; across sources, events are out of
-//! order by as much as their batching (a few tenths of a second), which `diagnose` allows for. Nothing here
-//! waits for a slow consumer: what the queue has no room for is dropped and counted. A consumer that makes little of an
-//! event takes it where it was seen, in place of the queue ([`EventSink`]).
+//! Each source (`source`) runs in one thread and delivers in order; across sources, events are out of order by the delay of
+//! their batches (a few tenths of a second), which `diagnose` allows for. Nothing here waits for a slow consumer: events that
+//! do not fit into the queue are dropped and counted. A consumer that does little work per event can take events in the
+//! source's thread, instead of the queue ([`EventSink`]).
 //!
-//! The broker may be restarted meanwhile: `supervisor` notices, reports it by events, and attaches the probes to the
-//! process that takes its place.
+//! If the broker is restarted, `supervisor` notices, reports it by events, and attaches the probes to the new process.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

@@ -1,36 +1,36 @@
-//! One ceiling for all of a recorder's memory, shared out among what grows with the load. Allocates nothing.
+//! Divides a recorder's memory limit among the buffers that grow with the load. Allocates nothing.
 
-/// What each buffer may take, in bytes.
+/// Limits of the buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// The packets' ring, which the kernel fills.
+    /// The ring for packets, filled by the kernel.
     pub capture_ring_bytes: usize,
-    /// What is kept of connections and of their requests until these are answered.
+    /// State of connections, and of requests until they are answered.
     pub connection_bytes: usize,
-    /// The probes' ring, which the kernel fills: a power of two.
+    /// The probes' ring, filled by the kernel: a power of two.
     pub probe_ring_bytes: u32,
     /// Events between the sources and the reader.
     pub queue_events: usize,
-    /// Events that a flight recorder holds.
+    /// Events buffered by a flight recorder.
     pub flight_bytes: usize,
 }
 
-/// The least that a recorder works with: below, its fixed part alone (code, the kernel's symbols, a table's
-/// columns while they are written) would be more.
+/// The lowest limit: the fixed part of a recorder (code, kernel symbols, a table's columns while they are written) needs about as
+/// much.
 pub const MIN_MEMORY_BYTES: u64 = 96 << 20;
-/// The ceiling where none is asked for.
+/// The default limit.
 pub const DEFAULT_MEMORY_BYTES: u64 = 256 << 20;
 
-/// An event, what it points to, and its allocations, generously.
+/// A generous estimate for an event with its heap data.
 const EVENT_BYTES: u64 = 512;
-/// The fixed part, with the columns that are being written.
+/// The fixed part, including columns that are being written.
 const FIXED_BYTES: u64 = 48 << 20;
-/// The least for connections.
+/// The minimum for connections.
 const MIN_CONNECTION_BYTES: u64 = 16 << 20;
 
 impl Memory {
-    /// The shares of a ceiling of at least [`MIN_MEMORY_BYTES`]: with the fixed part they come to less than it, since
-    /// an allocator keeps more than is in use.
+    /// Divides a limit of at least [`MIN_MEMORY_BYTES`]. The shares and the fixed part add up to less than the limit, because an
+    /// allocator keeps more than is in use.
     pub fn within(ceiling: u64) -> Self {
         let shared = ceiling.max(MIN_MEMORY_BYTES) - FIXED_BYTES - MIN_CONNECTION_BYTES;
         let probe_ring = (shared / 32).clamp(1 << 20, 16 << 20);
@@ -43,8 +43,8 @@ impl Memory {
         }
     }
 
-    /// The same share for rows that a taker holds until they are written: half of it, since those of a table are copied
-    /// as they are encoded.
+    /// Limit for rows that an event sink holds until they are written: half of the queue's share, because a table's rows are
+    /// copied when they are encoded.
     pub fn waiting_bytes(&self) -> usize {
         self.queue_events.saturating_mul(EVENT_BYTES as usize) / 2
     }

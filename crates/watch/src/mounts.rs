@@ -1,6 +1,5 @@
-//! Where directories are in their file systems: between paths as a process sees them and what the kernel's
-//! probes report, a device and a path inside its file system. Right for containers, bind mounts and
-//! subvolumes. Does not know what the files are for.
+//! Converts between paths as a process sees them and what the probes report: a device and a path inside its file system. Handles
+//! containers, bind mounts and subvolumes. Does not know what the files are for.
 
 #![allow(clippy::disallowed_methods, reason = "/proc")]
 
@@ -11,14 +10,14 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
-/// A file or directory by where it is in its file system: components joined by `/`, without a leading one.
+/// Location of a file or directory in its file system: components joined by `/`, without a leading one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Inside {
     pub(crate) device: DeviceNumber,
     pub(crate) path: String,
 }
 
-/// What a process has mounted.
+/// The mounts of a process and of this one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mounts {
     pub(crate) pid: u32,
@@ -27,7 +26,7 @@ pub(crate) struct Mounts {
 }
 
 impl Mounts {
-    /// Those of a process, and of this one. What cannot be read is empty.
+    /// Reads the mounts of a process and of this one. Empty if they cannot be read.
     pub(crate) fn of(pid: u32) -> Self {
         let read = |process: &str| fs::read_to_string(format!("/proc/{process}/mountinfo"));
         let parse = |text: String| parse(&text);
@@ -38,13 +37,13 @@ impl Mounts {
         }
     }
 
-    /// Where a directory is that this process calls so.
+    /// Locates a directory by its path in this process.
     pub(crate) fn locate(&self, directory: &Path) -> Option<Inside> {
         let opened = rustix::fs::openat(CWD, directory, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         self.inside(&opened.ok()?)
     }
 
-    /// Where a directory is that the process calls so, symbolic links followed below its own root.
+    /// Locates a directory by its path in the watched process; follows symbolic links below that process's root.
     pub(crate) fn locate_theirs(&self, directory: &str) -> Option<Inside> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let root = rustix::fs::openat(CWD, format!("/proc/{}/root", self.pid), flags, Mode::empty()).ok()?;
@@ -56,36 +55,36 @@ impl Mounts {
         let fd = directory.as_fd().as_raw_fd();
         let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
         let id: u64 = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()?;
-        // Seen from here, or from the root of the mounts that it is in.
+        // The path as seen from here, or from the root of the mounts that it is in.
         let path = fs::read_link(format!("/proc/self/fd/{fd}")).ok()?.to_str()?.to_owned();
         let mount = self.own.iter().chain(&self.theirs).find(|mount| mount.id == id)?;
         inside(mount, &path)
     }
 
-    /// Where a path of the process is, by the names alone.
+    /// Locates a path of the watched process by its names alone.
     pub(crate) fn inside_by_name(&self, path: &str) -> Option<Inside> {
         let above = self.theirs.iter().filter(|mount| below(path, &mount.point).is_some());
-        // Of several on one point, the last one hides the others.
+        // Of several mounts at one point, the last hides the others.
         inside(above.max_by_key(|mount| mount.point.len())?, path)
     }
 
-    /// What the process calls a file, if it can see it.
-    pub(crate) fn seen(&self, device: DeviceNumber, path: &str) -> Option<String> {
+    /// The path of a file in the watched process, if it is visible there.
+    pub(crate) fn visible_path(&self, device: DeviceNumber, path: &str) -> Option<String> {
         let showing =
             self.theirs.iter().filter(|mount| mount.device == device && below(path, &mount.root).is_some());
         let mount = showing.max_by_key(|mount| mount.root.len())?;
         Some(join(&mount.point, below(path, &mount.root)?))
     }
 
-    /// The file system's type; empty where it is not mounted.
+    /// The file system's type; empty if it is not mounted.
     pub(crate) fn fs_of(&self, device: DeviceNumber) -> &str {
-        self.mounted(device).map_or("", |mount| &mount.fs)
+        self.mount_of(device).map_or("", |mount| &mount.fs)
     }
 
-    /// The block device that holds a file system whose own number is none (btrfs, overlay): that of what
-    /// was mounted, or of the directory that an overlay writes to.
+    /// The block device of a file system that does not have a device number (btrfs, overlay): the mount's source, or the
+    /// device of the directory that an overlay writes to.
     pub(crate) fn block_device(&self, device: DeviceNumber) -> Option<DeviceNumber> {
-        let mount = self.mounted(device)?;
+        let mount = self.mount_of(device)?;
         if mount.fs == "overlay" {
             let upper = mount.upper_directory()?;
             return Some(number(fs::metadata(upper).ok()?.dev()));
@@ -97,13 +96,13 @@ impl Mounts {
         (named != 0).then(|| number(named))
     }
 
-    fn mounted(&self, device: DeviceNumber) -> Option<&Mount> {
+    fn mount_of(&self, device: DeviceNumber) -> Option<&Mount> {
         self.theirs.iter().chain(&self.own).find(|mount| mount.device == device)
     }
 
-    /// Whether any of these mounts is of that device.
+    /// Whether any of these mounts has this device.
     pub(crate) fn knows(&self, device: DeviceNumber) -> bool {
-        self.mounted(device).is_some()
+        self.mount_of(device).is_some()
     }
 }
 
@@ -112,7 +111,7 @@ fn inside(mount: &Mount, path: &str) -> Option<Inside> {
     Some(Inside { device: mount.device, path: join(&mount.root, rest).trim_start_matches('/').to_owned() })
 }
 
-/// What follows a directory in a path: empty for the directory itself, none if it is not below it.
+/// The path relative to a directory: empty for the directory itself, `None` if it is not below it.
 pub(crate) fn below<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
     let rest = path.strip_prefix(directory.trim_end_matches('/'))?;
     if rest.is_empty() { Some(rest) } else { below_root(rest, directory) }
@@ -131,7 +130,7 @@ fn join(directory: &str, rest: &str) -> String {
     }
 }
 
-/// The number of the device that a directory is on, as operations on its files carry it.
+/// The device number of a directory, as in operations on its files.
 pub fn device_of(directory: &Path) -> Option<(u32, u32)> {
     fs::metadata(directory).ok().map(|found| number(found.dev()))
 }
@@ -140,13 +139,13 @@ pub(crate) fn number(device: u64) -> DeviceNumber {
     (rustix::fs::major(device), rustix::fs::minor(device))
 }
 
-/// `8:16`
+/// Parses `8:16`.
 pub(crate) fn parse_number(text: &str) -> Option<DeviceNumber> {
     let (major, minor) = text.split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// A file system's device, as the kernel numbers it: major and minor.
+/// A file system's device number: major and minor.
 pub(crate) type DeviceNumber = (u32, u32);
 
 /// One mount.
@@ -154,31 +153,31 @@ pub(crate) type DeviceNumber = (u32, u32);
 pub(crate) struct Mount {
     pub(crate) id: u64,
     pub(crate) device: DeviceNumber,
-    /// What of the file system is mounted, without a leading `/`.
+    /// The mounted part of the file system, without a leading `/`.
     pub(crate) root: String,
-    /// Where.
+    /// The mount point.
     pub(crate) point: String,
-    /// Of this mount.
+    /// Options of this mount.
     pub(crate) own_options: String,
     pub(crate) fs: String,
     pub(crate) source: String,
-    /// Of the file system.
+    /// Options of the file system.
     pub(crate) options: String,
 }
 
 impl Mount {
-    /// Where an overlay keeps what is written.
+    /// The directory that an overlay writes to.
     pub(crate) fn upper_directory(&self) -> Option<&str> {
         self.options.split(',').find_map(|option| option.strip_prefix("upperdir="))
     }
 }
 
-/// Parses the mounts in their order: of several on one point, the last hides the others. Lines that are none are left out.
+/// Parses mounts in their order: of several at one point, the last hides the others. Skips invalid lines.
 pub(crate) fn parse(text: &str) -> Vec<Mount> {
     text.lines().filter_map(parse_line).collect()
 }
 
-/// `36 35 98:0 /root /point rw,noatime master:1 - ext4 /dev/sda rw,errors=continue`
+/// Parses `36 35 98:0 /root /point rw,noatime master:1 - ext4 /dev/sda rw,errors=continue`.
 fn parse_line(line: &str) -> Option<Mount> {
     let (front, back) = line.split_once(" - ")?;
     let mut front = front.split(' ');
@@ -198,7 +197,7 @@ fn parse_line(line: &str) -> Option<Mount> {
     })
 }
 
-/// Blanks and backslashes are written as `\040` and so on (`mangle_path`, `fs/seq_file.c`).
+/// Replaces escapes such as `\040` for blanks and backslashes (`mangle_path`, `fs/seq_file.c`).
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -244,11 +243,11 @@ mod tests {
     #[test]
     fn a_file_is_seen_through_the_nearest_mount() {
         let mounts = mounts();
-        assert_eq!(mounts.seen((8, 1), "etc/passwd").as_deref(), Some("/etc/passwd"));
-        assert_eq!(mounts.seen((0, 45), "@data/t-0").as_deref(), Some("/srv/t-0"));
-        assert_eq!(mounts.seen((0, 45), "@other/t-0"), None, "of another subvolume");
-        assert_eq!(mounts.seen((8, 16), "t").as_deref(), Some("/data 1/t"));
-        assert_eq!(mounts.seen((9, 9), "t"), None);
+        assert_eq!(mounts.visible_path((8, 1), "etc/passwd").as_deref(), Some("/etc/passwd"));
+        assert_eq!(mounts.visible_path((0, 45), "@data/t-0").as_deref(), Some("/srv/t-0"));
+        assert_eq!(mounts.visible_path((0, 45), "@other/t-0"), None, "of another subvolume");
+        assert_eq!(mounts.visible_path((8, 16), "t").as_deref(), Some("/data 1/t"));
+        assert_eq!(mounts.visible_path((9, 9), "t"), None);
         assert_eq!((mounts.fs_of((0, 50)), mounts.fs_of((9, 9))), ("overlay", ""));
     }
 

@@ -1,5 +1,5 @@
-//! Enters the broker's network namespace, to capture packets there or ask for interfaces: the host's do not show a
-//! container's. Does not read packets.
+//! Enters the broker's network namespace, to capture packets or list interfaces there: the host's interfaces do not show a
+//! container's traffic. Does not read packets.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,28 +13,28 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::privileges;
 
-/// Opens captures where the broker is, also after it was restarted in another network namespace. Clones share it.
+/// Opens captures in the broker's network namespace, even after a restart in another one. Clones share the thread.
 #[derive(Clone)]
 pub(crate) struct CaptureOpener {
-    /// A thread that keeps what it takes to enter a namespace, and does nothing else; where the broker began in this
-    /// process's, there is none.
+    /// A thread that only enters namespaces and keeps the capabilities for that; `None` if the broker started in this process's
+    /// namespace.
     thread: Option<mpsc::Sender<OpenRequest>>,
 }
 
 type OpenRequest = (Pid, LiveConfig, mpsc::SyncSender<Result<Live, Error>>);
 
 impl CaptureOpener {
-    /// For a broker, while the calling thread still has all capabilities.
+    /// Creates the opener for a broker. Call it while the thread still has all capabilities.
     pub(crate) fn of(pid: Pid) -> Self {
         if shares_network(pid) {
             return Self { thread: None };
         }
         let (sender, requests) = mpsc::channel::<OpenRequest>();
         let run = move || {
-            // As of the sources: what cannot be dropped does no harm.
+            // As in the sources, capabilities that cannot be dropped do no harm.
             let _ = privileges::keep_entering_capabilities();
             for (pid, config, answer) in requests {
-                // Who asked may have ended meanwhile.
+                // The requesting thread may have ended.
                 let _ = answer.send(open(pid, &config));
             }
         };
@@ -42,32 +42,32 @@ impl CaptureOpener {
         Self { thread: thread.ok().map(|_| sender) }
     }
 
-    /// Begins to capture in the network namespace of a process.
+    /// Opens a capture in the network namespace of a process.
     ///
     /// # Errors
-    /// As [`Live::open`]; and [`Error::Live`] where the namespace may not be entered.
+    /// Those of [`Live::open`], and [`Error::Live`] if the namespace cannot be entered.
     pub(crate) fn open(&self, pid: Pid, config: &LiveConfig) -> Result<Live, Error> {
         let Some(thread) = &self.thread else { return open(pid, config) };
         let (answer, opened) = mpsc::sync_channel(1);
-        let asked = thread.send((pid, config.clone(), answer));
-        let opened = asked.ok().and_then(|()| opened.recv().ok());
-        opened.unwrap_or_else(|| Err(refused(config, io::Error::other("the thread that enters it died"))))
+        let sent = thread.send((pid, config.clone(), answer));
+        let opened = sent.ok().and_then(|()| opened.recv().ok());
+        opened.unwrap_or_else(|| Err(enter_error(config, io::Error::other("the thread that enters it died"))))
     }
 }
 
-/// Of at most 15 bytes, as the kernel keeps them.
+/// At most 15 bytes, the kernel's limit.
 const THREAD_NAME: &str = "brokerscope-net";
 
-/// A packet socket stays where it was made, so that only a thread that lasts as long as the opening has to go there. Another
-/// namespace takes `CAP_SYS_ADMIN`.
+/// Opens a capture. A packet socket stays in the namespace where it was created, so a short-lived thread is enough to enter it.
+/// Another namespace needs `CAP_SYS_ADMIN`.
 fn open(pid: Pid, config: &LiveConfig) -> Result<Live, Error> {
     if shares_network(pid) {
         return Live::open(config);
     }
-    within(pid, || Live::open(config)).unwrap_or_else(|source| Err(refused(config, source)))
+    within(pid, || Live::open(config)).unwrap_or_else(|source| Err(enter_error(config, source)))
 }
 
-/// Does something in the network namespace of a process, on a thread that ends with it.
+/// Runs a function in the network namespace of a process, on a thread that ends with it.
 pub(crate) fn within<T: Send>(pid: Pid, act: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let visitor = scope.spawn(|| enter(pid).map(|()| act()));
@@ -75,18 +75,18 @@ pub(crate) fn within<T: Send>(pid: Pid, act: impl FnOnce() -> T + Send) -> io::R
     })
 }
 
-/// Whether a process has the same network as this one. Where that cannot be told, it has.
+/// Whether a process is in this process's network namespace; true if that cannot be determined.
 pub fn shares_network(pid: Pid) -> bool {
     namespace(&pid.to_string()).is_none_or(|theirs| Some(theirs) == namespace("self"))
 }
 
-/// What the kernel calls the network namespace of a process. Another one has that name only once nothing uses the first, as
-/// a capture does.
+/// The kernel's name of a process's network namespace. The name is only reused when nothing, such as a capture, uses the
+/// namespace any more.
 pub(crate) fn namespace(process: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{process}/ns/net")).ok()
 }
 
-/// Goes into the network namespace of a process: the calling thread and those that it starts.
+/// Moves the calling thread, and those that it starts, into the network namespace of a process.
 #[allow(clippy::disallowed_methods, reason = "/proc")]
 fn enter(pid: Pid) -> io::Result<()> {
     let namespace = File::open(format!("/proc/{pid}/ns/net"))?;
@@ -95,9 +95,9 @@ fn enter(pid: Pid) -> io::Result<()> {
     Ok(entered?)
 }
 
-fn refused(config: &LiveConfig, source: io::Error) -> Error {
+fn enter_error(config: &LiveConfig, source: io::Error) -> Error {
     let step = "entering the broker's network namespace, which takes CAP_SYS_ADMIN";
-    // Not a lack of CAP_NET_RAW, which the kernel calls the same.
+    // Wrapped, so that it is not mistaken for a lack of CAP_NET_RAW, which has the same error code.
     Error::Live { interface: config.interface.clone(), step, source: io::Error::other(source) }
 }
 

@@ -1,5 +1,5 @@
-//! Publishes to `doctor` what of a watch is down, in a file without a path (`memfd_create(2)`): only those can open it who may
-//! trace the process. Not fuzzed: lines are split by tabs.
+//! Publishes a watch's outages for `doctor`, in a file without a path (`memfd_create(2)`), which only processes that may
+//! trace this one can open. Not fuzzed: lines are split by tabs.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -10,21 +10,21 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::health::Sources;
 
 const NAME: &str = "brokerscope-down";
-/// Any process may give a file that name.
+/// Limit of what is read, because any process may create a file with that name.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// A source that sees nothing.
+/// A source that is down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// Since when.
+    /// When the source went down.
     pub since: Nanos,
-    /// What it is for, as the plan calls it.
+    /// Its purposes, as in the plan.
     pub purposes: Vec<String>,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// Says what is down, as long as anything is.
+/// Publishes outages as long as there are any.
 #[derive(Default)]
 pub(crate) struct Publisher {
     text: String,
@@ -32,11 +32,11 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    /// Says it where it has changed: in another file, so that nobody reads half of it.
+    /// Publishes changes, each time in a new file, so that no reader gets half of it.
     pub(crate) fn update(&mut self, sources: &Sources) {
         let text: String = sources.outages().iter().map(Outage::to_line).collect();
         if text != self.text {
-            // Where the kernel has no such files, `doctor` does not show it.
+            // If the kernel does not support such files, `doctor` does not show outages.
             self.file = if text.is_empty() { None } else { publish(&text).ok() };
             self.text = text;
         }
@@ -44,24 +44,24 @@ impl Publisher {
 }
 
 fn publish(text: &str) -> io::Result<File> {
-    // Linux 6.3 wants to know that it will not be run, and those before it know no such flag.
+    // Linux 6.3 and later expect the flag that the file is not executable; earlier kernels refuse it.
     let created = memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL);
     let mut file = File::from(created.or_else(|_| memfd_create(NAME, MemfdFlags::CLOEXEC))?);
     file.write_all(text.as_bytes())?;
     Ok(file)
 }
 
-/// What is down in a process's watch, as far as this process may know.
+/// Reads the outages of another process's watch, as far as this process may.
 #[allow(clippy::disallowed_methods, reason = "/proc")]
 pub(crate) fn outages_of(pid: Pid) -> Vec<Outage> {
     let name = format!("/memfd:{NAME} ");
     let open_files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let mut said = open_files.map(|file| file.path()).filter(|path| {
+    let mut files = open_files.map(|file| file.path()).filter(|path| {
         fs::read_link(path).is_ok_and(|link| link.as_os_str().as_encoded_bytes().starts_with(name.as_bytes()))
     });
     let mut text = Vec::new();
-    if let Some(file) = said.find_map(|path| foreign::open_named(&path).ok()) {
-        // As far as it can be read.
+    if let Some(file) = files.find_map(|path| foreign::open_named(&path).ok()) {
+        // Use as much as can be read.
         let _ = file.take(MAX_BYTES).read_to_end(&mut text);
     }
     String::from_utf8_lossy(&text).lines().filter_map(Outage::of_line).collect()

@@ -1,5 +1,5 @@
-//! Requests on the wire: opens captures and has another process parse their packets, which anybody who can reach the broker may
-//! have written. Follows the broker into other network namespaces and to other ports. Decoding is `capture`'s business.
+//! Requests from captured packets: opens captures and has a separate process parse them, because anyone who can reach the broker
+//! may have sent them. Follows the broker to other network namespaces and ports. The crate `capture` decodes packets.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -20,31 +20,31 @@ use crate::network::{self, CaptureOpener};
 use crate::parser::channel::{Kind, invalid};
 use crate::parser::packets::{Answer, LIST, Order};
 use crate::parser::transfer::take_requests;
-use crate::parser::{PARSE_PACKETS, Parser, hear_out};
+use crate::parser::{PARSE_PACKETS, Parser, receive_rest};
 use crate::queue::{Batch, lock};
 use crate::source::{BrokerProcess, Feed, LossCount, Pace, Running, Source, WatchSummary};
 
-/// About how long a source runs before it is first asked what it counted.
+/// About how long a source runs before its counters are first read.
 const FIRST_COUNT: Nanos = Nanos::from_millis(1_000);
-/// The longest that is waited for what the parser says.
+/// The longest wait for a message of the parser.
 const WAIT: Duration = Duration::from_millis(100);
-/// The longest that a parser takes to hand over the rest: more than a full ring takes.
+/// Timeout for the parser's last messages: more than a full ring takes.
 const LAST_TIME: Duration = Duration::from_secs(20);
-/// After so long it is known at the latest that the broker runs again ([`crate::supervisor`]), or that a capture has ended.
+/// Latest time after which a restart of the broker ([`crate::supervisor`]) or the end of a capture is known.
 const KNOWN_LATE: Nanos = Nanos::from_millis(1_000);
 
-/// How packets are captured, wherever the broker is.
+/// How to capture packets, in whichever namespace the broker is.
 #[derive(Clone)]
 pub(crate) struct Capture {
     pub(crate) interface: String,
     pub(crate) message_id_header: Option<Vec<u8>>,
     pub(crate) ring_bytes: usize,
-    /// What is kept of connections takes at most so many bytes.
+    /// Limit for the state of connections.
     pub(crate) memory_bytes: usize,
     pub(crate) opener: CaptureOpener,
     /// The program that parses packets.
     pub(crate) parser: PathBuf,
-    /// Whether what passes as TLS is read elsewhere ([`crate::tls`]).
+    /// Whether TLS traffic is read elsewhere ([`crate::tls`]).
     pub(crate) tls_is_read: Arc<AtomicBool>,
 }
 
@@ -59,38 +59,38 @@ impl Capture {
         self.opener.open(broker.pid, &config)
     }
 
-    fn failed(&self, step: &'static str, source: io::Error) -> capture::Error {
+    fn error(&self, step: &'static str, source: io::Error) -> capture::Error {
         capture::Error::Live { interface: self.interface.clone(), step, source }
     }
 }
 
-/// Requests on the wire.
+/// Reads requests from packets.
 pub(crate) struct PacketSource {
     capture: Capture,
-    /// Opened for a broker, and not yet handed over.
+    /// A capture for a broker that was not passed to the parser yet.
     opened: Option<(Live, BrokerProcess)>,
-    /// None once it has died, until another one is started.
+    /// `None` after it has died, until another one is started.
     parser: Option<Parser>,
-    /// Whether it has a capture that has not ended.
+    /// Whether the parser has a capture that has not ended.
     is_capturing: bool,
     place: Place,
-    /// Why there is no capture where the broker is.
+    /// Why there is no capture at the broker's current place.
     outage: Option<capture::Error>,
-    /// Until when no packet of the broker can have passed unseen.
+    /// Time until which no packet of the broker can have been missed.
     covered_until: Option<Nanos>,
-    /// Of the parser that runs, as it said last; requests by API are counted here.
+    /// Last counters of the running parser; requests by API are counted here.
     counters: Counters,
     requests_by_api: BTreeMap<&'static str, u64>,
-    /// Whether the counts begin from 0 again.
+    /// Whether the counters start from 0 again.
     is_recounted: bool,
     finder: Option<Running>,
     new_topics: NewTopics,
-    /// When TLS was last counted.
+    /// When TLS traffic was last reported.
     tls_counted: Option<Nanos>,
     share: Share,
 }
 
-/// Where a broker's packets pass.
+/// The place where a broker's packets pass: network namespace and ports.
 #[derive(PartialEq, Eq)]
 struct Place {
     namespace: Option<PathBuf>,
@@ -104,7 +104,7 @@ impl Place {
 }
 
 impl PacketSource {
-    /// Begins to capture a broker's packets.
+    /// Starts to capture a broker's packets.
     pub(crate) fn open(
         capture: Capture,
         broker: &BrokerProcess,
@@ -112,7 +112,7 @@ impl PacketSource {
     ) -> Result<Self, capture::Error> {
         let opened = Some((capture.open(broker)?, broker.clone()));
         let parser =
-            Parser::start(&capture.parser, PARSE_PACKETS).map_err(|why| capture.failed(PARSING, why))?;
+            Parser::start(&capture.parser, PARSE_PACKETS).map_err(|why| capture.error(PARSING, why))?;
         Ok(Self {
             capture,
             opened,
@@ -131,7 +131,7 @@ impl PacketSource {
         })
     }
 
-    /// Has the parser begin; it knows the topics that there are before the first packet.
+    /// Starts the parser with the current topics, so that it knows them before the first packet.
     fn begin(&mut self, broker: &BrokerProcess, feed: &Feed) -> io::Result<()> {
         let Some(parser) = &self.parser else { return Ok(()) };
         let begin = Order::Begin {
@@ -140,14 +140,14 @@ impl PacketSource {
             message_id_header: self.capture.message_id_header.clone(),
             is_plaintext: false,
         };
-        parser.tell(&begin, None)?;
+        parser.send_order(&begin, None)?;
         let mut ids = TopicIds::default();
-        tell_topics(parser, &ids.changes(&broker.log_dirs, &mut || ()))?;
+        send_topics(parser, &ids.changes(&broker.log_dirs, &mut || ()))?;
         if let Some(finder) = self.finder.take() {
             finder.stop();
             finder.join();
         }
-        // Without a thread for it, new topics are not named.
+        // Without this thread, new topics have no names.
         let topics = TopicSource { ids, new: Arc::clone(&self.new_topics) };
         self.finder = Running::start(topics, &feed.with_own_stop()).ok();
         Ok(())
@@ -157,13 +157,13 @@ impl PacketSource {
         let Some(parser) = &self.parser else { return Ok(()) };
         let (socket, blocks) = live.socket();
         let (interface, ports) = (self.capture.interface.clone(), ports.to_vec());
-        parser.tell(&Order::Capture { interface, blocks, ports }, Some(socket))?;
+        parser.send_order(&Order::Capture { interface, blocks, ports }, Some(socket))?;
         self.is_capturing = true;
         Ok(())
     }
 
-    /// Delivers what the parser says, waiting at most so long for it; whether it was its last word.
-    fn hear(&mut self, feed: &Feed, timeout: Duration) -> io::Result<bool> {
+    /// Delivers the parser's next message, waiting at most `timeout` for it. Returns whether it was the last.
+    fn receive(&mut self, feed: &Feed, timeout: Duration) -> io::Result<bool> {
         let Some(parser) = &mut self.parser else { return Ok(true) };
         let Some((kind, body)) = parser.receive(timeout)? else { return Ok(false) };
         match kind {
@@ -180,10 +180,10 @@ impl PacketSource {
             }
             Kind::Time => {
                 let until_ns = body.try_into().map(u64::from_ne_bytes).map_err(|_| invalid())?;
-                self.share.packets_read(until_ns);
+                self.share.set_packets_read(until_ns);
             }
             Kind::Log => return Err(invalid()),
-            Kind::Said => {
+            Kind::Json => {
                 let answer = serde_json::from_slice(body)?;
                 return Ok(self.take(answer, feed));
             }
@@ -191,12 +191,12 @@ impl PacketSource {
         Ok(false)
     }
 
-    /// Takes what the parser says beside requests; whether it was the last.
+    /// Handles the parser's messages other than requests. Returns whether it was the last.
     fn take(&mut self, answer: Answer, feed: &Feed) -> bool {
         match answer {
             Answer::Counted { counters, tls } => {
                 self.counters = *counters;
-                self.tell_tls(tls, feed);
+                self.report_tls(tls, feed);
             }
             Answer::Replicas(replicas) => {
                 let at = feed.now();
@@ -212,8 +212,8 @@ impl PacketSource {
         false
     }
 
-    /// Delivers what passed as TLS since the last time.
-    fn tell_tls(&mut self, tls: Vec<(std::net::SocketAddr, TlsCount)>, feed: &Feed) {
+    /// Reports TLS traffic since the last call.
+    fn report_tls(&mut self, tls: Vec<(std::net::SocketAddr, TlsCount)>, feed: &Feed) {
         let end = feed.now();
         if self.capture.tls_is_read.load(Ordering::Relaxed) {
             self.tls_counted = Some(end);
@@ -225,16 +225,16 @@ impl PacketSource {
         }
     }
 
-    /// There is no capture from now on, until another one is opened.
+    /// Marks the capture as ended, until another one is opened.
     fn lose_capture(&mut self, why: io::Error, feed: &Feed) {
         if self.is_capturing {
             self.cover(feed);
         }
         self.is_capturing = false;
-        self.outage = Some(self.capture.failed(PARSING, why));
+        self.outage = Some(self.capture.error(PARSING, why));
     }
 
-    /// Likewise, and what the parser knew of connections is gone.
+    /// Like [`Self::lose_capture`], and drops the parser with its state of connections.
     fn lose_parser(&mut self, error: &io::Error, feed: &Feed) {
         let Some(parser) = self.parser.take() else { return };
         self.lose_capture(parser.end(error), feed);
@@ -242,10 +242,10 @@ impl PacketSource {
         self.is_recounted = true;
     }
 
-    /// Captures where the broker is, if that is elsewhere by now or the capture has ended. What passed meanwhile is a loss.
+    /// Captures at the broker's current place, if that has changed or the capture has ended. Reports a loss for the time between.
     fn follow(&mut self, broker: &BrokerProcess, feed: &Feed) {
         let place = Place::of(broker);
-        // A process whose namespace cannot be read has ended.
+        // If the namespace cannot be read, the process has ended.
         if self.is_capturing && (place == self.place || place.namespace.is_none()) {
             self.cover(feed);
             return;
@@ -265,14 +265,14 @@ impl PacketSource {
 
     fn reopen(&mut self, broker: &BrokerProcess, feed: &Feed) -> Result<(), capture::Error> {
         if !self.is_capturing {
-            // Tried each second, perhaps for days: a ring is made only where it can be used.
+            // This is retried each second, perhaps for days, so test without a ring first.
             Capture { ring_bytes: 0, ..self.capture.clone() }.open(broker)?;
         }
         let live = self.capture.open(broker)?;
         let restarted = self.restart_parser(broker, feed);
         let handed_over = restarted.and_then(|()| self.hand_over(&live, &broker.ports));
         handed_over.map_err(|error| {
-            let failure = self.capture.failed(PARSING, io::Error::other(error.to_string()));
+            let failure = self.capture.error(PARSING, io::Error::other(error.to_string()));
             self.lose_parser(&error, feed);
             failure
         })
@@ -286,21 +286,21 @@ impl PacketSource {
         self.begin(broker, feed)
     }
 
-    /// Notes that no packet of the broker has passed unseen so far, but for what is known late.
+    /// Records that no packet has been missed so far, except in the time that is known late.
     fn cover(&mut self, feed: &Feed) {
         self.covered_until = Some(feed.now() - KNOWN_LATE);
     }
 }
 
-/// Tells a parser names of topics.
-pub(crate) fn tell_topics(parser: &Parser, topics: &[(TopicId, Arc<str>)]) -> io::Result<()> {
+/// Sends topic names to a parser.
+pub(crate) fn send_topics(parser: &Parser, topics: &[(TopicId, Arc<str>)]) -> io::Result<()> {
     topics.chunks(LIST).try_for_each(|some| {
         let some = some.iter().map(|(id, name)| (id.to_string(), name.to_string())).collect();
-        parser.tell(&Order::Topics(some), None)
+        parser.send_order(&Order::Topics(some), None)
     })
 }
 
-/// The step of a capture that the parser does.
+/// Name of the parser's step in errors.
 const PARSING: &str = "parsing packets";
 
 impl Source for PacketSource {
@@ -319,24 +319,24 @@ impl Source for PacketSource {
 
     fn start(&mut self, feed: &Feed) {
         let Some((live, broker)) = self.opened.take() else { return };
-        let begun = self.begin(&broker, feed).and_then(|()| self.hand_over(&live, &broker.ports));
-        if let Err(error) = begun {
+        let result = self.begin(&broker, feed).and_then(|()| self.hand_over(&live, &broker.ports));
+        if let Err(error) = result {
             self.lose_parser(&error, feed);
         }
     }
 
-    /// Reads one message of the parser.
+    /// Reads one message from the parser.
     fn poll(&mut self, feed: &Feed, timeout: Duration) -> Result<(), Infallible> {
-        if let Err(error) = self.hear(feed, timeout) {
+        if let Err(error) = self.receive(feed, timeout) {
             self.lose_parser(&error, feed);
         }
         Ok(())
     }
 
-    /// Tells the parser topics that are new, and captures elsewhere if the broker has moved.
+    /// Sends new topics to the parser, and follows the broker if it has moved.
     fn check(&mut self, feed: &Feed) -> Result<bool, Infallible> {
         let topics = std::mem::take(&mut *lock(&self.new_topics));
-        if let Some(Err(error)) = self.parser.as_ref().map(|parser| tell_topics(parser, &topics)) {
+        if let Some(Err(error)) = self.parser.as_ref().map(|parser| send_topics(parser, &topics)) {
             self.lose_parser(&error, feed);
         }
         match feed.current.get() {
@@ -360,11 +360,11 @@ impl Source for PacketSource {
         ]
     }
 
-    /// The parser reads the last packets first.
+    /// Has the parser read the last packets first.
     fn finish(&mut self, feed: &Feed) -> Result<(), Infallible> {
         let Some(parser) = &self.parser else { return Ok(()) };
-        let told = parser.tell(&Order::Finish, None);
-        let finished = told.and_then(|()| hear_out(LAST_TIME, || self.hear(feed, WAIT)));
+        let sent = parser.send_order(&Order::Finish, None);
+        let finished = sent.and_then(|()| receive_rest(LAST_TIME, || self.receive(feed, WAIT)));
         if let Err(error) = finished {
             let start = self.covered_until.unwrap_or_else(|| feed.now() - FIRST_COUNT);
             self.lose_parser(&error, feed);
@@ -385,10 +385,10 @@ impl Source for PacketSource {
     }
 }
 
-/// Names of topics on their way to the parser.
+/// Topic names to send to the parser.
 type NewTopics = Arc<Mutex<Vec<(TopicId, Arc<str>)>>>;
 
-/// Looks for names of topics in the log dirs, which takes long where there are many.
+/// Looks for topic names in the log dirs, which takes long if there are many.
 struct TopicSource {
     ids: TopicIds,
     new: NewTopics,

@@ -1,5 +1,6 @@
-//! Processes that parse for a watch what others wrote: the watch opens sockets, they read them in a sandbox.
-//! A thread would not do: others hold capabilities in the same memory. Does not know packets. Not fuzzed: hands pieces of a log on.
+//! Processes that parse untrusted input for a watch: the watch opens sockets, and they read them in a sandbox. Threads would
+//! not be enough, because other threads hold capabilities in the same memory. Does not know packets.
+//! Not fuzzed: hands pieces of a log on.
 
 pub(crate) mod channel;
 #[doc(hidden)]
@@ -22,31 +23,31 @@ use serde::de::DeserializeOwned;
 use channel::{Channel, Kind, MAX_MESSAGE, invalid};
 use transfer::Transfer;
 
-/// The argument by which a program is asked to call [`packets::parse_packets`] with its standard input, once it has given away all
-/// that it can do.
+/// The argument that makes the program call [`packets::parse_packets`] with its standard input, after it has dropped all
+/// privileges.
 pub const PARSE_PACKETS: &str = "parse-packets";
-/// The same of [`request_log::parse_request_log`].
+/// Like [`PARSE_PACKETS`], for [`request_log::parse_request_log`].
 pub const PARSE_REQUEST_LOG: &str = "parse-request-log";
 
-/// Bytes of rows in a message; [`MAX_MESSAGE`] has room for one more row.
+/// Bytes of rows after which a message is sent; [`MAX_MESSAGE`] has space for one more row.
 const SEND_BYTES: usize = 128 << 10;
-/// The longest row, in bytes; longer ones are dropped and counted. A request of thousands of partitions takes less.
+/// The longest row, in bytes; longer ones are dropped and counted. A request with thousands of partitions takes less.
 const MAX_ROW: usize = MAX_MESSAGE - SEND_BYTES;
-/// How long a parser may take to read an order.
+/// Timeout for sending an order to a parser.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A process that parses; ended when dropped.
+/// A parser process, killed on drop.
 pub(crate) struct Parser {
     process: Child,
     channel: Channel,
 }
 
 impl Parser {
-    /// Starts one.
+    /// Starts a parser.
     pub(crate) fn start(program: &Path, what: &str) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_write_timeout(Some(ORDER_TIMEOUT))?;
-        // In another group: a terminal's signals are for the watch, which ends it.
+        // In its own process group: the terminal's signals are for the watch, which ends the parser.
         let process = Command::new(program)
             .arg0("brokerscope")
             .arg(what)
@@ -57,25 +58,29 @@ impl Parser {
         Ok(Self { process, channel: Channel::new(ours) })
     }
 
-    /// Gives it an order.
-    pub(crate) fn tell(&self, order: &impl Serialize, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        self.channel.say(order, descriptor)
+    /// Sends an order.
+    pub(crate) fn send_order(
+        &self,
+        order: &impl Serialize,
+        descriptor: Option<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
+        self.channel.send_json(order, descriptor)
     }
 
-    /// Gives it the next piece of a log.
+    /// Sends the next piece of a log.
     pub(crate) fn send_log(&self, piece: &[u8]) -> io::Result<()> {
         self.channel.send(Kind::Log, piece, None)
     }
 
-    /// What it says next, if it says something within the time.
+    /// Receives the next message, if there is one within the timeout.
     ///
     /// # Errors
-    /// It has ended, or says what it never says.
+    /// The parser has ended, or sent an invalid message.
     pub(crate) fn receive(&mut self, timeout: Duration) -> io::Result<Option<(Kind, &[u8])>> {
         self.channel.receive(timeout)
     }
 
-    /// Ends one that failed, and says how it ended.
+    /// Kills a parser that failed, and returns an error that says how it ended.
     pub(crate) fn end(mut self, error: &io::Error) -> io::Error {
         let _ = self.process.kill();
         let ended = match self.process.wait() {
@@ -89,38 +94,41 @@ impl Parser {
 }
 
 impl Drop for Parser {
-    /// One that has finished has ended.
+    /// Kills the process, which has no effect if it has ended.
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Hears a parser that is to finish, until `hear` says that it was its last word.
-pub(crate) fn hear_out(within: Duration, mut hear: impl FnMut() -> io::Result<bool>) -> io::Result<()> {
+/// Receives messages of a parser that is finishing, until `receive` returns that one was the last.
+pub(crate) fn receive_rest(
+    within: Duration,
+    mut receive: impl FnMut() -> io::Result<bool>,
+) -> io::Result<()> {
     let deadline = Instant::now() + within;
     while Instant::now() < deadline {
-        if hear()? {
+        if receive()? {
             return Ok(());
         }
     }
     Err(io::ErrorKind::TimedOut.into())
 }
 
-/// The next order, in a process that parses.
+/// Receives the next order, in the parser process.
 fn receive_order<O: DeserializeOwned>(channel: &mut Channel, timeout: Duration) -> io::Result<Option<O>> {
     match channel.receive(timeout)? {
-        Some((Kind::Said, order)) => Ok(Some(serde_json::from_slice(order)?)),
+        Some((Kind::Json, order)) => Ok(Some(serde_json::from_slice(order)?)),
         Some(_) => Err(invalid()),
         None => Ok(None),
     }
 }
 
-/// Rows that a process that parses is going to send.
+/// Rows that a parser process is going to send.
 #[derive(Default)]
 struct Rows {
     bytes: Vec<u8>,
-    /// Those that were too large.
+    /// Rows that were too large.
     dropped: u64,
 }
 
@@ -148,8 +156,8 @@ impl Rows {
     }
 }
 
-/// A closed socket is no failure: the watch has ended.
-fn until_alone(ended: io::Result<()>) -> io::Result<()> {
+/// Ignores the error of a closed socket: the watch has ended.
+fn ignore_hangup(ended: io::Result<()>) -> io::Result<()> {
     match ended {
         Err(error) if [io::ErrorKind::UnexpectedEof, io::ErrorKind::BrokenPipe].contains(&error.kind()) => {
             Ok(())

@@ -1,5 +1,4 @@
-//! How many replicas the broker's partitions have, as its own copy of the cluster's metadata says. Reading it is `broker`'s
-//! business.
+//! Replica counts of the broker's partitions, from its own copy of the cluster metadata, which the crate `broker` reads.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -10,17 +9,17 @@ use model::{Event, PartitionState, TopicPartition};
 
 use crate::source::{Feed, Pace, Source, WatchSummary};
 
-/// Partitions that are handed on at once at most: the queue has room for others too.
+/// Limit of partitions to deliver at once, to leave space in the queue for other events.
 const MAX_AT_ONCE: usize = 5_000;
 
-/// The broker's partitions.
+/// Watches the broker's partitions.
 pub(crate) struct PartitionSource {
     pub(crate) log: MetadataLog,
-    /// Where the log is until the broker is followed.
+    /// The log dirs, until the current broker's are known.
     pub(crate) log_dirs: Vec<PathBuf>,
-    /// What is known and was not handed on yet.
+    /// Replica counts that were not delivered yet.
     pub(crate) waiting: Vec<(TopicPartition, u32)>,
-    /// Between two looks: the log grows twice a second, and hardly ever by what is looked for.
+    /// Time between two reads: the log grows twice a second, but hardly ever by partitions.
     pub(crate) interval: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! Pauses of the JVM that both its probes and its Flight Recorder report, each reported once: the recorder's account comes
-//! later and says more. Shared by the threads that read the two.
+//! Reports each JVM pause once, although both the JVM's probes and its Flight Recorder see it: the recorder's report comes
+//! later and has more detail. Shared by the threads that read the two.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -8,22 +8,22 @@ use model::{JvmPause, Nanos};
 
 use crate::queue::lock;
 
-/// How long the recorder's account is waited for: its JVM writes once a second, and holds a stop back until all of it
-/// has been written, or two seconds.
+/// How long to wait for the recorder's report: the JVM writes once a second, and delays a pause until all of it has been
+/// written, or by two seconds.
 const MAX_DELAY: Nanos = Nanos::from_millis(4_000);
-/// How many are remembered on either side: a JVM stops a few times a second.
+/// Limit of remembered pauses from either source: a JVM pauses a few times a second.
 const MAX_PAUSES: usize = 256;
 
-/// What either source reported.
+/// Merges the pauses of both sources.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PauseMerger(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
     expects_recorded: bool,
-    /// Of the probes, not reported yet.
-    held: VecDeque<JvmPause>,
-    /// Of the recorder, reported.
+    /// Pauses from the probes that are not reported yet.
+    pending: VecDeque<JvmPause>,
+    /// Pauses from the recorder, already reported.
     recorded: VecDeque<JvmPause>,
 }
 
@@ -33,7 +33,7 @@ impl PauseMerger {
         lock(&self.0).expects_recorded = expected;
     }
 
-    /// Takes what the probes saw; returns what is to be reported at once.
+    /// Adds a pause from the probes; returns a pause to report now.
     pub(crate) fn add_probed(&self, pause: JvmPause) -> Option<JvmPause> {
         let inner = &mut *lock(&self.0);
         if inner.recorded.iter().any(|recorded| recorded.is_same_pause(&pause)) {
@@ -42,15 +42,15 @@ impl PauseMerger {
         if !inner.expects_recorded {
             return Some(pause);
         }
-        inner.held.push_back(pause);
-        if inner.held.len() > MAX_PAUSES { inner.held.pop_front() } else { None }
+        inner.pending.push_back(pause);
+        if inner.pending.len() > MAX_PAUSES { inner.pending.pop_front() } else { None }
     }
 
-    /// Takes what the recorder reported, and adds what the probes alone saw of it.
+    /// Adds a pause from the recorder; returns it with details that only the probes saw.
     pub(crate) fn add_recorded(&self, pause: JvmPause) -> JvmPause {
         let inner = &mut *lock(&self.0);
-        let same = inner.held.iter().position(|held| held.is_same_pause(&pause));
-        let pause = match same.and_then(|index| inner.held.remove(index)) {
+        let same = inner.pending.iter().position(|pending| pending.is_same_pause(&pause));
+        let pause = match same.and_then(|index| inner.pending.remove(index)) {
             Some(probed) => pause.merge(probed),
             None => pause,
         };
@@ -61,17 +61,17 @@ impl PauseMerger {
         pause
     }
 
-    /// The probes' pauses that the recorder has not reported in time.
+    /// Takes the probes' pauses that the recorder has not reported in time.
     pub(crate) fn overdue(&self, now: Nanos) -> Vec<JvmPause> {
         let inner = &mut *lock(&self.0);
         let until = if inner.expects_recorded { now - MAX_DELAY } else { Nanos::MAX };
-        let due = inner.held.iter().take_while(|pause| pause.end <= until).count();
-        inner.held.drain(..due).collect()
+        let due = inner.pending.iter().take_while(|pause| pause.end <= until).count();
+        inner.pending.drain(..due).collect()
     }
 
-    /// All that are left, when both have ended.
+    /// Takes all remaining pauses, when both sources have ended.
     pub(crate) fn rest(&self) -> Vec<JvmPause> {
-        lock(&self.0).held.drain(..).collect()
+        lock(&self.0).pending.drain(..).collect()
     }
 }
 

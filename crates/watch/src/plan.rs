@@ -1,23 +1,23 @@
-//! What a watch is for and whether that works, in words. Starts nothing: see `watch.rs`.
+//! Purposes of a watch, with outcomes in words. Starts nothing: see `watch.rs`.
 
 use probes::jvm::JvmHook;
 use probes::{Hook, State};
 
-/// Something a watch is for, and whether it works.
+/// A purpose of a watch, and whether it is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purpose {
-    /// What is to be seen.
+    /// The purpose's name.
     pub purpose: String,
-    /// By which means it is seen, or why it cannot be and what to do.
+    /// How it is served, or why not and what to do.
     pub outcome: Outcome,
 }
 
-/// How one purpose is met.
+/// The outcome for a purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Seen, by these means.
+    /// Served, by these means.
     Active(String),
-    /// Not seen: why, and what to do about it.
+    /// Not served: why, and what to do about it.
     Missing(String),
 }
 

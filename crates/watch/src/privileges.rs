@@ -1,9 +1,9 @@
-//! Gives away the capabilities that a watch does not need once its hooks are attached. Asks for none, and does not
-//! say which were needed to attach: `brokerscope doctor` does.
+//! Drops the capabilities that a watch does not need once its hooks are attached. Does not request any, and does not report which
+//! were needed to attach: `brokerscope doctor` does.
 
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-/// What attaching to the process that takes a restarted broker's place takes, and reading about it in `/proc`.
+/// Capabilities for attaching to a restarted broker's new process and reading its `/proc`.
 const KEPT: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::NET_RAW)
@@ -11,53 +11,53 @@ const KEPT: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::DAC_READ_SEARCH)
     .union(CapabilitySet::SYSLOG);
 
-/// Gives away all other capabilities of the calling thread and of those it will start, from all sets, and the means
-/// to come by new ones. Capabilities are a thread's own: a watch's threads each call it first of all, and the main
-/// thread once its output is there.
+/// Drops all other capabilities of the calling thread and of threads that it starts, from all sets, and prevents it from
+/// gaining new ones. Capabilities belong to a thread: each thread of a watch calls this first, and the main thread once its
+/// output is open.
 pub fn drop_unneeded_capabilities() -> rustix::io::Result<()> {
     keep_only(KEPT)
 }
 
-/// Gives away all capabilities of the calling thread and of those it will start: for one that talks with strangers, or that
-/// needs none.
+/// Drops all capabilities of the calling thread and of threads that it starts: for threads that talk to untrusted peers or
+/// need none.
 pub fn drop_all_capabilities() -> rustix::io::Result<()> {
     keep_only(CapabilitySet::empty())
 }
 
-/// As [`drop_unneeded_capabilities`], but for becoming the broker's user, which gives away even more (`jvm::act_as`): for the
-/// thread that asks the JVM.
+/// Like [`drop_unneeded_capabilities`], but keeps those for becoming the broker's user, which drops even more
+/// (`jvm::act_as`): for the thread that talks to the JVM.
 pub(crate) fn keep_setuid_capabilities() -> rustix::io::Result<()> {
     keep_only(KEPT | CapabilitySet::SETUID | CapabilitySet::SETGID)
 }
 
-/// Gives away all but what it takes to become the broker's user in another thread, and to read the names of its topics.
+/// Drops all capabilities but those for becoming the broker's user in another thread and for reading its topic names.
 pub(crate) fn keep_attaching_capabilities() -> rustix::io::Result<()> {
     let to_read = CapabilitySet::SYS_PTRACE | CapabilitySet::DAC_READ_SEARCH;
     keep_only(to_read | CapabilitySet::SETUID | CapabilitySet::SETGID)
 }
 
-/// Gives away all but what it takes to have the kernel measure BPF programs.
+/// Drops all capabilities but the one for having the kernel measure BPF programs.
 pub(crate) fn keep_measuring_capability() -> rustix::io::Result<()> {
     keep_only(CapabilitySet::SYS_ADMIN)
 }
 
-/// Gives away all but what it takes to open a packet socket in another process's network namespace.
+/// Drops all capabilities but those for opening a packet socket in another process's network namespace.
 pub(crate) fn keep_entering_capabilities() -> rustix::io::Result<()> {
     keep_only(CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_PTRACE | CapabilitySet::NET_RAW)
 }
 
-fn keep_only(kept: CapabilitySet) -> rustix::io::Result<()> {
+fn keep_only(retained: CapabilitySet) -> rustix::io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
-    // Needs another capability, and matters no more where no program can gain any.
-    for capability in CapabilitySet::all().difference(kept) {
+    // This needs another capability, and does not matter if no program can gain any.
+    for capability in CapabilitySet::all().difference(retained) {
         let _ = rustix::thread::remove_capability_from_bounding_set(capability);
     }
-    // Kernels before 4.3 have no such set.
+    // Kernels before 4.3 do not have this set.
     let _ = rustix::thread::clear_ambient_capability_set();
     let now = rustix::thread::capabilities(None)?;
     let left = CapabilitySets {
-        effective: now.effective & kept,
-        permitted: now.permitted & kept,
+        effective: now.effective & retained,
+        permitted: now.permitted & retained,
         inheritable: CapabilitySet::empty(),
     };
     rustix::thread::set_capabilities(None, left)
@@ -77,7 +77,7 @@ mod tests {
             assert_eq!(sets.inheritable, CapabilitySet::empty());
             assert!(rustix::thread::no_new_privs().unwrap());
         };
-        // In another thread: the other tests keep theirs.
+        // In another thread, so that other tests keep their capabilities.
         std::thread::spawn(check).join().unwrap();
     }
 }

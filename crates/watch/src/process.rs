@@ -1,4 +1,4 @@
-//! What the kernel says of a process: whether it still runs, and what it used. Does not wait for it.
+//! Facts about a process from the kernel: whether it still runs, and its CPU time. Does not wait for it.
 
 #![allow(clippy::disallowed_methods, reason = "/proc")]
 
@@ -8,27 +8,27 @@ use std::path::{Path, PathBuf};
 
 use model::Pid;
 
-/// `USER_HZ` of every architecture that Linux 5 runs on but Alpha (`include/asm-generic/param.h`).
+/// `USER_HZ` on every architecture of Linux 5 except Alpha (`include/asm-generic/param.h`).
 const TICKS_A_SECOND: f64 = 100.0;
 
-/// A process, known again by the time it started at: its id may be given to another.
+/// A process, identified by its start time too, because its id may be reused.
 #[derive(Debug)]
 pub struct Process {
     dir: PathBuf,
     started: Option<u64>,
-    /// Its `statm`, which stays this process's when its id is given to another.
+    /// Its `statm`, which still refers to this process when its id is reused.
     memory: Option<File>,
 }
 
 impl Process {
-    /// The process that has this id now.
+    /// Returns the process that has this id now.
     pub fn of(pid: Pid) -> Self {
         let dir = PathBuf::from(format!("/proc/{pid}"));
         let started = Stat::read(&dir).map(|stat| stat.started);
         Self { memory: File::open(dir.join("statm")).ok(), dir, started }
     }
 
-    /// Whether it has ended since. Where that cannot be told, it has not.
+    /// Whether the process has ended; false if that cannot be determined.
     pub fn is_gone(&self) -> bool {
         if self.has_memory() {
             return false;
@@ -39,16 +39,16 @@ impl Process {
         }
     }
 
-    /// Whether it surely runs, for a tenth of what `stat` takes: that adds up all threads. Without memory it is dead, or is
-    /// about to be.
+    /// Whether the process certainly runs. Costs a tenth of reading `stat`, which sums over all threads. Without memory, a
+    /// process is dead or about to be.
     fn has_memory(&self) -> bool {
         let mut pages = [b'0'];
         let read = self.memory.as_ref().and_then(|file| file.read_at(&mut pages, 0).ok());
         read == Some(1) && pages != [b'0']
     }
 
-    /// A dead process stays in the table until its parent has asked after it. So does a first thread that
-    /// ended before the others: then there are others.
+    /// Whether the process is dead. A dead process stays in the table until its parent waits for it, and so does a first
+    /// thread that ended before the others; then there are other threads.
     fn is_dead(&self, stat: &Stat) -> bool {
         let threads = || fs::read_dir(self.dir.join("task")).map_or(0, Iterator::count);
         matches!(stat.state, 'Z' | 'X') && threads() <= 1
@@ -61,7 +61,7 @@ pub(crate) struct Stat {
     state: char,
     /// Time in user and in kernel mode, in ticks.
     used: u64,
-    /// When it began, in ticks since the system was booted.
+    /// Start time, in ticks since boot.
     started: u64,
 }
 
@@ -75,7 +75,7 @@ impl Stat {
     }
 
     fn parse(line: &str) -> Option<Self> {
-        // The second field, the name in parentheses, may hold blanks and parentheses itself.
+        // The second field, the name in parentheses, may contain blanks and parentheses.
         let (_, fields) = line.rsplit_once(')')?;
         let mut fields = fields.split_whitespace();
         let state = fields.next()?.chars().next()?;
@@ -84,12 +84,12 @@ impl Stat {
         Some(Self { state, used: number(10)?.checked_add(number(0)?)?, started: number(6)? })
     }
 
-    /// Seconds of CPU time that it used.
+    /// Seconds of CPU time that the process used.
     pub(crate) fn cpu_seconds(&self) -> f64 {
         self.used as f64 / TICKS_A_SECOND
     }
 
-    /// CPUs that it and its children used since it began; none of one that has just begun.
+    /// Average CPUs used by the process and its children since its start; `None` if it has just started.
     pub(crate) fn cpus(&self, children_seconds: f64, uptime_seconds: f64) -> Option<f64> {
         let lived = uptime_seconds - self.started as f64 / TICKS_A_SECOND;
         (lived > 0.0).then(|| (self.cpu_seconds() + children_seconds) / lived)
@@ -129,7 +129,7 @@ mod tests {
         let another = Process { started: Some(0), memory: None, ..Process::of(child.id()) };
         assert!(another.is_gone());
         child.kill().unwrap();
-        // Dead, and nobody has asked after it: `wait` would take it out of the table.
+        // Dead, but not waited for yet: `wait` would remove it from the table.
         while !process.is_gone() {
             std::thread::yield_now();
         }

@@ -1,10 +1,10 @@
-//! The bounded queue between the sources and the reader of the watch. Drops and counts, never waits.
+//! The bounded queue between the sources and the reader of the watch. Drops and counts events, but never waits.
 //!
-//! Sources hand events over in batches, as their own buffers deliver them: one synchronisation a batch, not
-//! one an event. What was dropped is reported by an event in its place among the others.
+//! Sources send events in batches, as their own buffers deliver them: one synchronisation per batch, not per event. Dropped
+//! events are reported by a loss event in order.
 //!
-//! Who makes little of an event, as a recorder, takes it in place of the queue ([`EventSink`]): in the thread that saw it, while
-//! its memory is still in the processor's cache and can be used for the next one.
+//! A consumer that does little work per event, such as a recorder, takes events instead of the queue ([`EventSink`]): in the
+//! source's thread, while an event's memory is still in the CPU's cache and can be reused for the next.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -15,40 +15,40 @@ use std::vec::IntoIter;
 
 use model::{Event, Loss, LossKind, Nanos};
 
-/// Losses within this time are one.
+/// Losses within this time are reported together.
 const REPORT_AFTER: Nanos = Nanos::from_millis(250);
-/// Events handed on together to the queue while more are read: few enough to stay in a processor's own cache, and no more than
-/// what their reader deals with in a fraction of a scheduler's slice.
+/// Batch size for the queue: small enough to stay in a CPU's own cache, and to be processed by the reader in a fraction of a
+/// scheduler's time slice.
 const QUEUE_BATCH: usize = 512;
-/// An event takes as many places in the queue as it has bytes of this: one, unless a request names many partitions.
+/// Bytes per place in the queue: an event takes one place, a request with many partitions more.
 const PLACE_BYTES: usize = 1_024;
-/// The same to a taker: not more than an allocator keeps of one size at hand for the next ones (glibc: 7).
+/// Batch size for a sink: at most the number of chunks of one size that an allocator caches per thread (glibc: 7).
 const SINK_BATCH: usize = 6;
 
-/// Who takes events in place of the queue, in the threads that see them.
+/// Receives events instead of the queue, in the sources' threads.
 pub trait EventSink: Send {
-    /// Takes events, and tells `refuse` of those that it has no room for; it has room for losses always. The broker is
-    /// watched by the thread that calls: nothing in here may wait for a disk.
+    /// Takes events, and calls `refuse` for those that it has no space for; it always takes losses. It is called by threads
+    /// that watch the broker, so it must not wait for a disk.
     fn take(&mut self, events: Vec<Event>, refuse: &mut dyn FnMut(&Event));
 }
 
-/// What it guards is whole also where a thread that held it has panicked.
+/// Locks a mutex even if it is poisoned: its data is consistent even after a panic.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What both ends know.
+/// State shared by both ends.
 struct Fill {
     capacity: usize,
     waiting: AtomicUsize,
     dropped: AtomicU64,
-    /// Whether anything is in the next, which costs a lock.
+    /// Whether `unreported` has a loss, to avoid its lock.
     any_unreported: AtomicBool,
     unreported: Mutex<Option<Loss>>,
-    /// Who takes events now; locked also for sending to the queue, so that what went there comes first.
-    taker: Mutex<Option<Box<dyn EventSink>>>,
-    /// Whether there is one.
-    is_taken: AtomicBool,
+    /// The sink, if there is one. Also locked for sending to the queue, so that queued events reach a new sink first.
+    sink: Mutex<Option<Box<dyn EventSink>>>,
+    /// Whether there is a sink.
+    has_sink: AtomicBool,
 }
 
 /// A source's end of the queue.
@@ -56,35 +56,35 @@ struct Fill {
 pub(crate) struct Sender {
     batches: mpsc::Sender<Vec<Event>>,
     fill: Arc<Fill>,
-    /// The time of the newest event, losses aside, of the source that this is of.
+    /// Time of this source's newest event, except losses.
     newest_ns: Arc<AtomicI64>,
 }
 
 impl Sender {
-    /// The same end, which notes the time of the newest event there.
-    pub(crate) fn noting(&self, newest_ns: Arc<AtomicI64>) -> Self {
+    /// Clones the sender for a source, which stores the time of its newest event in `newest_ns`.
+    pub(crate) fn with_newest(&self, newest_ns: Arc<AtomicI64>) -> Self {
         Self { newest_ns, ..self.clone() }
     }
 
-    /// Hands one event over: for what comes seldom.
+    /// Sends one event; for rare events.
     pub(crate) fn send(&self, event: Event) {
         self.send_all(vec![event]);
     }
 
-    /// Hands events over, and counts as dropped those that there is no room for or nobody reads any more.
+    /// Sends events. Those that do not fit, or have no reader any more, are counted as dropped.
     pub(crate) fn send_all(&self, events: Vec<Event>) {
         if let Some(event) = events.last().filter(|event| !matches!(event, Event::Loss(_))) {
             self.newest_ns.fetch_max(event.time().0, Ordering::Relaxed);
         }
-        match &mut *lock(&self.fill.taker) {
-            Some(taker) => self.fill.hand_over(&mut **taker, events),
+        match &mut *lock(&self.fill.sink) {
+            Some(sink) => self.fill.hand_over(&mut **sink, events),
             None => self.enqueue(events),
         }
     }
 
-    /// Ends the wait of the queue's reader.
+    /// Wakes up the queue's reader.
     pub(crate) fn wake_reader(&self) {
-        // Where nobody reads, nobody waits.
+        // Without a reader, nobody waits.
         let _ = self.batches.send(Vec::new());
     }
 
@@ -103,18 +103,18 @@ impl Sender {
         }
     }
 
-    /// Events dropped so far, by every source.
+    /// Events dropped so far, over all sources.
     pub(crate) fn dropped(&self) -> u64 {
         self.fill.dropped.load(Ordering::Relaxed)
     }
 
-    /// How many of them no event has reported.
+    /// Dropped events that no loss event has reported.
     pub(crate) fn unreported(&self) -> u64 {
         lock(&self.fill.unreported).as_ref().map_or(0, |loss| loss.count)
     }
 }
 
-/// Events on their way from a source, handed over so many at a time.
+/// Collects events of a source and sends them in batches.
 pub(crate) struct Batch<'s> {
     sender: &'s Sender,
     events: Vec<Event>,
@@ -122,10 +122,10 @@ pub(crate) struct Batch<'s> {
 }
 
 impl<'s> Batch<'s> {
-    /// One for the queue, or for the sink if there is one.
+    /// Creates a batch for the queue, or for the sink if there is one.
     pub(crate) fn of(sender: &'s Sender) -> Self {
-        let is_taken = sender.fill.is_taken.load(Ordering::Relaxed);
-        let size = if is_taken { SINK_BATCH } else { QUEUE_BATCH };
+        let has_sink = sender.fill.has_sink.load(Ordering::Relaxed);
+        let size = if has_sink { SINK_BATCH } else { QUEUE_BATCH };
         Self { sender, events: Vec::with_capacity(size), size }
     }
 
@@ -138,40 +138,40 @@ impl<'s> Batch<'s> {
         }
     }
 
-    /// Hands over the last ones.
+    /// Sends the last events.
     pub(crate) fn send(self) {
         self.sender.send_all(self.events);
     }
 }
 
 impl Fill {
-    fn hand_over(&self, taker: &mut dyn EventSink, mut events: Vec<Event>) {
+    fn hand_over(&self, sink: &mut dyn EventSink, mut events: Vec<Event>) {
         let Some(first) = events.first().map(Event::time) else { return };
         if let Some(loss) = self.loss_to_report(first) {
             events.insert(0, Event::Loss(loss));
         }
-        taker.take(events, &mut |refused| self.drop_events(std::slice::from_ref(refused)));
+        sink.take(events, &mut |refused| self.drop_events(std::slice::from_ref(refused)));
     }
 
-    /// Claims room for as many of the events as there is room for, and returns how many these are.
+    /// Claims places for the first events that fit, and returns how many do.
     fn claim(&self, events: &[Event]) -> usize {
-        let wanted = places(events);
-        let room = self.capacity.saturating_sub(self.waiting.fetch_add(wanted, Ordering::Relaxed));
-        if wanted <= room {
+        let requested = places(events);
+        let free = self.capacity.saturating_sub(self.waiting.fetch_add(requested, Ordering::Relaxed));
+        if requested <= free {
             return events.len();
         }
         let mut taken = 0;
         let fits = events.iter().take_while(|event| {
-            let fits = taken + places_of(event) <= room;
+            let fits = taken + places_of(event) <= free;
             taken += if fits { places_of(event) } else { 0 };
             fits
         });
         let count = fits.count();
-        self.give_room(wanted - taken);
+        self.release(requested - taken);
         count
     }
 
-    fn give_room(&self, count: usize) {
+    fn release(&self, count: usize) {
         self.waiting.fetch_sub(count, Ordering::Relaxed);
     }
 
@@ -191,7 +191,7 @@ impl Fill {
         self.any_unreported.store(true, Ordering::Relaxed);
     }
 
-    /// What was lost before an event of that time and has not been reported; there is always room for the report.
+    /// Takes an unreported loss before an event of this time, if it is due. There is always space for the report.
     fn loss_to_report(&self, time: Nanos) -> Option<Loss> {
         if !self.any_unreported.load(Ordering::Relaxed) {
             return None;
@@ -203,7 +203,7 @@ impl Fill {
     }
 }
 
-/// The places that events take.
+/// Number of places that events take.
 fn places(events: &[Event]) -> usize {
     events.iter().map(places_of).sum()
 }
@@ -216,32 +216,32 @@ fn places_of(event: &Event) -> usize {
 pub(crate) struct Queue {
     batches: Receiver<Vec<Event>>,
     fill: Arc<Fill>,
-    /// The batch that is being handed out, and how many places it had.
+    /// The batch that is being read, and how many places it took.
     ready: RefCell<(IntoIter<Event>, usize)>,
 }
 
 impl Queue {
-    /// Events that it has room for.
+    /// Limit of events in the queue.
     pub(crate) fn capacity(&self) -> usize {
         self.fill.capacity
     }
 
-    /// From now on a taker has the events; first those that wait here.
-    pub(crate) fn set_sink(&self, mut taker: Box<dyn EventSink>) {
-        let mut place = lock(&self.fill.taker);
+    /// Sets a sink for all further events; passes queued events to it first.
+    pub(crate) fn set_sink(&self, mut sink: Box<dyn EventSink>) {
+        let mut place = lock(&self.fill.sink);
         let waiting: Vec<Event> = std::iter::from_fn(|| self.next(Duration::ZERO).ok().flatten()).collect();
-        self.fill.hand_over(&mut *taker, waiting);
-        self.fill.is_taken.store(true, Ordering::Relaxed);
-        *place = Some(taker);
+        self.fill.hand_over(&mut *sink, waiting);
+        self.fill.has_sink.store(true, Ordering::Relaxed);
+        *place = Some(sink);
     }
 
-    /// The next event, if one comes within the time. `Err` once every source has ended.
+    /// Returns the next event, if there is one within the timeout. `Err` once all sources have ended.
     pub(crate) fn next(&self, timeout: Duration) -> Result<Option<Event>, ()> {
         let mut ready = self.ready.borrow_mut();
         if let Some(event) = ready.0.next() {
             return Ok(Some(event));
         }
-        self.fill.give_room(std::mem::take(&mut ready.1));
+        self.fill.release(std::mem::take(&mut ready.1));
         match self.receive(timeout) {
             Ok(batch) => {
                 *ready = (Vec::new().into_iter(), places(&batch));
@@ -253,7 +253,7 @@ impl Queue {
         }
     }
 
-    /// The next batch; an empty one for who waits and is woken.
+    /// Receives the next batch; an empty one if a waiting reader is woken up.
     fn receive(&self, timeout: Duration) -> Result<Vec<Event>, RecvTimeoutError> {
         loop {
             let batch = self.batches.recv_timeout(timeout)?;
@@ -264,7 +264,7 @@ impl Queue {
     }
 }
 
-/// A queue for at most this many events.
+/// Creates a queue for at most `capacity` events.
 pub(crate) fn queue(capacity: usize) -> (Sender, Queue) {
     let (batches, receiver) = mpsc::channel();
     let fill = Arc::new(Fill {
@@ -273,8 +273,8 @@ pub(crate) fn queue(capacity: usize) -> (Sender, Queue) {
         dropped: AtomicU64::new(0),
         any_unreported: AtomicBool::new(false),
         unreported: Mutex::new(None),
-        taker: Mutex::new(None),
-        is_taken: AtomicBool::new(false),
+        sink: Mutex::new(None),
+        has_sink: AtomicBool::new(false),
     });
     let ready = RefCell::new((Vec::new().into_iter(), 0));
     let sender = Sender { batches, fill: Arc::clone(&fill), newest_ns: Arc::default() };
@@ -348,12 +348,12 @@ mod tests {
         assert_eq!((next(), next()), (Some(at(100, 1)), None), "more may be lost");
         assert_eq!((sender.dropped(), sender.unreported()), (3, 3));
         sender.send_all(vec![at(300, 1), at(301, 1)]);
-        let told = next();
+        let report = next();
         assert!(
-            matches!(&told, Some(Event::Loss(loss)) if loss.count == 3
+            matches!(&report, Some(Event::Loss(loss)) if loss.count == 3
                 && (loss.start, loss.end) == (Nanos::from_millis(20), Nanos::from_millis(40))
                 && loss.kind == LossKind::EventsDropped),
-            "{told:?}"
+            "{report:?}"
         );
         assert_eq!((next(), next(), next()), (Some(at(300, 1)), Some(at(301, 1)), None));
         assert_eq!((sender.dropped(), sender.unreported()), (3, 0));
@@ -385,7 +385,7 @@ mod tests {
         sender.send_all((0..3).map(event).collect());
         assert_eq!(sender.dropped(), 3);
     }
-    /// Takes so many, losses aside.
+    /// Takes a limited number of events, besides losses.
     struct Few(Arc<Mutex<(Vec<Event>, usize)>>);
 
     impl EventSink for Few {
@@ -404,7 +404,7 @@ mod tests {
         }
     }
 
-    /// Of no loss.
+    /// An event that is not a loss.
     fn trouble(ms: i64) -> Event {
         let (at, kind) = (Nanos::from_millis(ms), TcpEventKind::Retransmit);
         Event::TcpEvent(Box::new(TcpEvent { at, kind, local: None, remote: None, count: 1 }))
@@ -437,8 +437,8 @@ mod tests {
         assert_eq!((sender.dropped(), sender.unreported(), taken.lock().unwrap().0.len()), (3, 3, 2));
         taken.lock().unwrap().1 = 1;
         sender.send(trouble(300));
-        let told = taken.lock().unwrap().0.split_off(2);
-        let [Event::Loss(loss), last] = &told[..] else { panic!("{told:?}") };
+        let report = taken.lock().unwrap().0.split_off(2);
+        let [Event::Loss(loss), last] = &report[..] else { panic!("{report:?}") };
         assert_eq!((loss.count, loss.start, loss.end), (3, Nanos::from_millis(20), Nanos::from_millis(40)));
         assert_eq!((last, sender.unreported()), (&trouble(300), 0));
     }

@@ -1,6 +1,8 @@
-//! Requests from Kafka's request log, which a broker writes at DEBUG: follows the file, and has another process parse what is added to it.
+//! Requests from Kafka's request log, which a broker writes at DEBUG: follows the file, and has a separate process parse new
+//! lines.
 //!
-//! Where the log cannot be read any more, or its parser has died, it is opened again at its end: what passed meanwhile is a loss.
+//! If the log can no longer be read, or its parser has died, opens the log again at its end and reports a loss for the time
+//! between.
 
 use std::convert::Infallible;
 use std::io;
@@ -20,51 +22,51 @@ use crate::parser::{PARSE_REQUEST_LOG, Parser};
 use crate::queue::Batch;
 use crate::source::{BrokerProcess, Feed, LossCount, Pace, Source, WatchSummary};
 
-/// How often it is looked whether the log has grown.
+/// How often to check whether the log has grown.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// Pieces that are read at a look, of 64 KiB each: more than a broker writes meanwhile.
+/// Limit of pieces per check, of 64 KiB each: more than a broker writes in that time.
 const MAX_PIECES: usize = 64;
-/// How long the parser may take for a piece.
+/// Timeout for parsing a piece.
 const PIECE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long after a failure it is tried again.
+/// Delay after a failure until the next attempt.
 const RETRY: Duration = Duration::from_secs(5);
-/// Entries of a list in one message: names have 249 bytes at most.
+/// Entries of a list in one message; names have at most 249 bytes.
 const LIST: usize = 1_000;
 
-/// Requests that Kafka logs.
+/// Reads requests from Kafka's request log.
 pub(crate) struct RequestLogSource {
     path: PathBuf,
-    /// The program that parses.
+    /// The program to run as parser.
     program: PathBuf,
-    /// Whether requests of plaintext connections are seen otherwise.
+    /// Whether requests of plaintext connections are left out, because packets show them.
     only_tls: bool,
     broker: BrokerProcess,
-    /// Whether requests of TLS connections are read.
+    /// Set while requests of TLS connections are read.
     is_read: Arc<AtomicBool>,
-    /// None after a failure, until it is tried again.
+    /// `None` after a failure, until the next attempt.
     session: Option<Session>,
     outage: Option<(String, Instant)>,
     covered_until: Option<Nanos>,
-    /// Of the parser that runs.
+    /// Counts of the running parser.
     counts: LogCounts,
-    /// Whether the counts begin from 0 again.
+    /// Whether the counts start from 0 again.
     is_recounted: bool,
 }
 
-/// A log, and the process that parses it.
+/// A log and the process that parses it.
 struct Session {
     log: LogFollower,
     parser: Parser,
     topics: TopicIds,
 }
 
-/// Why following ended.
+/// Reasons why following the log failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FollowError {
     /// The log cannot be read.
     #[error(transparent)]
     Log(#[from] ReadError),
-    /// The parser does not answer, or has ended.
+    /// The parser does not respond, or has ended.
     #[error("its parser: {0}")]
     Parser(#[from] io::Error),
 }
@@ -104,20 +106,20 @@ impl RequestLogSource {
 
     fn order(&mut self, feed: &Feed) -> Result<(), FollowError> {
         let Some(session) = &mut self.session else { return Ok(()) };
-        session.parser.tell(&LogOrder::Begin { clock: feed.clock, only_tls: self.only_tls }, None)?;
+        session.parser.send_order(&LogOrder::Begin { clock: feed.clock, only_tls: self.only_tls }, None)?;
         session.name_topics(&self.broker)?;
         self.is_read.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Hands over what was added to the log.
+    /// Sends new pieces of the log to the parser, and delivers the requests.
     fn follow(&mut self, feed: &Feed, max_pieces: usize) -> Result<(), FollowError> {
         let Some(Session { log, parser, .. }) = &mut self.session else { return Ok(()) };
         let counts = &mut self.counts;
         let mut take = |piece: Piece<'_>| {
             match piece {
                 Piece::Data(bytes) => parser.send_log(bytes)?,
-                Piece::Restart => parser.tell(&LogOrder::Restart, None)?,
+                Piece::Restart => parser.send_order(&LogOrder::Restart, None)?,
             }
             *counts = deliver(parser, feed)?;
             Ok::<(), FollowError>(())
@@ -130,7 +132,7 @@ impl RequestLogSource {
         Ok(())
     }
 
-    /// Begins again after a failure, if it is time to try. What passed meanwhile is a loss.
+    /// Starts again after a failure, if it is time to retry. Reports a loss for the time between.
     fn retry(&mut self, feed: &Feed) {
         let Some((why, since)) = &self.outage else {
             self.covered_until = Some(feed.now());
@@ -138,11 +140,11 @@ impl RequestLogSource {
         };
         let detail = format!("Kafka's request log was not read: {why}");
         if since.elapsed() >= RETRY {
-            let begun = Session::begin(&self.path, &self.program).and_then(|session| {
+            let result = Session::begin(&self.path, &self.program).and_then(|session| {
                 self.session = Some(session);
                 self.order(feed)
             });
-            match begun {
+            match result {
                 Ok(()) => self.outage = None,
                 Err(why) => self.fail(&why, feed),
             }
@@ -159,25 +161,25 @@ impl Session {
         Ok(Self { log, parser, topics: TopicIds::default() })
     }
 
-    /// Tells the parser topics that are new.
+    /// Sends new topics to the parser.
     fn name_topics(&mut self, broker: &BrokerProcess) -> Result<(), FollowError> {
         let new = self.topics.changes(&broker.log_dirs, &mut || ());
         for some in new.chunks(LIST) {
             let some = some.iter().map(|(id, name)| (id.to_string(), name.to_string())).collect();
-            self.parser.tell(&LogOrder::Topics(some), None)?;
+            self.parser.send_order(&LogOrder::Topics(some), None)?;
         }
         Ok(())
     }
 }
 
-/// Delivers what the parser makes of a piece, and says what it has counted so far.
+/// Delivers the requests of a piece, and returns the parser's counts so far.
 fn deliver(parser: &mut Parser, feed: &Feed) -> io::Result<LogCounts> {
     let deadline = Instant::now() + PIECE_TIMEOUT;
     let mut batch = Batch::of(&feed.sender);
     while Instant::now() < deadline {
         match parser.receive(LOOK_INTERVAL)? {
             Some((Kind::Rows, rows)) => take_requests(rows, |request| batch.push(Event::Request(request)))?,
-            Some((Kind::Said, counts)) => {
+            Some((Kind::Json, counts)) => {
                 batch.send();
                 return Ok(serde_json::from_slice(counts)?);
             }
@@ -239,12 +241,12 @@ impl Source for RequestLogSource {
         ]
     }
 
-    /// The parser reads the last lines first.
+    /// Reads the last lines first.
     fn finish(&mut self, feed: &Feed) -> Result<(), Infallible> {
         let mut finished = self.follow(feed, MAX_PIECES);
         if let (Ok(()), Some(Session { parser, .. })) = (&finished, &mut self.session) {
-            let told = parser.tell(&LogOrder::Finish, None).and_then(|()| deliver(parser, feed));
-            finished = told.map(|counts| self.counts = counts).map_err(FollowError::from);
+            let response = parser.send_order(&LogOrder::Finish, None).and_then(|()| deliver(parser, feed));
+            finished = response.map(|counts| self.counts = counts).map_err(FollowError::from);
         }
         if let Err(why) = finished {
             let start = self.covered_until.unwrap_or_else(|| feed.now());

@@ -1,5 +1,5 @@
-//! The watches that run on this host: their mode, what they cost so far and which of their sources are down. Knows them by the names of
-//! their threads, which any process may give to its own.
+//! The running watches on this host: their mode, cost and outages. Recognizes them by the names of their threads, which any
+//! process may give to its own.
 
 use std::fs;
 
@@ -13,22 +13,22 @@ use crate::process::{Stat, children_seconds};
 use crate::source::{Source, thread_name};
 use crate::supervisor;
 
-/// A watch that runs.
+/// A running watch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunningWatch {
-    /// Its process.
+    /// The watch's process.
     pub pid: Pid,
-    /// Whether it is of the mode that can stay on.
+    /// Whether the watch is always on.
     pub is_always_on: bool,
-    /// CPUs that its BPF programs use at this moment; none where the kernel does not let them be measured.
+    /// CPUs that its BPF programs use at the moment; `None` if the kernel does not measure them.
     pub programs: Option<f64>,
-    /// CPUs that its process used since it began, with what it had parse packets.
+    /// Average CPUs that its process and its parser processes used since the start.
     pub process: f64,
-    /// Its sources that see nothing at this moment.
+    /// Sources that are down at the moment.
     pub down: Vec<Outage>,
 }
 
-/// Those that this process may see. Takes a quarter of a second for each.
+/// Finds the watches that this process may see. Takes a quarter of a second for each.
 pub fn running_watches() -> Vec<RunningWatch> {
     let own = std::process::id();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
-//! What every source of a watch is: a thread that delivers events, follows the broker to its process of the moment and counts
-//! what it loses. One loop runs them all.
+//! The trait of all sources of a watch, and the loop that runs them: each source is a thread that delivers events, follows the
+//! broker to its current process and counts its losses.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
@@ -15,89 +15,89 @@ use crate::cost::{Costs, Part};
 use crate::health::{Sources, Status};
 use crate::queue::{Sender, lock};
 
-/// How often a source looks whether the broker is still the same process, and what it has lost.
+/// How often a source checks whether the broker's process has changed, and counts its losses.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const PANICKED: &str = "its thread panicked";
 
 /// A source of events.
 pub(crate) trait Source: Send + 'static {
-    /// What keeps it from running to the end.
+    /// Errors that end the source.
     type Error: std::fmt::Display;
 
-    /// Its thread's name.
+    /// The source's name, from which its thread's is made.
     const NAME: &'static str;
-    /// When it is polled, unless [`Source::pace`] says otherwise.
+    /// When the source is polled, unless [`Source::pace`] is overridden.
     const PACE: Pace;
-    /// Whether its thread lets the broker's threads go first. Not for one that reads maps of programs by system calls,
-    /// during which no program runs on its CPU.
+    /// Whether its thread uses `SCHED_BATCH`, to let the broker's threads go first. Not for a source that reads BPF maps by
+    /// system calls, during which no BPF program runs on its CPU.
     const SCHED_BATCH: bool = true;
 
-    /// When it is polled now.
+    /// When to poll the source next.
     fn pace(&self) -> Pace {
         Self::PACE
     }
 
-    /// What is given up with the whole source where watching costs too much; none if it always runs.
+    /// The part that sheds the whole source if watching costs too much; `None` if it always runs.
     const PART: Option<Part> = None;
 
-    /// Drops the capabilities that this source does not need. What cannot be dropped does no harm to the watch.
+    /// Drops the capabilities that this source does not need. If that fails, the watch still works.
     fn drop_capabilities() {
         let _ = crate::privileges::drop_unneeded_capabilities();
     }
 
-    /// Starts, in the source's own thread.
+    /// Starts the source, in its own thread.
     fn start(&mut self, _feed: &Feed) {}
 
-    /// Whether it can be polled now.
+    /// Whether the source can be polled now.
     fn is_up(&self) -> bool {
         true
     }
 
-    /// Why it sees nothing although it runs; none while it may.
+    /// Why the source is down although it runs; `None` while it is not.
     fn why_down(&self) -> Option<String> {
         None
     }
 
-    /// Delivers what is there; one that blocks waits for more that long.
+    /// Delivers available events; a blocking source waits for more until the timeout.
     fn poll(&mut self, feed: &Feed, timeout: Duration) -> Result<(), Self::Error>;
 
-    /// Follows the broker to its process of the moment, at most every [`CHECK_INTERVAL`]. Whether it counts losses from 0
+    /// Follows the broker to its current process, at most every [`CHECK_INTERVAL`]. Returns whether losses are counted from 0
     /// again.
     fn check(&mut self, _feed: &Feed) -> Result<bool, Self::Error> {
         Ok(false)
     }
 
-    /// Asks for counts of losses that others keep, before [`Source::losses`] is read.
+    /// Updates counts of losses that are kept elsewhere, before [`Source::losses`] is read.
     fn count_losses(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
 
-    /// What it has lost so far, as last counted.
+    /// Losses so far, as last counted.
     fn losses(&self) -> Vec<LossCount> {
         Vec::new()
     }
 
-    /// Delivers what is left, once it has been told to stop.
+    /// Delivers the remaining events, after a stop was requested.
     fn finish(&mut self, _feed: &Feed) -> Result<(), Self::Error> {
         Ok(())
     }
 
-    /// What it says of how it went.
+    /// Summarizes the source after its end.
     fn summarize(self, ended: Result<(), Self::Error>) -> WatchSummary;
 }
 
-/// What a watch knew when it ended.
+/// Summary of a watch after its end.
 #[derive(Debug, Default)]
 pub struct WatchSummary {
-    /// What was counted on the wire.
+    /// Counters of the capture.
     pub packets: Option<Result<Counters, capture::Error>>,
-    /// What kept the probes from running to the end.
+    /// The error that ended the probes early.
     pub kernel: Option<probes::Error>,
-    /// What went wrong when the broker was restarted.
+    /// Errors during the watch, such as after a restart of the broker.
     pub trouble: Vec<String>,
-    /// Events dropped because nobody read them in time.
+    /// Events dropped because they were not read in time.
     pub dropped: u64,
-    /// How many of them no [`Event::Loss`] has reported.
+    /// Dropped events that no [`Event::Loss`] has reported.
     pub unreported: u64,
 }
 
@@ -112,16 +112,16 @@ impl WatchSummary {
 /// When a source is polled.
 #[derive(Clone, Copy)]
 pub(crate) enum Pace {
-    /// All the time: it waits itself, at most that long.
+    /// Continuously: the source itself waits, at most this long.
     Blocking(Duration),
-    /// Once in so much time.
+    /// Once in this interval.
     Every(Duration),
 }
 
-/// How much of something was lost, and what to say of it.
+/// Kind, description and count of a loss.
 pub(crate) type LossCount = (LossKind, &'static str, u64);
 
-/// What sources share.
+/// State shared by the sources.
 #[derive(Clone)]
 pub(crate) struct Feed {
     pub(crate) sender: Sender,
@@ -130,19 +130,19 @@ pub(crate) struct Feed {
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) costs: Costs,
     pub(crate) sources: Sources,
-    /// Of the source that this is for.
+    /// Status of the source that has this feed.
     pub(crate) status: Status,
 }
 
 impl Feed {
-    /// For a source of that name, which begins.
+    /// Clones the feed for a source that starts.
     fn of_source(&self, name: &'static str) -> Self {
         let status = self.sources.status(name);
         status.set_down(None, self.now());
-        Self { sender: self.sender.noting(Arc::clone(&status.newest_ns)), status, ..self.clone() }
+        Self { sender: self.sender.with_newest(Arc::clone(&status.newest_ns)), status, ..self.clone() }
     }
 
-    /// For a source that ends before the others.
+    /// Clones the feed for a source that is stopped separately.
     pub(crate) fn with_own_stop(&self) -> Self {
         Self { stop: Arc::default(), ..self.clone() }
     }
@@ -151,18 +151,18 @@ impl Feed {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The time on the recording's clock.
+    /// The current time on the recording's clock.
     pub(crate) fn now(&self) -> Nanos {
         self.clock.from_monotonic(crate::clock::monotonic_ns())
     }
 
-    /// Sets why the source that this is for sees nothing; none while it may.
+    /// Sets why this feed's source is down; `None` if it is up.
     fn set_down(&self, why: Option<String>) {
         self.status.set_down(why, self.now());
     }
 
-    /// Reports the time from `start` until now as one in which a source saw nothing, so that no verdict that can depend on it
-    /// is exact. Returns its end.
+    /// Reports that a source was down from `start` until now, so that verdicts that can depend on it are not exact. Returns
+    /// the end.
     pub(crate) fn report_off(&self, kind: LossKind, start: Nanos, detail: &str) -> Nanos {
         let end = self.now();
         let seconds =
@@ -181,7 +181,7 @@ pub(crate) struct BrokerProcess {
     pub(crate) ports: Vec<u16>,
 }
 
-/// The broker's process of the moment; none while it does not run.
+/// The broker's current process; `None` while it is down.
 #[derive(Clone, Default)]
 pub(crate) struct CurrentBroker(Arc<Mutex<Option<BrokerProcess>>>);
 
@@ -195,7 +195,7 @@ impl CurrentBroker {
     }
 }
 
-/// A source that runs in a thread.
+/// A source that is running in a thread.
 pub(crate) struct Running {
     thread: JoinHandle<WatchSummary>,
     stop: Arc<AtomicBool>,
@@ -208,14 +208,14 @@ impl Running {
         Self::spawn_as(S::NAME, feed, move |feed| {
             S::drop_capabilities();
             if S::SCHED_BATCH {
-                // One that may not do so does no harm either.
+                // If that is not permitted, the source still works.
                 let _ = probes::set_sched_batch();
             }
             run(source, feed)
         })
     }
 
-    /// Starts something else that ends when the feed's flag is set.
+    /// Starts another thread that ends when the feed's flag is set.
     pub(crate) fn spawn(
         name: &'static str,
         feed: &Feed,
@@ -228,7 +228,7 @@ impl Running {
         })
     }
 
-    /// One that panics is a loss until its flag is set, and ends with that panic then.
+    /// Starts a thread. If it panics, it reports losses until the feed's flag is set, and then resumes the panic.
     fn spawn_as(
         name: &'static str,
         feed: &Feed,
@@ -246,7 +246,7 @@ impl Running {
         Ok(Self { thread: thread(name).spawn(run)?, stop, status })
     }
 
-    /// Tells it to stop.
+    /// Requests a stop.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
@@ -256,12 +256,12 @@ impl Running {
         self.thread.is_finished()
     }
 
-    /// Whether it sees nothing, for now or for ever.
+    /// Whether the source is down, for now or for good.
     pub(crate) fn is_down(&self) -> bool {
         self.status.is_down() || self.has_ended()
     }
 
-    /// Waits until it has ended.
+    /// Waits until the source has ended.
     pub(crate) fn join(self) -> WatchSummary {
         let name = self.thread.thread().name().unwrap_or_default().to_owned();
         let trouble = || vec![format!("the thread {name} panicked")];
@@ -273,7 +273,7 @@ fn thread(name: &str) -> std::thread::Builder {
     std::thread::Builder::new().name(thread_name(name))
 }
 
-/// What the thread of a source is called; the kernel keeps 15 characters.
+/// Name of a source's thread; the kernel keeps 15 characters.
 pub(crate) fn thread_name(source: &str) -> String {
     format!("brokerscope-{source}").chars().take(15).collect()
 }
@@ -283,11 +283,11 @@ fn run<S: Source>(mut source: S, feed: &Feed) -> WatchSummary {
     let ended = poll_until_stopped(&mut source, feed);
     let ended_at = feed.now();
     let failure = ended.as_ref().err().map(ToString::to_string);
-    // Else it is as it was at the end.
+    // Otherwise the status stays as it was at the end.
     if failure.is_some() {
         feed.set_down(failure.clone());
     }
-    // To take programs off takes seconds.
+    // Detaching programs takes seconds.
     let summary = source.summarize(ended);
     if let Some(why) = failure {
         report_off(S::NAME, LossKind::SourceDown, &why, ended_at, feed);
@@ -297,7 +297,7 @@ fn run<S: Source>(mut source: S, feed: &Feed) -> WatchSummary {
     summary
 }
 
-/// Reports each second without a source that has ended.
+/// Reports a loss each second after a source has ended.
 fn report_off(source: &str, kind: LossKind, why: &str, mut start: Nanos, feed: &Feed) {
     let detail = format!("the source {source} is off: {why}");
     while !feed.is_stopped() {
@@ -317,7 +317,7 @@ fn poll_until_stopped<S: Source>(source: &mut S, feed: &Feed) -> Result<(), S::E
                 std::thread::park_timeout(wait);
                 continue;
             }
-            // One that stood still does not hurry afterwards.
+            // Do not catch up on missed polls.
             next_poll = (next_poll + interval).max(Instant::now());
         }
         let timeout = match source.pace() {
@@ -347,7 +347,7 @@ fn poll_until_stopped<S: Source>(source: &mut S, feed: &Feed) -> Result<(), S::E
     }
 }
 
-/// What a source had lost when last asked.
+/// Losses of a source at the last report.
 #[derive(Default)]
 struct Losses {
     at: Option<Nanos>,
@@ -380,7 +380,7 @@ mod tests {
     use crate::queue::{Queue, queue};
     use model::{ClockOffset, Event, Loss, LossKind};
 
-    /// Loses one more each time that it is polled, and knows it when it is asked to count.
+    /// Loses one event in each poll, and counts losses on request.
     #[derive(Default)]
     struct Leaky {
         lost: u64,
@@ -444,7 +444,7 @@ mod tests {
         loss.unwrap()
     }
 
-    /// Delivers once and ends then.
+    /// Delivers one event and then ends.
     struct Short {
         panics: bool,
         sent: bool,
@@ -493,7 +493,7 @@ mod tests {
         }
     }
 
-    /// Sees nothing, and knows why.
+    /// Is down, with a reason.
     struct Blind;
 
     impl Source for Blind {

@@ -1,5 +1,5 @@
-//! Keeps the probes on the broker across restarts: notices that its process ended, takes the probes off, looks for the
-//! process that takes its place and attaches them to that one. Does not read what the probes see.
+//! Keeps probes attached to the broker across restarts: notices the end of its process, detaches the probes, finds the new
+//! process and attaches probes to it. Does not read the probes' events.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -18,36 +18,36 @@ use crate::process::Process;
 use crate::source::{BrokerProcess, Feed, Running, Source as _, WatchSummary};
 use crate::thread_names::ThreadNames;
 
-/// How often to look whether the broker still runs, or runs again.
+/// How often to check whether the broker runs.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// The name of its thread.
+/// The name of the supervisor's thread.
 pub(crate) const THREAD: &str = "supervisor";
 
-/// What follows a broker from process to process.
+/// Follows a broker from process to process.
 pub(crate) struct Supervisor {
     pub(crate) identity: Identity,
-    /// Log dirs that the user named, in place of the broker's own.
+    /// Log dirs that the user named, which replace the broker's own.
     pub(crate) named_dirs: Option<Vec<PathBuf>>,
-    /// Ports that the user named, likewise.
+    /// Ports that the user named, which replace the broker's own.
     pub(crate) named_ports: Option<Vec<u16>>,
     pub(crate) attacher: Attacher,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
-/// How probes are put on a process.
+/// Attaches probes to a process.
 pub(crate) struct Attacher {
-    /// None where the kernel is not to be watched, or cannot be.
+    /// `None` if kernel probes are not requested or not possible.
     pub(crate) plan: Option<Plan>,
     pub(crate) threads: ThreadNames,
-    /// Of the probes' ring buffer.
+    /// Size of the probes' ring buffer.
     pub(crate) ring_bytes: u32,
     pub(crate) feed: Feed,
     pub(crate) share: Share,
 }
 
 impl Supervisor {
-    /// Follows the broker until told to stop, then takes the probes off.
+    /// Follows the broker until a stop is requested, then detaches the probes.
     pub(crate) fn run(mut self, broker: BrokerProcess, probes: Option<Running>) -> WatchSummary {
         let (mut summary, mut publisher) = (WatchSummary::default(), Publisher::default());
         self.announce(&broker, BrokerState::Watched);
@@ -78,7 +78,7 @@ impl Supervisor {
         let ports = self.named_ports.clone().unwrap_or_else(|| found.ports());
         let log_dirs = self.named_dirs.clone().unwrap_or(found.log_dirs);
         let broker = BrokerProcess { pid: found.pid, log_dirs, ports };
-        // Before the probes are loaded, which takes seconds: others follow it meanwhile.
+        // Set this before the probes are loaded, which takes seconds, so that other sources follow the broker meanwhile.
         self.attacher.feed.current.set(Some(broker.clone()));
         let probes = self.attacher.attach(&broker).unwrap_or_else(|error| {
             let pid = broker.pid;
@@ -100,7 +100,7 @@ impl Supervisor {
 }
 
 impl Attacher {
-    /// Puts probes on a process and starts to poll them; none where there is no plan.
+    /// Attaches probes to a process and starts to poll them; `None` without a plan.
     pub(crate) fn attach(
         &mut self,
         broker: &BrokerProcess,
@@ -109,7 +109,7 @@ impl Attacher {
         Ok(Some(self.start(loaded.attach()?, broker)?))
     }
 
-    /// Loads the programs for a process; none where there is no plan.
+    /// Loads the programs for a process; `None` without a plan.
     pub(crate) fn load(&self, broker: &BrokerProcess) -> Result<Option<LoadedProbes>, probes::Error> {
         let Some(plan) = &self.plan else { return Ok(None) };
         let target = Target { pid: broker.pid, stacks: true };
@@ -121,7 +121,7 @@ impl Attacher {
         LoadedProbes::load(plan, &target, &options).map(Some)
     }
 
-    /// Starts to poll probes. What the kernel refused is in the plan no more.
+    /// Starts to poll probes. Takes over their plan, without the hooks that the kernel refused.
     pub(crate) fn start(&mut self, probes: Probes, broker: &BrokerProcess) -> std::io::Result<Running> {
         self.plan = Some(probes.plan().clone());
         let names = Names::new(broker.pid, &broker.log_dirs, self.threads.reader());
@@ -130,13 +130,13 @@ impl Attacher {
     }
 }
 
-/// Takes the probes off once they have delivered what they still hold. What kept them from running so far.
+/// Detaches the probes after they have delivered their remaining events. Returns the error that ended them early, if any.
 fn end(probes: Running) -> Option<probes::Error> {
     probes.stop();
     probes.join().kernel
 }
 
-/// A broker across its processes.
+/// Identity of a broker across processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
     node_id: Option<i32>,
@@ -150,18 +150,18 @@ struct Dir {
 }
 
 impl Identity {
-    /// A broker's, while its process runs.
+    /// The identity of a broker, read while its process runs.
     pub(crate) fn of(node_id: Option<i32>, log_dirs: &[PathBuf]) -> Self {
         Self { node_id, dirs: log_dirs.iter().map(|path| Dir::at(path)).collect() }
     }
 
-    /// Whether both are one broker.
+    /// Whether both are the same broker.
     pub(crate) fn is(&self, other: &Self) -> bool {
         let same_id = self.node_id == other.node_id;
         self.dirs.iter().any(|ours| other.dirs.iter().any(|theirs| ours.is(theirs, same_id)))
     }
 
-    /// The process that this broker is now, if it runs.
+    /// Finds this broker's current process, if it runs.
     pub(crate) fn find(&self) -> Option<Broker> {
         broker::find().into_iter().find(|broker| self.is(&Self::of(broker.node_id, &broker.log_dirs)))
     }
@@ -200,7 +200,7 @@ mod tests {
         assert!(first.is(&of(1, &data)));
         assert!(first.is(&of(2, &link)), "the same directory under another name");
         assert!(!first.is(&of(1, &other)), "another directory is another broker's");
-        // Emptied and made again, with another inode.
+        // The directory was replaced, with another inode.
         fs::rename(&data, root.join("moved")).unwrap();
         fs::create_dir_all(&data).unwrap();
         let remade = (of(1, &data), of(2, &data));

@@ -1,5 +1,5 @@
-//! The full names of the broker's threads, for every source that saw a thread: one thread publishes them, and
-//! readers look them up without waiting for each other. Asks nobody for them.
+//! Full names of the broker's threads, for all sources: one thread publishes them, and readers look them up without waiting
+//! for each other. Does not query the JVM.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,20 +14,19 @@ use model::{Pid, Tid};
 
 use crate::queue::lock;
 
-/// Full names by thread, each with the name that the kernel had for the thread when its full one was found out: an id is
-/// given to another thread one day, and threads are renamed.
+/// Full names by thread, each with the kernel's name of the thread at that time, because ids are reused and threads renamed.
 pub(crate) type Table = HashMap<Tid, ThreadName>;
 
 /// A thread's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ThreadName {
-    /// The kernel's, at most 15 characters.
+    /// The kernel's name, at most 15 characters.
     pub(crate) comm: Box<str>,
-    /// The JVM's.
+    /// The JVM's name.
     pub(crate) full: Arc<str>,
 }
 
-/// The table of the moment.
+/// The current table.
 #[derive(Clone, Default)]
 pub(crate) struct ThreadNames(Arc<NameStore>);
 
@@ -37,23 +36,23 @@ struct NameStore {
     table: Mutex<Arc<Table>>,
 }
 
-/// One reader's copy, renewed when there is a new one.
+/// A reader's copy of the table, renewed when there is a new one.
 pub(crate) struct NameReader {
     names: ThreadNames,
     edition: u64,
     table: Arc<Table>,
-    /// Threads that were asked for, by the last digits of their ids: what is read twice in a row is read often.
+    /// Cache of recently looked-up threads, by the last digits of their ids: lookups repeat.
     recent: Vec<Option<Recent>>,
 }
 
-/// What a thread's full name was, as long as the kernel's was that one.
+/// A thread's full name, valid while its kernel name is this one.
 struct Recent {
     tid: Tid,
     comm: Arc<str>,
     full: Arc<str>,
 }
 
-/// A power of two, more than the threads that are busy at a time.
+/// Slots of the cache: a power of two, more than the threads that are busy at a time.
 const SLOTS: usize = 64;
 
 impl ThreadNames {
@@ -69,13 +68,13 @@ impl ThreadNames {
 }
 
 impl NameReader {
-    /// The thread's full name where it is known, else what the kernel calls it.
+    /// Returns the thread's full name if it is known, else the kernel's.
     pub(crate) fn full(&mut self, tid: Tid, mut comm: Arc<str>) -> Arc<str> {
         self.complete(tid, &mut comm);
         comm
     }
 
-    /// Puts the thread's full name in place of what the kernel calls it, where it is known.
+    /// Replaces the kernel's name by the thread's full name, if it is known.
     pub(crate) fn complete(&mut self, tid: Tid, name: &mut Arc<str>) {
         self.renew();
         let Some(slot) = self.recent.get_mut(tid as usize % SLOTS) else { return };
@@ -89,7 +88,7 @@ impl NameReader {
         *slot = Some(Recent { tid, comm, full });
     }
 
-    /// The thread's full name where it is known, of whichever thread has that id.
+    /// Returns the full name of the thread with this id, if it is known.
     pub(crate) fn of(&mut self, tid: Tid) -> Option<&str> {
         self.renew();
         self.table.get(&tid).map(|named| &*named.full)
@@ -105,27 +104,27 @@ impl NameReader {
     }
 }
 
-/// What the kernel keeps of a name: a shorter one is all there is (`TASK_COMM_LEN`, include/linux/sched.h).
+/// Bytes of a name that the kernel keeps; shorter names are complete (`TASK_COMM_LEN`, include/linux/sched.h).
 const MAX_COMM_BYTES: usize = 15;
-/// What threads are called that were never given a name, as that of `main`.
+/// The kernel's name of threads that were never named, such as the thread of `main`.
 const UNNAMED: &str = "java";
-/// A thread is started first and named then. In readings.
+/// Readings after which a thread has its name: threads are named after they have started.
 const YOUNG_READINGS: u32 = 2;
-/// The JVM is asked no more often than this; twice as long each time that an answer named nobody, up to the longest.
+/// Shortest interval of queries to the JVM; doubled after each response without new names, up to the longest.
 const MIN_INTERVAL: Duration = Duration::from_secs(5);
 const MAX_INTERVAL: Duration = Duration::from_secs(300);
-/// More threads than this are not looked at.
+/// Limit of threads to read.
 const MAX_THREADS: usize = 8_192;
 
-/// As many threads as before may be others: they are listed again every so many looks.
+/// Checks after which threads are listed again even if their number is the same: they may be different threads.
 const LIST_EVERY: u32 = 10;
 
-/// How many threads a process has, by its `/proc/PID/task`: a directory has a link for each directory in it, and two more.
+/// Counts the threads of a process by the links of its `/proc/PID/task`: one for each directory in it, and two more.
 pub(crate) fn count_threads(tasks: &Path) -> Option<usize> {
     usize::try_from(fs::metadata(tasks).ok()?.nlink()).ok()?.checked_sub(2)
 }
 
-/// The threads of a process, by its `/proc/PID/task`.
+/// Lists the threads of a process from its `/proc/PID/task`.
 pub(crate) fn list_threads(tasks: &Path) -> Vec<Tid> {
     let tasks = fs::read_dir(tasks).into_iter().flatten().flatten().take(MAX_THREADS);
     tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
@@ -135,9 +134,9 @@ pub(crate) fn list_threads(tasks: &Path) -> Vec<Tid> {
 pub(crate) struct ThreadList {
     tasks: PathBuf,
     threads: HashMap<Tid, Thread>,
-    asked: Option<Instant>,
+    last_query: Option<Instant>,
     pause: Duration,
-    /// Looks since the threads were listed.
+    /// Checks since the threads were last listed.
     looks: u32,
 }
 
@@ -145,8 +144,8 @@ struct Thread {
     comm: String,
     full: Option<Arc<str>>,
     readings: u32,
-    /// Whether the JVM was asked since it got its name.
-    asked: bool,
+    /// Whether the JVM was queried since the thread got its name.
+    is_queried: bool,
 }
 
 impl ThreadList {
@@ -156,10 +155,10 @@ impl ThreadList {
 
     fn at(proc: &Path, pid: Pid) -> Self {
         let tasks = proc.join(format!("{pid}/task"));
-        Self { tasks, threads: HashMap::new(), asked: None, pause: MIN_INTERVAL, looks: 0 }
+        Self { tasks, threads: HashMap::new(), last_query: None, pause: MIN_INTERVAL, looks: 0 }
     }
 
-    /// Looks which threads have come and gone. Whether full names went with them.
+    /// Updates the list of threads. Returns whether full names were removed.
     pub(crate) fn refresh(&mut self) -> bool {
         self.looks += 1;
         if self.looks < LIST_EVERY && self.is_settled() {
@@ -169,20 +168,20 @@ impl ThreadList {
         let mut before = std::mem::take(&mut self.threads);
         let named = before.values().filter(|thread| thread.full.is_some()).count();
         for tid in list_threads(&self.tasks) {
-            if let Some(thread) = self.seen(tid, before.remove(&tid)) {
+            if let Some(thread) = self.read_thread(tid, before.remove(&tid)) {
                 self.threads.insert(tid, thread);
             }
         }
         self.threads.values().filter(|thread| thread.full.is_some()).count() < named
     }
 
-    /// Whether there are as many threads as before, and all of them have their names.
+    /// Whether the number of threads is the same, and all of them have their names.
     fn is_settled(&self) -> bool {
         self.threads.values().all(|thread| thread.readings >= YOUNG_READINGS)
             && count_threads(&self.tasks) == Some(self.threads.len())
     }
 
-    fn seen(&self, tid: Tid, before: Option<Thread>) -> Option<Thread> {
+    fn read_thread(&self, tid: Tid, before: Option<Thread>) -> Option<Thread> {
         let old = before.as_ref().is_some_and(|thread| thread.readings >= YOUNG_READINGS);
         let comm = if old { None } else { Some(self.comm(tid)?) };
         let same = before.filter(|thread| comm.as_ref().is_none_or(|comm| *comm == thread.comm));
@@ -190,13 +189,13 @@ impl ThreadList {
         Some(Thread { readings: thread.readings.saturating_add(1), ..thread })
     }
 
-    /// Whether it is worth to ask the JVM now.
+    /// Whether to query the JVM now.
     pub(crate) fn wants_names(&self, now: Instant) -> bool {
-        let waited = self.asked.is_none_or(|asked| now.duration_since(asked) >= self.pause);
+        let waited = self.last_query.is_none_or(|last| now.duration_since(last) >= self.pause);
         waited && self.threads.values().any(Thread::wants_name)
     }
 
-    /// Takes what the JVM said its threads are called.
+    /// Stores the thread names from the JVM.
     pub(crate) fn set_names(&mut self, names: &Names, now: Instant) {
         let mut news = 0;
         let comms: HashMap<Tid, String> =
@@ -206,10 +205,10 @@ impl ThreadList {
             let full = names.get(tid).filter(|full| ***full != **comm).cloned();
             news += usize::from(full.is_some() && thread.full != full);
             thread.comm.clone_from(comm);
-            (thread.full, thread.asked) = (full, true);
+            (thread.full, thread.is_queried) = (full, true);
         }
         self.pause = if news > 0 { MIN_INTERVAL } else { (self.pause * 2).min(MAX_INTERVAL) };
-        self.asked = Some(now);
+        self.last_query = Some(now);
     }
 
     /// All full names.
@@ -230,11 +229,11 @@ impl ThreadList {
 
 impl Thread {
     fn new(comm: String) -> Self {
-        Self { comm, full: None, readings: 0, asked: false }
+        Self { comm, full: None, readings: 0, is_queried: false }
     }
 
     fn wants_name(&self) -> bool {
-        !self.asked && (self.comm.len() >= MAX_COMM_BYTES || self.comm == UNNAMED)
+        !self.is_queried && (self.comm.len() >= MAX_COMM_BYTES || self.comm == UNNAMED)
     }
 }
 
@@ -312,7 +311,7 @@ mod thread_list_tests {
         start(proc.path(), 12, "some-native-thr");
         list.refresh();
         assert!(!list.wants_names(began + MIN_INTERVAL / 2) && list.wants_names(began + MIN_INTERVAL));
-        // Nobody new was named: the next question waits longer.
+        // The response had no new names: the next query waits longer.
         list.set_names(&names(&[(11, HANDLER)]), began);
         start(proc.path(), 13, "some-native-thr");
         list.refresh();
@@ -329,7 +328,7 @@ mod thread_list_tests {
         list.set_names(&names(&[(11, HANDLER)]), began);
         end(proc.path(), 11);
         assert!(list.refresh() && list.table().is_empty());
-        // Started under its parent's name, and named a moment later.
+        // It starts under its parent's name, and is named a moment later.
         start(proc.path(), 11, "java");
         list.refresh();
         start(proc.path(), 11, "kafka-scheduler");
@@ -352,7 +351,7 @@ mod thread_list_tests {
     fn the_kernel_counts_the_threads_of_a_process_as_links() {
         let other = std::thread::spawn(std::thread::park);
         let tasks = Path::new("/proc/self/task");
-        // Other tests begin and end threads.
+        // Other tests start and end threads.
         assert!((0..1_000).any(|_| count_threads(tasks) == Some(list_threads(tasks).len())));
         other.thread().unpark();
         other.join().unwrap();

@@ -1,8 +1,8 @@
-//! Requests on TLS connections: has an agent in the broker's JVM copy what they carry into a ring in memory, and another process
-//! parse that. Decoding is `capture`'s business, and how an agent gets into a JVM is `jvm`'s.
+//! Requests on TLS connections: an agent in the broker's JVM copies their plaintext into a ring in memory, and a separate process
+//! parses it. The crate `capture` decodes it, and `jvm` loads the agent.
 //!
-//! The agent stops by itself when the ring is not read any more; this source only loads it, and loads it again into the process
-//! that takes a restarted broker's place.
+//! The agent stops by itself when the ring is no longer read; this source only loads it, and loads it again into the new process
+//! after the broker is restarted.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -22,46 +22,46 @@ use jvm::attach::Client;
 use jvm::{Machine, act_as, agent};
 use model::{Event, LossKind, Nanos, Pid};
 
-use crate::packets::tell_topics;
+use crate::packets::send_topics;
 use crate::parser::channel::{Kind, invalid};
 use crate::parser::packets::{Answer, Order};
 use crate::parser::transfer::take_requests;
-use crate::parser::{PARSE_PACKETS, Parser, hear_out};
+use crate::parser::{PARSE_PACKETS, Parser, receive_rest};
 use crate::queue::Batch;
 use crate::source::{BrokerProcess, Feed, LossCount, Pace, Source, WatchSummary};
 
-/// Of the ring: a tenth of a second at 80 MB/s.
+/// Size of the ring: a tenth of a second at 80 MB/s.
 const RING_BYTES: u32 = 8 << 20;
-/// The longest that is waited for what the parser says.
+/// The longest wait for a message of the parser.
 const WAIT: Duration = Duration::from_millis(100);
-/// The longest that a parser takes to have the agent stop and to hand over the rest.
+/// Timeout for the parser to stop the agent and to send the rest.
 const LAST_TIME: Duration = Duration::from_secs(5);
-/// How long after a failure it is tried again: trying is not free for the broker.
+/// Delay after a failure until the next attempt, which is not free for the broker.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// Who waits for whether the first agent copies, or why not.
+/// Receives whether the first agent copies, or why not.
 type First = SyncSender<Result<(), String>>;
 
-/// Requests on TLS connections.
+/// Reads requests on TLS connections.
 pub(crate) struct TlsSource {
-    /// The broker to begin with.
+    /// The broker at the start.
     broker: BrokerProcess,
-    /// The program that parses, the memory it may take for connections, and the record header that is a message's id.
+    /// The program to run as parser, its memory for connections, and the record header that holds a message's id.
     program: (PathBuf, usize, Option<Vec<u8>>),
-    /// Whether an agent copies.
+    /// Set while an agent copies.
     is_read: Arc<AtomicBool>,
     first: First,
-    /// What parses for which broker; none while no agent copies.
+    /// The parser, and the process that it parses for; `None` while no agent copies.
     session: Option<(Parser, Pid)>,
     outage: Option<(String, Instant)>,
-    /// The process that took no agent when the watch began: it is not asked again.
+    /// The process that refused the agent at the start: it is not tried again.
     refused: Option<Pid>,
     covered_until: Option<Nanos>,
-    /// When the agent was last known to copy: what it copied until then has been read.
+    /// When the agent was last known to copy; everything until then has been read.
     read_until: Option<Nanos>,
     topics: TopicIds,
     counters: Counters,
-    /// Whether the counts begin from 0 again.
+    /// Whether the counters start from 0 again.
     is_recounted: bool,
 }
 
@@ -88,12 +88,12 @@ impl TlsSource {
         }
     }
 
-    /// Loads the agent and has a new process parse what it copies.
+    /// Loads the agent, and starts a process that parses what it copies.
     fn begin(&mut self, broker: &BrokerProcess, feed: &Feed) -> Result<(), String> {
         let nonce = new_nonce();
         let file = load_agent(broker.pid, nonce)?;
-        let begun = self.start_parser(broker, feed, &file, nonce);
-        let parser = begun.map_err(|error| format!("parsing what TLS connections carry: {error}"))?;
+        let result = self.start_parser(broker, feed, &file, nonce);
+        let parser = result.map_err(|error| format!("parsing what TLS connections carry: {error}"))?;
         self.session = Some((parser, broker.pid));
         self.is_read.store(true, Ordering::Relaxed);
         Ok(())
@@ -109,17 +109,17 @@ impl TlsSource {
         let (program, memory_bytes, message_id_header) = self.program.clone();
         let parser = Parser::start(&program, PARSE_PACKETS)?;
         let begin = Order::Begin { clock: feed.clock, memory_bytes, message_id_header, is_plaintext: true };
-        parser.tell(&begin, None)?;
+        parser.send_order(&begin, None)?;
         self.topics = TopicIds::default();
-        tell_topics(&parser, &self.topics.changes(&broker.log_dirs, &mut || ()))?;
+        send_topics(&parser, &self.topics.changes(&broker.log_dirs, &mut || ()))?;
         let ports = broker.ports.clone();
         let order = Order::Plaintext { capacity: RING_BYTES, nonce, ports };
-        parser.tell(&order, Some(ring.as_fd()))?;
+        parser.send_order(&order, Some(ring.as_fd()))?;
         Ok(parser)
     }
 
-    /// Delivers what the parser says, waiting at most so long for it; whether it was its last word.
-    fn hear(&mut self, feed: &Feed, timeout: Duration) -> io::Result<bool> {
+    /// Delivers the parser's next message, waiting at most `timeout` for it. Returns whether it was the last.
+    fn receive(&mut self, feed: &Feed, timeout: Duration) -> io::Result<bool> {
         let Some((parser, _)) = &mut self.session else { return Ok(true) };
         let Some((kind, body)) = parser.receive(timeout)? else { return Ok(false) };
         match kind {
@@ -133,9 +133,9 @@ impl TlsSource {
                 self.read_until = Some(feed.clock.from_monotonic(read_ns));
             }
             Kind::Log => return Err(invalid()),
-            Kind::Said => match serde_json::from_slice(body)? {
+            Kind::Json => match serde_json::from_slice(body)? {
                 Answer::Counted { counters, .. } => self.counters = *counters,
-                // The metadata log and the packets tell them too.
+                // The metadata log and the packets have them too.
                 Answer::Replicas(_) => {}
                 Answer::Ended(why) => return Err(io::Error::other(why)),
                 Answer::Finished => return Ok(true),
@@ -155,7 +155,7 @@ impl TlsSource {
         self.outage = Some((why, Instant::now()));
     }
 
-    /// Begins where nothing is copied, if it is time to try. What passed meanwhile is a loss.
+    /// Starts if nothing is copied and it is time to try. Reports a loss for the time between.
     fn follow(&mut self, broker: &BrokerProcess, feed: &Feed) {
         let is_same = self.session.as_ref().is_some_and(|(_, pid)| *pid == broker.pid);
         if is_same {
@@ -199,30 +199,30 @@ impl Source for TlsSource {
 
     fn start(&mut self, feed: &Feed) {
         let broker = self.broker.clone();
-        let begun = self.begin(&broker, feed);
+        let result = self.begin(&broker, feed);
         self.covered_until = Some(feed.now());
-        if let Err(why) = &begun {
+        if let Err(why) = &result {
             self.fail(why.clone(), feed);
             self.refused = Some(broker.pid);
         }
-        // Nobody may wait for it any more.
-        let _ = self.first.try_send(begun);
+        // The receiver may have timed out.
+        let _ = self.first.try_send(result);
     }
 
-    /// Reads one message of the parser.
+    /// Reads one message from the parser.
     fn poll(&mut self, feed: &Feed, timeout: Duration) -> Result<(), Infallible> {
-        if let Err(error) = self.hear(feed, timeout) {
+        if let Err(error) = self.receive(feed, timeout) {
             self.fail(error.to_string(), feed);
         }
         Ok(())
     }
 
-    /// Tells the parser topics that are new, and follows the broker to another process.
+    /// Sends new topics to the parser, and follows the broker to another process.
     fn check(&mut self, feed: &Feed) -> Result<bool, Infallible> {
         let Some(broker) = feed.current.get() else { return Ok(false) };
         if let Some((parser, _)) = &self.session {
             let new = self.topics.changes(&broker.log_dirs, &mut || ());
-            if let Err(error) = tell_topics(parser, &new) {
+            if let Err(error) = send_topics(parser, &new) {
                 self.fail(error.to_string(), feed);
             }
         }
@@ -245,11 +245,11 @@ impl Source for TlsSource {
         ]
     }
 
-    /// The parser has the agent stop, and reads what it has copied until then.
+    /// Has the parser stop the agent, and read what it has copied until then.
     fn finish(&mut self, feed: &Feed) -> Result<(), Infallible> {
         let Some((parser, _)) = &self.session else { return Ok(()) };
-        let told = parser.tell(&Order::Finish, None);
-        let finished = told.and_then(|()| hear_out(LAST_TIME, || self.hear(feed, WAIT)));
+        let sent = parser.send_order(&Order::Finish, None);
+        let finished = sent.and_then(|()| receive_rest(LAST_TIME, || self.receive(feed, WAIT)));
         if let Err(error) = finished {
             let start = self.covered_until.unwrap_or_else(|| feed.now());
             self.fail(error.to_string(), feed);
@@ -264,7 +264,7 @@ impl Source for TlsSource {
     }
 }
 
-/// Loads the agent, in a thread that becomes the JVM's user for that and ends.
+/// Loads the agent, in a short-lived thread that becomes the JVM's user.
 fn load_agent(pid: Pid, nonce: u64) -> Result<File, String> {
     let attach = move || -> Result<File, jvm::Error> {
         let machine = Machine::of(pid)?;
@@ -289,8 +289,8 @@ fn load_agent(pid: Pid, nonce: u64) -> Result<File, String> {
     thread.join().unwrap_or_else(|_| Err("the thread that loads the agent panicked".to_owned()))
 }
 
-/// What marks a record as the agent's; nobody else is to guess it.
+/// A value that marks records as the agent's, and that others cannot guess.
 fn new_nonce() -> u64 {
-    // Keyed by the system's random numbers.
+    // The hasher is keyed with the system's random numbers.
     RandomState::new().hash_one(std::process::id())
 }

@@ -1,5 +1,5 @@
-//! Starts the sources of a watch, hands out their events, stops them. Reports what could not be started and
-//! why: a watch with one source is still a watch.
+//! Starts the sources of a watch, returns their events and stops them. Reports what could not be started and why: a watch
+//! with one source is still useful.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -35,7 +35,7 @@ use crate::supervisor::{self, Attacher, Identity, Supervisor};
 use crate::thread_names::ThreadNames;
 use crate::tls::TlsSource;
 
-/// What the plan calls the whole of each source.
+/// Purposes in the plan that stand for a whole source.
 pub(crate) const REQUESTS: &str = "requests";
 pub(crate) const REQUEST_LATENCIES: &str = "request-latencies";
 pub(crate) const KERNEL: &str = "file-writes";
@@ -48,61 +48,59 @@ const JVM: &str = "monitor-waits";
 const LOCK_WAITS: &str = "lock-waits";
 const HANDLER_CALLS: &str = "handler-calls";
 const IO_URING: &str = "io-uring";
-/// Requests on listeners that are TLS.
+/// Requests on TLS listeners.
 const TLS: &str = "tls-requests";
 const ESCALATION: &str = "escalation";
 
-/// Between two readings of what explains no request, or is not needed soon, while always on: verdicts are ten seconds late then.
-/// Seconds.
+/// Interval, in seconds, of reading figures that are not needed soon in an always-on watch, where verdicts are ten seconds late.
 const ALWAYS_ON_INTERVAL: u64 = 5;
 
-/// How long the first answer is waited for. A JVM that answers later is asked on.
+/// Timeout for the JVM's first response. If the JVM responds later, it is still used.
 const JVM_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What to watch.
+/// Options of a watch.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The broker's process, to begin with.
+    /// The broker's process at the start.
     pub pid: Pid,
-    /// Its id, to know it again after a restart.
+    /// Its node id, to recognize it after a restart.
     pub node_id: Option<i32>,
-    /// Its log dirs, to name files and topics and to know it again.
+    /// Its log dirs, to name files and topics and to recognize it after a restart.
     pub log_dirs: Vec<PathBuf>,
-    /// Log dirs to take instead of the broker's own for the names of files.
+    /// Log dirs that replace the broker's own for the names of files.
     pub named_dirs: Option<Vec<PathBuf>>,
     /// Its ports.
     pub ports: Vec<u16>,
-    /// Ports to take instead of the broker's own.
+    /// Ports that replace the broker's own.
     pub named_ports: Option<Vec<u16>>,
-    /// What to capture; none leaves the wire out.
+    /// What to capture; `None` captures no packets.
     pub packets: Option<Packets>,
-    /// Kafka's request log, to take requests from that are not captured.
+    /// Kafka's request log, as the source of requests that are not captured.
     pub request_log: Option<PathBuf>,
-    /// Watch so that it can stay on: requests and appends as the kernel records them, and of the probes those on rare events.
+    /// Makes the watch always on: kernel records of requests and appends, and only the probes on rare events.
     pub always_on: Option<AlwaysOn>,
     /// Whether to run the probes.
     pub kernel: bool,
-    /// Samples a second, on each CPU, of what the broker runs; none takes none. A watch that is always on takes them while
-    /// requests are slow.
+    /// CPU samples a second on each CPU; `None` takes none. An always-on watch takes them while requests are slow.
     pub cpu_samples_hz: Option<u32>,
     /// Whether to sample the host each second.
     pub host: bool,
-    /// Whether to ask the broker's JVM.
+    /// Whether to query the broker's JVM.
     pub jvm: bool,
-    /// Whether to have it record waits for locks, where it is asked.
+    /// Whether to start Flight Recorder, if the JVM is queried.
     pub jfr: Jfr,
     /// The program that is run with [`crate::PARSE_PACKETS`] to parse packets.
     pub parser: PathBuf,
-    /// How much memory the buffers take.
+    /// Limits of the buffers.
     pub memory: Memory,
-    /// The share of the broker's CPU time above which sources are given up; infinity gives up none, and none measures nothing.
+    /// Share of the broker's CPU time above which sources are dropped. Infinity drops none; `None` does not measure the cost.
     pub max_cost: Option<f64>,
 }
 
-/// What is slow to a watch that is always on.
+/// Options of an always-on watch.
 #[derive(Clone, Debug)]
 pub struct AlwaysOn {
-    /// A request that takes as long or longer; only around such requests are records read.
+    /// Requests that take at least this long are slow; records are only read around slow requests.
     pub threshold: Duration,
 }
 
@@ -111,14 +109,14 @@ pub struct AlwaysOn {
 pub struct Packets {
     /// A network interface, or `any`.
     pub interface: String,
-    /// The record header to report as message id.
+    /// The record header to report as a message's id.
     pub message_id_header: Option<Vec<u8>>,
     /// Whether to have an agent in the broker's JVM copy what TLS connections carry.
     pub see_tls: bool,
 }
 
 impl Options {
-    /// The process, to begin with.
+    /// The broker's process at the start.
     fn process(&self) -> BrokerProcess {
         BrokerProcess {
             pid: self.pid,
@@ -127,7 +125,7 @@ impl Options {
         }
     }
 
-    /// How packets are captured.
+    /// How to capture packets.
     fn capture(&self, packets: &Packets) -> Capture {
         Capture {
             interface: packets.interface.clone(),
@@ -140,7 +138,7 @@ impl Options {
         }
     }
 
-    /// What a process that parses may keep of connections: where TLS is read there are two.
+    /// A parser process's memory for connections, which is halved if there is a second process for TLS.
     fn connection_bytes(&self) -> usize {
         let sees_tls = self.packets.as_ref().is_some_and(|packets| packets.see_tls);
         self.memory.connection_bytes / if sees_tls { 2 } else { 1 }
@@ -150,7 +148,7 @@ impl Options {
         self.named_ports.as_ref().unwrap_or(&self.ports)
     }
 
-    /// The log dirs by which files are named.
+    /// The log dirs for the names of files.
     fn named_log_dirs(&self) -> &[PathBuf] {
         self.named_dirs.as_ref().unwrap_or(&self.log_dirs)
     }
@@ -162,7 +160,7 @@ pub struct Watch {
     feed: Feed,
     started: ClockPair,
     plan: Vec<Purpose>,
-    /// All but the probes.
+    /// All sources except the probes.
     sources: Vec<Running>,
     supervisor: Option<Running>,
     escalation: Option<Running>,
@@ -171,12 +169,12 @@ pub struct Watch {
     pauses: PauseMerger,
     has_packets: bool,
     sees_files: bool,
-    /// What the probes are for.
-    probed: Vec<String>,
+    /// Purposes of the probes.
+    probe_purposes: Vec<String>,
 }
 
 impl Watch {
-    /// Starts each source that can be started.
+    /// Starts all sources that can be started.
     pub fn start(options: &Options) -> Self {
         let (sender, queue) = queue::queue(options.memory.queue_events);
         let started = crate::now();
@@ -202,7 +200,7 @@ impl Watch {
             has_packets: false,
             sees_files: false,
             escalation: None,
-            probed: Vec::new(),
+            probe_purposes: Vec::new(),
         };
         let handover = Arc::<Handover>::default();
         watch.start_jvm(options);
@@ -233,75 +231,74 @@ impl Watch {
             }
         }
         if let Some(max) = options.max_cost {
-            watch.feed.costs.offer(Part::Probes, &watch.probed);
+            watch.feed.costs.offer(Part::Probes, &watch.probe_purposes);
             watch.run("cost", CostSource::new(max));
         }
         watch
     }
 
-    /// What it costs, and what was given up for that.
+    /// The cost of the watch, and what was shed for it.
     pub fn costs(&self) -> Costs {
         self.feed.costs.clone()
     }
 
-    /// Whether what the plan has is still seen.
+    /// Health of the sources in the plan.
     pub fn sources(&self) -> Sources {
         self.feed.sources.clone()
     }
 
-    /// What is seen and what is not.
+    /// All purposes, with outcomes.
     pub fn plan(&self) -> &[Purpose] {
         &self.plan
     }
 
-    /// The offset of the recording's clock, and the reading it was fixed at.
+    /// The offset of the recording's clock, and the reading that it was derived from.
     pub fn clock(&self) -> (ClockOffset, ClockPair) {
         (self.feed.clock, self.started)
     }
 
-    /// What the broker's JVM calls itself, where it was asked.
+    /// Name and version of the broker's JVM, if it was queried.
     pub fn jvm_version(&self) -> Option<&str> {
         self.jvm_version.as_deref()
     }
 
-    /// Whether any source runs.
+    /// Whether any requests or file operations are observed.
     pub fn sees_anything(&self) -> bool {
         self.has_packets || self.sees_files
     }
 
-    /// Whether the broker's file operations are seen.
+    /// Whether the broker's file operations are observed.
     pub fn sees_files(&self) -> bool {
         self.sees_files
     }
 
-    /// From now on events go to a sink, in the threads that see them; what waits to be read goes there first.
+    /// Passes all further events to a sink, in the sources' threads; queued events go there first.
     pub fn set_sink(&self, sink: Box<dyn EventSink>) {
         self.queue.set_sink(sink);
     }
 
-    /// The next event, if one comes within the time and no sink has them.
+    /// Returns the next event, if there is one within the timeout and no sink is set.
     pub fn next(&self, timeout: Duration) -> Option<Event> {
         self.queue.next(timeout).ok().flatten()
     }
 
-    /// What ends a wait in [`Watch::next`] at once, from any thread.
+    /// Returns a function that ends a wait in [`Watch::next`] at once, from any thread.
     pub fn waker(&self) -> impl Fn() + Send + 'static {
         let sender = self.feed.sender.clone();
         move || sender.wake_reader()
     }
 
-    /// Tells the sources to stop, hands out what they still deliver, and returns what they counted. The
-    /// probes go first when a watch starts and last when it stops: every request seen has its writes seen.
+    /// Stops the sources, passes their remaining events to `rest`, and returns their summary. The probes start first and stop
+    /// last, so that they observe the writes of every request.
     pub fn stop(self, rest: &mut dyn FnMut(Event)) -> WatchSummary {
         self.stop_with(&mut |event| event.into_iter().for_each(&mut *rest))
     }
 
-    /// As [`Watch::stop`], for a caller that has other things to do: `rest` is called with nothing too, some hundred times a
-    /// second.
+    /// Like [`Watch::stop`], for a caller with other work: also calls `rest` with `None`, about a hundred times a second.
     pub fn stop_with(self, rest: &mut dyn FnMut(Option<Event>)) -> WatchSummary {
         let Self { queue, feed, sources, supervisor, escalation, pauses, .. } = self;
         let mut summary = WatchSummary::default();
-        // First: its sources deliver before those that are always on what both see.
+        // First, so that its sources deliver before the always-on sources.
         stop_all(escalation.into_iter().collect(), &queue, rest, &mut summary);
         stop_all(sources, &queue, rest, &mut summary);
         pauses.rest().into_iter().for_each(|pause| rest(Some(pause.into())));
@@ -310,7 +307,7 @@ impl Watch {
         summary
     }
 
-    /// Asks the JVM before the probes see the first of its threads.
+    /// Queries the JVM, before the probes see the first of its threads.
     fn start_jvm(&mut self, options: &Options) {
         if !options.jvm {
             return;
@@ -377,14 +374,14 @@ impl Watch {
         let broker = options.process();
         let probes = attacher.attach(&broker).unwrap_or_else(|error| {
             self.missing(KERNEL, error.as_ref());
-            // What is refused now is refused later.
+            // What is refused now will be refused later.
             attacher.plan = None;
             None
         });
         if let (Some(plan), Some(_)) = (&attacher.plan, &probes) {
             self.plan.extend(plan.hooks.iter().map(purpose));
-            self.probed.extend(plan.used().map(|hook| hook.purpose.as_str().to_owned()));
-            self.feed.sources.serve(KernelSource::NAME, &self.probed);
+            self.probe_purposes.extend(plan.used().map(|hook| hook.purpose.as_str().to_owned()));
+            self.feed.sources.serve(KernelSource::NAME, &self.probe_purposes);
             self.sees_files = true;
             if let Some(why) = crate::io_uring::warning(options.pid) {
                 self.add(IO_URING, Outcome::Missing(why));
@@ -405,7 +402,7 @@ impl Watch {
         }
     }
 
-    /// Samples show what threads do that do not wait; they cost at every tick.
+    /// Starts CPU samples, which show what threads do while they do not wait; they cost time at every tick.
     fn sample_cpu(&mut self, options: &Options) {
         let (pid, Some(hz)) = (options.pid, options.cpu_samples_hz) else { return };
         let sampler = match Sampler::attach(pid, hz, self.feed.clock) {
@@ -419,13 +416,13 @@ impl Watch {
         }
     }
 
-    /// Also has the JVM's own probes report its monitors and its pauses, where it has them: waits of at least
-    /// this length. They cost a JVM nothing that was started without the flag for them.
+    /// Also attaches the JVM's own probes, if it has them, for pauses and for monitor waits of at least this length. They
+    /// cost nothing in a JVM that was started without their flag.
     pub fn probe_jvm(&mut self, pid: Pid, min_wait: Duration) {
         let options = JvmOptions { min_wait, clock: self.feed.clock, ..JvmOptions::default() };
         let (plan, probes) = jvm_probes::attach(pid, &options);
         let mut purposes = plan.hooks.iter().map(jvm_purpose).collect::<Vec<_>>();
-        // What lacks the same is said once.
+        // Report purposes that are missing for the same reason once.
         purposes.dedup_by(|next, first| {
             matches!(next.outcome, Outcome::Missing(_)) && next.outcome == first.outcome
         });
@@ -438,12 +435,13 @@ impl Watch {
         }
     }
 
-    /// Also says that something is not seen, and why.
+    /// Adds a missing purpose to the plan, with the reason.
     pub fn add_missing(&mut self, purpose: &str, why: String) {
         self.add(purpose, Outcome::Missing(why));
     }
 
-    /// Before the first request: whether anybody follows a partition decides what a request waited for.
+    /// Starts the source of replica counts, before the first request: whether a partition has followers decides what a
+    /// request waited for.
     fn start_partitions(&mut self, options: &Options) {
         let log_dirs = options.log_dirs.clone();
         let log = MetadataLog::new(options.node_id);
@@ -459,7 +457,8 @@ impl Watch {
         }
     }
 
-    /// Has an agent copy what TLS connections carry. While it does, `is_read` keeps their packets from being counted as unread.
+    /// Starts the agent that copies what TLS connections carry. While it does, `is_read` keeps their packets from being
+    /// counted as unread.
     fn start_tls(&mut self, options: &Options, packets: &Packets, is_read: &Arc<AtomicBool>) {
         let (first, answer) = mpsc::sync_channel(1);
         let header = packets.message_id_header.clone();
@@ -485,7 +484,7 @@ impl Watch {
         }
     }
 
-    /// Takes requests from Kafka's request log; those of plaintext connections only where no packets are captured.
+    /// Starts to read Kafka's request log; requests of plaintext connections only if no packets are captured.
     fn start_request_log(&mut self, options: &Options, tls_is_read: &Arc<AtomicBool>) {
         let Some(path) = &options.request_log else { return };
         let only_tls = self.has_packets;
@@ -531,27 +530,27 @@ impl Watch {
             Ok(source) => source,
             Err(error) => return self.missing(REQUESTS, &error),
         };
-        // They see less than what these names stand for, but they are no less than seen.
-        let seen = always_on::seen(source.plan());
+        // They observe less than a full watch does for these purposes, but the purposes still count as served.
+        let served = always_on::purposes(source.plan());
         self.has_packets = self.run(REQUESTS, source);
         if self.has_packets {
-            self.plan.retain(|purpose| seen.iter().all(|seen| seen.purpose != purpose.purpose));
-            let purposes: Vec<_> = seen.iter().map(|seen| &seen.purpose).collect();
+            self.plan.retain(|purpose| served.iter().all(|served| served.purpose != purpose.purpose));
+            let purposes: Vec<_> = served.iter().map(|served| &served.purpose).collect();
             self.feed.sources.serve(AlwaysOnSource::NAME, &purposes);
-            self.plan.extend(seen);
+            self.plan.extend(served);
             let waits = [probes::Purpose::OffCpu, probes::Purpose::KernelStacks].map(probes::Purpose::as_str);
             self.feed.costs.offer(Part::Waits, &waits);
         }
     }
 
-    /// Loads what is attached while requests are slow.
+    /// Loads the programs that an escalation attaches while requests are slow.
     fn start_escalation(&mut self, options: &Options, handover: &Arc<Handover>) {
         if !self.has_packets {
             return;
         }
         let share = Share(Some((Mode::Full, Arc::clone(handover))));
         let mut attacher = self.attacher(options, Plan::choose, share);
-        // What ends with an escalation is no source of the watch.
+        // Sources that end with an escalation are not sources of the watch.
         attacher.feed.sources = Sources::default();
         let loaded = attacher.load(&options.process());
         let loaded = loaded.unwrap_or_else(|error| {
@@ -579,7 +578,7 @@ impl Watch {
         self.active(ESCALATION, format!("while requests are slow: {}", means.join(", ")));
     }
 
-    /// What to capture while requests are slow, if that is possible.
+    /// How to capture while requests are slow, if that is possible.
     fn try_capture(&mut self, options: &Options, packets: &Packets) -> Option<Capture> {
         let capture = options.capture(packets);
         let smallest = Capture { ring_bytes: 0, ..capture.clone() };
@@ -592,7 +591,7 @@ impl Watch {
         }
     }
 
-    /// Runs a source that serves a purpose; whether it does.
+    /// Starts a source that serves a purpose. Returns whether it runs.
     fn run<S: Source>(&mut self, purpose: &str, source: S) -> bool {
         self.spawn(purpose, source) && {
             self.feed.sources.serve(S::NAME, &[purpose]);
@@ -600,7 +599,7 @@ impl Watch {
         }
     }
 
-    /// Runs a source; whether it does.
+    /// Starts a source. Returns whether it runs.
     fn spawn<S: Source>(&mut self, purpose: &str, source: S) -> bool {
         match Running::start(source, &self.feed) {
             Ok(running) => {
@@ -627,8 +626,8 @@ impl Watch {
     }
 }
 
-/// Stops sources and hands out events until all have ended and what they delivered is out. Others go on delivering
-/// meanwhile, so the queue need not run dry: what is in it when the sources have ended is at most its capacity.
+/// Stops sources, and passes on events until all sources have ended and their events were read. Other sources still deliver,
+/// so the queue may not become empty: at most its capacity is read after the sources have ended.
 fn stop_all(
     sources: Vec<Running>,
     queue: &Queue,

@@ -1,7 +1,7 @@
-//! Always-on records of appends beside the segments of a real broker that rolls and deletes them, on ext4 and XFS: each batch
-//! of the run is covered by records or counted as overwritten, and each record lies in a batch whose CRC is right. Needs root,
-//! BPF, FUSE, a JDK and `BROKERSCOPE_LIVE_TESTS=1`, and `brokerscope` built (it serves the devices); without the variable it
-//! says loudly that it did not run, and with it anything that is missing is a failure.
+//! Compares always-on records of appends with the segments of a real broker that rolls and deletes them, on ext4 and XFS:
+//! each batch is covered by records or counted as overwritten, and each record lies in a batch with a valid CRC. Needs root,
+//! BPF, FUSE, a JDK, `BROKERSCOPE_LIVE_TESTS=1`, and `brokerscope` built (it serves the devices). Without the variable, the
+//! test prints that it did not run; with it, anything missing is a failure.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -25,17 +25,17 @@ use probes::always_on::{Append, MAX_CHANGE_NS, Options, Plan, Purpose, Record, S
 use rustix::fs::{major, minor};
 
 const TOPIC: &str = "appends";
-/// Half of them on each file system.
+/// Half of the partitions are on each file system.
 const PARTITIONS: u32 = 4;
 const PRODUCERS: usize = 3;
-/// Of a record's value: within a page, a page less or more than the batch's head, and several pages.
+/// Sizes of a record's value: within a page, a page less or more than the batch's head, and several pages.
 const SIZES: [usize; 7] = [1, 100, 3_950, 4_096, 9_000, 30_000, 70_000];
 const RUN: Duration = Duration::from_secs(25);
 /// Sparse; holds every segment of the run.
 const VOLUME_BYTES: u64 = 2 << 30;
-/// Records are read so often, and looked for segments.
+/// How often to read records and look for segments.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// Of these one reading in so many also reads the small ring, which is too late for most of its records.
+/// Every so many readings, the small ring is read too, which is too late for most of its records.
 const LATE: usize = 20;
 const PAGE: u64 = 4_096;
 
@@ -48,7 +48,7 @@ const SHORT_LIVED: [(&str, &str); 5] = [
     ("log.segment.delete.delay.ms", "500"),
 ];
 
-/// A file by its device, its inode and which one it is of those that had the inode.
+/// A file by its device, its inode and the inode's generation.
 type FileId = ((u32, u32), u64, u32);
 
 #[test]
@@ -72,7 +72,7 @@ fn every_append_is_recorded_or_counted_as_overwritten() {
     assert_eq!(whole.overwritten, 0, "records were overwritten between two readings");
     let (of_whole, of_small) = (segments.compare(&whole), segments.compare(&small));
     println!("appends of {sent} requests: {of_whole:?}\nby the small ring: {of_small:?}");
-    // Each request is one batch: no segment is missing.
+    // Each request is one batch, so no segment is missing.
     assert_eq!(of_whole.batches, sent);
     assert_eq!(of_whole.overwritten, 0);
     let (rolls, deleted) = (of_whole.segments - PARTITIONS as usize, of_whole.deleted);
@@ -87,7 +87,7 @@ fn every_append_is_recorded_or_counted_as_overwritten() {
 /// A file system with a log dir.
 struct LogVolume {
     volume: Volume,
-    // Dropped after it.
+    // Dropped after the volume.
     site: Site,
 }
 
@@ -125,7 +125,7 @@ fn start(kafka: &Kafka, volumes: &[LogVolume; 2]) -> Broker {
     Broker::start(kafka, options).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Sends one batch after the other; how many.
+/// Sends one batch after another; returns how many.
 fn produce(address: SocketAddr, end: Instant) -> usize {
     let mut connection = Connection::open(address, "appending-client").unwrap();
     let mut sent = 0;
@@ -138,7 +138,7 @@ fn produce(address: SocketAddr, end: Instant) -> usize {
     sent
 }
 
-/// Reads records, and looks for segments, until everything was sent.
+/// Reads records and looks for segments until everything was sent.
 fn follow(
     [mut whole, mut small]: [AppendReader; 2],
     segments: &mut Segments,
@@ -197,23 +197,23 @@ fn now_ns() -> u64 {
     watch::now().monotonic_ns
 }
 
-/// Every segment of the topic that there ever was, by links: a segment that the broker deletes keeps its bytes and its inode.
+/// Hard links to all segments of the topic, so that a segment that the broker deletes keeps its bytes and its inode.
 #[derive(Default)]
 struct Segments(BTreeMap<FileId, PathBuf>);
 
-/// What a comparison of batches and records found.
+/// Result of comparing batches with records.
 #[derive(Debug, Default)]
 struct Coverage {
     segments: usize,
-    /// Segments that the broker has deleted meanwhile.
+    /// Segments that the broker has deleted.
     deleted: usize,
-    /// Whose CRC is right.
+    /// Batches with a valid CRC.
     batches: usize,
-    /// Batches that do not end in the page in which they begin.
+    /// Batches that cross a page boundary.
     over_pages: usize,
     /// Batches with more than one record: their thread lost the CPU for long in between, or a record was overwritten.
     in_pieces: usize,
-    /// Batches of which a record is missing.
+    /// Batches with a missing record.
     overwritten: usize,
 }
 
@@ -225,7 +225,7 @@ impl Segments {
         for path in directories.flat_map(|directory| fs::read_dir(directory.path()).unwrap()) {
             let path = path.unwrap().path();
             let is_segment = broker::path::classify(&path.to_string_lossy()).0 == FileKind::Log;
-            // It may be renamed or deleted meanwhile: of what is renamed, the next name is linked.
+            // The file may be renamed or deleted meanwhile; a renamed file is linked by its next name.
             let Some(found) = fs::metadata(&path).ok().filter(|_| is_segment) else { continue };
             let link = volume.links().join(found.ino().to_string());
             if !link.exists() && fs::hard_link(&path, &link).is_ok() {
@@ -234,7 +234,7 @@ impl Segments {
         }
     }
 
-    /// Covers all batches with the records of their bytes.
+    /// Compares all batches with the records of their bytes.
     fn compare(&self, reader: &AppendReader) -> Coverage {
         let mut of_files: BTreeMap<FileId, Vec<&Append>> = BTreeMap::new();
         for append in &reader.appends {

@@ -1,6 +1,6 @@
-//! Host samples of a device whose load is known: a volume with injected latency under writes that were timed here. Needs
-//! root, FUSE and `BROKERSCOPE_LIVE_TESTS=1`, and `brokerscope` built (it serves the device); without the variable it
-//! says loudly that it did not run, and with it anything that is missing is a failure.
+//! Host samples of a device with a known load: a volume with injected latency, under writes that are timed here. Needs root,
+//! FUSE, `BROKERSCOPE_LIVE_TESTS=1`, and `brokerscope` built (it serves the device). Without the variable, the test prints
+//! that it did not run; with it, anything missing is a failure.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -22,7 +22,7 @@ const LOAD: Duration = Duration::from_secs(6);
 const PAGE: usize = 4096;
 const DELAY: Nanos = Nanos::from_millis(DELAY_MS as i64);
 
-/// A figure's stretch of time and its value.
+/// A sample's start, end and value.
 type Sample = (Nanos, Nanos, f64);
 
 #[test]
@@ -78,14 +78,14 @@ fn a_devices_figures_are_those_of_its_load() {
     assert!(util.len() >= 4, "{} samples of {device}", util.len());
     let injected: Vec<_> = writes.iter().map(|&(began, _)| (began, began + DELAY)).collect();
     let busy = Truth { least: busy_in(&injected, &util), most: busy_in(&writes, &util) };
-    busy.holds("util_ratio", &util);
-    // One write at a time: the queue is as deep as the device is busy.
-    busy.holds("queue_depth", &figures("queue_depth"));
+    busy.check("util_ratio", &util);
+    // There is one write at a time, so the queue depth equals the utilization.
+    busy.check("queue_depth", &figures("queue_depth"));
     let mean_ms = |writes: &[(Nanos, Nanos)]| {
         writes.iter().map(|(start, end)| (*end - *start).0 as f64 / 1e6).sum::<f64>() / writes.len() as f64
     };
     let waits = Truth { least: mean_ms(&injected), most: mean_ms(&writes) };
-    waits.holds("write_wait_ms", &figures("write_wait_ms"));
+    waits.check("write_wait_ms", &figures("write_wait_ms"));
     let bytes = figures("write_bytes_per_second");
     let written = |(start, end, _): Sample| {
         let ended = writes.iter().filter(|(_, ended)| (start..end).contains(ended)).count();
@@ -96,7 +96,7 @@ fn a_devices_figures_are_those_of_its_load() {
     assert!(found >= least * 0.9, "{found} bytes a second are fewer than the {least} written here");
 }
 
-/// The share of the samples' time in which one of these was going on.
+/// The share of the samples' time in which a write was in progress.
 fn busy_in(writes: &[(Nanos, Nanos)], samples: &[Sample]) -> f64 {
     let shared = |&(start, end, _): &Sample| {
         let within = |&(began, ended): &(Nanos, Nanos)| (ended.min(end) - began.max(start)).at_least_zero().0;
@@ -106,15 +106,15 @@ fn busy_in(writes: &[(Nanos, Nanos)], samples: &[Sample]) -> f64 {
     samples.iter().map(shared).sum::<i64>() as f64 / whole as f64
 }
 
-/// What a figure is in truth: the device is busy for at least the injected time, and at most as long as the calls
-/// took here, which includes their thread's wait for a processor when they were done.
+/// Ground truth of a figure: the device is busy for at least the injected time, and for at most the time of the calls, which
+/// includes their thread's wait for a CPU afterwards.
 struct Truth {
     least: f64,
     most: f64,
 }
 
 impl Truth {
-    fn holds(&self, metric: &str, found: &[Sample]) {
+    fn check(&self, metric: &str, found: &[Sample]) {
         assert!(!found.is_empty(), "{metric}");
         let found = found.iter().map(|(_, _, value)| value).sum::<f64>() / found.len() as f64;
         let Self { least, most } = self;
@@ -129,7 +129,7 @@ fn slow_volume(site: &Site) -> Volume {
     Volume::prepare(site, &options).unwrap()
 }
 
-/// Every write takes longer but those into the journal: only the load's own are then slow.
+/// Delays all writes except those to the journal, so that only the load's own writes are slow.
 fn inject(volume: &mut Volume) {
     let mut from = 0;
     let mut journal = volume.journal().to_vec();
@@ -147,7 +147,7 @@ fn inject(volume: &mut Volume) {
     }
 }
 
-/// A file whose blocks are all there, open for direct writes.
+/// A fully allocated file, open for direct writes.
 fn aligned_file(directory: &Path) -> File {
     let path = directory.join("load");
     let file = File::create(&path).unwrap();
@@ -157,7 +157,7 @@ fn aligned_file(directory: &Path) -> File {
     OpenOptions::new().write(true).custom_flags(direct as i32).open(&path).unwrap()
 }
 
-/// Writes page after page with pauses as long as the writes; when each began and ended.
+/// Writes page after page, with pauses as long as the writes; returns start and end of each.
 fn write_at_half_speed(file: &File, offset: ClockOffset) -> Vec<(Nanos, Nanos)> {
     let buffer = vec![7; 2 * PAGE];
     let aligned = buffer.as_ptr().align_offset(PAGE);

@@ -1,5 +1,5 @@
-//! The TLS agent in a real broker's JVM, loaded and stopped again a thousand times, beside another version, and paused. Needs root, a JDK and
-//! `BROKERSCOPE_LIVE_TESTS=1`; without the variable it says loudly that it did not run.
+//! The TLS agent in a real broker's JVM: loaded and stopped a thousand times, together with another version, and paused.
+//! Needs root, a JDK and `BROKERSCOPE_LIVE_TESTS=1`; without the variable, the tests print that they did not run.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -20,14 +20,14 @@ use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 
 const TIMES: u32 = 1_000;
-/// What the JVM makes once, it has made by then.
+/// Agents after which the JVM has made its one-time allocations.
 const WARM_UP: u32 = 100;
-/// The JVM never frees what it makes for an agent (`JPLISAgent`, 3 KB), and the memory of a class's older versions only in part
-/// (metaspace); the broker's own heap and caches grow too.
+/// Growth per agent that is accepted: the JVM never frees an agent's `JPLISAgent` (3 KB), and only part of the memory of a
+/// class's older versions (metaspace); the broker's own heap and caches grow too.
 const MAX_KEPT_BYTES: usize = 100 << 10;
 const RING_BYTES: u32 = 1 << 20;
 const NONCE: u64 = 7;
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_thousand_agents_leave_a_broker_as_it_was() {
@@ -50,9 +50,10 @@ fn a_thousand_agents_leave_a_broker_as_it_was() {
     assert!(after.threads <= before.threads + 2, "{before:?}, {after:?}");
     assert!(after.classes <= before.classes + 20, "{before:?}, {after:?}");
     assert_eq!(after.rings, 0, "rings are mapped");
-    let kept = after.resident_bytes.saturating_sub(before.resident_bytes) / (TIMES - WARM_UP) as usize;
-    println!("{kept} bytes are kept of each");
-    assert!(kept < MAX_KEPT_BYTES, "{before:?}, {after:?}");
+    let leaked_bytes =
+        after.resident_bytes.saturating_sub(before.resident_bytes) / (TIMES - WARM_UP) as usize;
+    println!("{leaked_bytes} bytes are kept of each");
+    assert!(leaked_bytes < MAX_KEPT_BYTES, "{before:?}, {after:?}");
 }
 
 #[test]
@@ -77,8 +78,8 @@ fn while_an_agent_pauses_nothing_is_copied() {
     let mut agent = Reader::load(&site.broker);
     agent.await_bytes();
     agent.ring.pause(true).unwrap();
-    let end = Instant::now() + PATIENCE;
-    // It looks five times a second.
+    let end = Instant::now() + TIMEOUT;
+    // The agent checks five times a second.
     while agent.bytes_within(Duration::from_secs(1)) > 0 {
         assert!(Instant::now() < end, "it copies on");
     }
@@ -89,7 +90,7 @@ fn while_an_agent_pauses_nothing_is_copied() {
     agent.stop();
 }
 
-/// A broker with a producer that speaks TLS, 200 requests a second.
+/// A broker with a TLS producer, 200 requests a second.
 struct Site {
     broker: Broker,
     load: Child,
@@ -123,13 +124,13 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // Both fail where it has ended, which is as well.
+        // Both fail if the producer has ended, which is fine.
         let _ = self.load.kill();
         let _ = self.load.wait();
     }
 }
 
-/// Reads what an agent copies.
+/// Reads an agent's ring.
 struct Reader {
     ring: PlaintextRing,
     connections: BTreeSet<u64>,
@@ -143,7 +144,7 @@ impl Reader {
         Self::of(agent::load(&client, std::process::id(), prepare).unwrap())
     }
 
-    /// Loads an agent of other sources.
+    /// Loads an agent that is built from different sources.
     fn load_other(site: &Site) -> Self {
         let directory = site.directory.path().join("agent");
         let sources = directory.join("src/brokerscope/agent");
@@ -159,9 +160,9 @@ impl Reader {
         let path = format!("/dev/shm/.other-agent-{}", std::process::id());
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         PlaintextRing::create(&file, RING_BYTES, NONCE).unwrap();
-        let said = jcmd(&site.broker, &["JVMTI.agent_load", jar.to_str().unwrap(), &path]);
+        let message = jcmd(&site.broker, &["JVMTI.agent_load", jar.to_str().unwrap(), &path]);
         fs::remove_file(path).unwrap();
-        assert!(said.contains("return code: 0"), "{said}");
+        assert!(message.contains("return code: 0"), "{message}");
         Self::of(file)
     }
 
@@ -171,7 +172,7 @@ impl Reader {
         Self { ring, connections: BTreeSet::new() }
     }
 
-    /// How many bytes are copied within a time.
+    /// Counts the bytes that are copied within a time.
     fn bytes_within(&mut self, time: Duration) -> usize {
         let (end, mut bytes) = (Instant::now() + time, 0);
         while Instant::now() < end {
@@ -186,7 +187,7 @@ impl Reader {
     }
 
     fn await_bytes(&mut self) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while self.bytes_within(Duration::from_millis(10)) == 0 {
             assert!(Instant::now() < end, "nothing is copied");
         }
@@ -194,7 +195,7 @@ impl Reader {
 
     fn stop(mut self) {
         self.ring.stop().unwrap();
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while self.ring.state().unwrap() != AgentState::Ended {
             assert!(Instant::now() < end, "the agent does not stop");
             self.bytes_within(Duration::from_millis(10));
@@ -203,7 +204,7 @@ impl Reader {
     }
 }
 
-/// What an agent could leave in a process.
+/// Resources that an agent could leave in a process.
 #[derive(Debug)]
 #[allow(dead_code, reason = "printed")]
 struct Traces {
@@ -215,7 +216,7 @@ struct Traces {
 }
 
 impl Traces {
-    /// After a collection: what nobody has any more is not left.
+    /// Counts the resources after a GC.
     fn of(broker: &Broker) -> Self {
         jcmd(broker, &["GC.run"]);
         let process = Path::new("/proc").join(broker.pid.to_string());

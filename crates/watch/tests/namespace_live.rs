@@ -1,5 +1,5 @@
-//! A process in another network namespace, and a broker that moves to a new one. Needs root and
-//! `BROKERSCOPE_LIVE_TESTS=1`; without the variable it says loudly that it did not run, and with it anything that is missing is a failure.
+//! A process in another network namespace, and a broker that moves to a new one. Needs root and `BROKERSCOPE_LIVE_TESTS=1`.
+//! Without the variable, the tests print that they did not run; with it, anything missing is a failure.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -20,10 +20,10 @@ use rustix::process::{Signal, kill_process};
 use watch::{Jfr, Memory, Options, PARSE_PACKETS, Packets, Watch, read_host_facts};
 
 const MTU_BYTES: u32 = 1_380;
-/// On a machine that does much else.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Long enough for a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Ends with the test, however that ends.
+/// A process that is killed at the end of the test, even if it fails.
 struct Guest(Child);
 
 impl Drop for Guest {
@@ -59,11 +59,11 @@ fn interfaces_are_those_of_the_broker_s_namespace_and_not_of_the_sysfs_it_sees()
         sleep(Duration::from_millis(10));
     }
     let found = read_host_facts(pid, &Err("this test has no broker".into())).interfaces.unwrap();
-    let told: Vec<_> = found.iter().map(|one| (&*one.name, one.mtu_bytes)).collect();
-    assert_eq!(told, [("uplink", MTU_BYTES)]);
+    let interfaces: Vec<_> = found.iter().map(|one| (&*one.name, one.mtu_bytes)).collect();
+    assert_eq!(interfaces, [("uplink", MTU_BYTES)]);
 }
 
-/// A process that is a broker by its command line and by what it has mapped, and serves nothing.
+/// Starts a process that looks like a broker by its command line and mapped files, but serves nothing.
 fn stand_in(site: &Path, place: &Place, port: u16) -> Guest {
     let properties = site.join(format!("{port}.properties"));
     let log_dirs = site.join("data");
@@ -81,7 +81,7 @@ fn stand_in(site: &Path, place: &Place, port: u16) -> Guest {
         "bash",
     ]);
     let guest = Guest(command.args([&properties, &library]).stdin(Stdio::null()).spawn().unwrap());
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while Broker::of_pid(guest.0.id()).is_err() {
         assert!(Instant::now() < end, "no broker");
         sleep(Duration::from_millis(1));
@@ -89,7 +89,7 @@ fn stand_in(site: &Path, place: &Place, port: u16) -> Guest {
     guest
 }
 
-/// One `ApiVersions` request of version 0 and its answer, in a network.
+/// Exchanges an `ApiVersions` request of version 0 and its response, in a network.
 fn exchange(place: &Place, port: u16) {
     let request = [0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff];
     let answer = [0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
@@ -105,20 +105,20 @@ fn exchange(place: &Place, port: u16) {
     place.within(talk).unwrap();
 }
 
-/// The process that parses packets for this one, while there is one.
+/// This process's packet parser, if there is one.
 fn parser() -> Option<u32> {
     child_with(std::process::id(), PARSE_PACKETS)
 }
 
-/// Exchanges until one is seen; the losses until then of packets that were not captured.
-fn losses_until_seen(watch: &Watch, place: &Place, port: u16) -> Vec<Loss> {
-    let (mut losses, end) = (Vec::new(), Instant::now() + PATIENCE);
+/// Exchanges requests until one is captured; returns the losses of packets until then.
+fn losses_until_captured(watch: &Watch, place: &Place, port: u16) -> Vec<Loss> {
+    let (mut losses, end) = (Vec::new(), Instant::now() + TIMEOUT);
     while Instant::now() < end {
         exchange(place, port);
         while let Some(event) = watch.next(Duration::from_millis(50)) {
             match event {
                 Event::Request(request) if request.broker.port() == port => {
-                    // Those of other exchanges are under way.
+                    // Requests of other exchanges are still under way.
                     while watch.next(Duration::from_millis(300)).is_some() {}
                     return losses;
                 }
@@ -134,7 +134,7 @@ fn now(watch: &Watch) -> Nanos {
     watch.clock().0.from_monotonic(watch::now().monotonic_ns)
 }
 
-/// Whether these lie around a time, without gaps of more than a second.
+/// Whether the losses cover a time, without gaps of more than a second.
 fn cover(losses: &[Loss], (start, end): (Nanos, Nanos)) -> bool {
     losses.first().is_some_and(|first| first.start <= start)
         && losses.last().is_some_and(|last| last.end >= end)
@@ -170,7 +170,7 @@ fn a_broker_is_captured_in_its_next_namespace_and_when_its_interface_is_back() {
         memory: Memory::default(),
         max_cost: None,
     });
-    assert!(losses_until_seen(&watch, &first, 19_092).is_empty());
+    assert!(losses_until_captured(&watch, &first, 19_092).is_empty());
 
     let down = now(&watch);
     let ip = |state| first.command("ip").args(["link", "set", "dev", "lo", state]).status().unwrap();
@@ -180,14 +180,14 @@ fn a_broker_is_captured_in_its_next_namespace_and_when_its_interface_is_back() {
     assert!(requests.down.is_some_and(|why| why.contains("Network is down")));
     assert!(ip("up").success());
     let up = now(&watch);
-    let losses = losses_until_seen(&watch, &first, 19_092);
+    let losses = losses_until_captured(&watch, &first, 19_092);
     assert!(cover(&losses, (down, up)), "{down:?} to {up:?}: {losses:?}");
     assert!(losses[0].detail.contains("Network is down"), "{losses:?}");
 
     drop(guest);
     let _guest = stand_in(site.path(), &second, 19_093);
     let began = now(&watch);
-    let losses = losses_until_seen(&watch, &second, 19_093);
+    let losses = losses_until_captured(&watch, &second, 19_093);
     assert!(cover(&losses, (began, began)), "{began:?}: {losses:?}");
     let took = losses.last().unwrap().end - began;
     println!("captured again {took:?} after the broker was there");
@@ -200,7 +200,7 @@ fn a_broker_is_captured_in_its_next_namespace_and_when_its_interface_is_back() {
         assert!(now(&watch) - began < Nanos::from_millis(4_000), "nothing takes its place");
         sleep(Duration::from_millis(1));
     }
-    let losses = losses_until_seen(&watch, &second, 19_093);
+    let losses = losses_until_captured(&watch, &second, 19_093);
     assert!(cover(&losses, (began, began)), "{began:?}: {losses:?}");
     assert!(losses[0].detail.contains("signal: 9"), "{losses:?}");
     assert!(losses.last().unwrap().end - began < Nanos::from_millis(4_000), "{losses:?}");

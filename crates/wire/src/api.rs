@@ -1,5 +1,5 @@
-//! Every API of Kafka 4.2, and those that earlier brokers had: names, versions, header versions, and what requests and
-//! responses hold. All of it follows from one table.
+//! Every API of Kafka 4.2 and of earlier brokers: names, versions, header versions, and the contents of requests and
+//! responses. Everything follows from one table.
 
 pub(crate) mod layout;
 mod table;
@@ -11,7 +11,7 @@ use layout::{BodyReader, Layout, Levels};
 pub use layout::{Number, Values};
 use table::{APIS, Api};
 
-/// An API key as it stands in a request header, known or not.
+/// An API key as in a request header, known or not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ApiKey(pub i16);
 
@@ -20,42 +20,42 @@ impl ApiKey {
         usize::try_from(self.0).ok().and_then(|key| APIS.get(key))
     }
 
-    /// Every key known here.
+    /// All known keys.
     pub fn known() -> impl Iterator<Item = Self> {
         (0..APIS.len()).map(|key| Self(key as i16))
     }
 
-    /// Whether Kafka 4.2 or a release before it has this API.
+    /// Whether Kafka 4.2 or an earlier release has this API.
     #[inline]
     pub fn is_known(self) -> bool {
         self.api().is_some()
     }
 
-    /// Kafka's name of it (`PRODUCE`), or `UNKNOWN`.
+    /// Kafka's name for it (`PRODUCE`), or `UNKNOWN`.
     pub fn name(self) -> &'static str {
         self.api().map_or("UNKNOWN", |api| api.name)
     }
 
-    /// The highest version known here; none for an unknown key.
+    /// The highest known version; `None` for an unknown key.
     #[inline]
     pub fn max_version(self) -> Option<i16> {
         self.api().map(|api| api.max_version)
     }
 
-    /// Whether that version is newer than all known here of a known API.
+    /// Whether the API is known and this version is newer than all known ones.
     #[inline]
     pub fn is_newer(self, version: i16) -> bool {
         self.max_version().is_some_and(|max| version > max)
     }
 
-    /// Whether that version has compact types and tagged fields. Unknown keys and versions are newer than this
-    /// table, and every version since KIP-482 is flexible.
+    /// Whether this version has compact types and tagged fields. Unknown keys and versions are newer than this table,
+    /// and every version since KIP-482 is flexible.
     #[inline]
     pub fn is_flexible(self, version: i16) -> bool {
         self.api().map_or(self.0 >= 0, |api| version >= api.first_flexible || version > api.max_version)
     }
 
-    /// The version of the request header before a body of that version: 0, 1 or 2.
+    /// The version of the request header before a body of this version: 0, 1 or 2.
     #[inline]
     pub fn request_header_version(self, version: i16) -> i16 {
         match (self, version) {
@@ -66,36 +66,35 @@ impl ApiKey {
         }
     }
 
-    /// The version of the response header before a body of that version: 0 or 1.
+    /// The version of the response header before a body of this version: 0 or 1.
     #[inline]
     pub fn response_header_version(self, version: i16) -> i16 {
-        // ApiVersionsResponse.json: tagged fields are only in the body, so that a client that does not
-        // know the broker's versions yet can read the answer (KIP-511).
+        // ApiVersionsResponse.json: tagged fields are only in the body, so that a client that does not know the
+        // broker's versions yet can read the answer (KIP-511).
         i16::from(self != Self::API_VERSIONS && self.is_flexible(version))
     }
 }
 
-/// Kafka's error code for a version the broker does not know.
+/// Kafka's error code for a version that the broker does not know.
 const UNSUPPORTED_VERSION: i16 = 35;
 
-/// How the wanted fields of a response are read.
+/// How the extracted fields of a response are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseShape {
-    /// Piece by piece, because it may be too large to hold: it brings records, or acknowledges them.
+    /// Piece by piece: it contains or acknowledges records, and may be too large to buffer.
     Records,
     /// Whole, row by row.
     Rows,
-    /// Within its first bytes.
+    /// From its first bytes; all fields before them have a fixed length.
     Front,
-    /// After fields of any length.
+    /// After fields of variable length.
     Within,
-    /// There are none, or nobody knows.
+    /// There are none, or the layout is unknown.
     None,
 }
 
 impl ApiKey {
-    /// Whether that version is flexible; an error, at its place in a request's header, unless it is one of those
-    /// known here.
+    /// Whether this version is flexible; for an unknown version, an error with its position in a request's header.
     pub(crate) fn check_version(self, version: i16) -> Result<bool, Error> {
         match self.api() {
             Some(api) if (api.min_version..=api.max_version).contains(&version) => {
@@ -116,11 +115,11 @@ impl ApiKey {
         self.api().is_some_and(|api| layout::has_rows(api.request))
     }
 
-    /// Reads and checks the whole body of a request. `row` gets the values at the end of each partition; the tokens of
-    /// those that authenticate are not handed out.
+    /// Reads and checks the whole body of a request. `row` gets the values at the end of each partition; authentication
+    /// tokens are not passed on.
     ///
     /// # Errors
-    /// `UnknownApi` and `UnsupportedVersion`, also where no layout is known, and what is wrong with the body.
+    /// `UnknownApi` and `UnsupportedVersion`, also if the layout is not known, and errors in the body.
     pub fn read_request<'a>(
         self,
         body: &'a [u8],
@@ -138,9 +137,9 @@ impl ApiKey {
         Ok(body.values)
     }
 
-    /// The layout that an answer to a request of that version is read by, and in which version. `ApiVersions` is how a
-    /// client learns what the broker knows: a broker to which the version is new answers in version 0, and every answer
-    /// begins with the error code (KIP-511).
+    /// The layout of an answer to a request of this version, and the version to read it in. `ApiVersions` is how a
+    /// client learns what the broker knows: a broker that does not know the requested version answers in version 0, and
+    /// every answer begins with the error code (KIP-511).
     fn response_layout(self, version: i16) -> (Layout, i16) {
         if self == Self::API_VERSIONS && self.is_newer(version) {
             return (&[layout::spelling::ERROR], 0);
@@ -148,7 +147,7 @@ impl ApiKey {
         (self.api().map_or(&[][..], |api| api.response), version)
     }
 
-    /// How an answer to a request of that version is read.
+    /// How an answer to a request of this version is read.
     pub(crate) fn response_shape(self, version: i16) -> ResponseShape {
         let (layout, version) = self.response_layout(version);
         if matches!(self, Self::FETCH | Self::SHARE_FETCH | Self::SHARE_ACKNOWLEDGE) {
@@ -164,11 +163,11 @@ impl ApiKey {
         }
     }
 
-    /// Reads an answer to a request of that version: one that lists topics or APIs whole, with `row` as in
-    /// [`Self::read_request`], of others the throttle time and the error code.
+    /// Reads an answer to a request of this version. One that lists topics or APIs is read whole, with `row` as in
+    /// [`Self::read_request`]; of others, only the throttle time and the error code.
     ///
     /// # Errors
-    /// `UnknownApi`, `UnsupportedVersion`, and what is wrong with the body so far.
+    /// `UnknownApi`, `UnsupportedVersion`, and errors in the part of the body that is read.
     pub fn read_response<'a>(
         self,
         body: &'a [u8],
@@ -177,7 +176,7 @@ impl ApiKey {
     ) -> Result<Values<'a>, Error> {
         let (layout, version) = self.response_layout(version);
         let flexible = self.check_version(version)?;
-        // So does a broker that is older than the version, known here or not.
+        // A broker older than the version answers like this as well, whether or not the version is known here.
         let refused = self == Self::API_VERSIONS && body.starts_with(&UNSUPPORTED_VERSION.to_be_bytes());
         let (version, flexible) = if refused { (0, false) } else { (version, flexible) };
         let mut body = BodyReader::new(body, version, flexible);
@@ -189,12 +188,12 @@ impl ApiKey {
         Ok(body.values)
     }
 
-    /// How to read a request that lists partitions piece by piece.
+    /// The layout for reading a request that lists partitions piece by piece.
     pub(crate) fn request_levels(self, version: i16) -> Result<Levels, Error> {
         self.levels(version, |api| api.request)
     }
 
-    /// The same of a response.
+    /// Like `request_levels`, for a response.
     pub(crate) fn response_levels(self, version: i16) -> Result<Levels, Error> {
         self.levels(version, |api| api.response)
     }

@@ -1,4 +1,4 @@
-//! The head of a record batch (magic 2) or of a message (magic 0 and 1). Records are [`crate::record`]'s.
+//! The header of a record batch (magic 2) or of a message (magic 0 and 1). [`crate::record`] reads records.
 //!
 //! Layout, after `DefaultRecordBatch.java` (magic 2) and `LegacyRecord.java` (magic 0 and 1):
 //!
@@ -26,13 +26,13 @@ use crate::{Error, ErrorKind};
 
 /// Bytes of a magic 2 batch before its records.
 pub const HEAD_BYTES: usize = 61;
-/// Base offset and length, which the length does not count.
+/// Bytes of base offset and length, which the length does not count.
 pub const LEADING_BYTES: usize = 12;
-/// The magic's place, the same in every format.
+/// Offset of the magic, the same in every format.
 const MAGIC_AT: usize = 16;
-/// Where the bytes start that magic 2's CRC covers.
+/// Offset of the first byte covered by magic 2's CRC.
 const CRC_FROM_V2: usize = 21;
-/// Where the bytes start that the CRC of magic 0 and 1 covers.
+/// Offset of the first byte covered by the CRC of magic 0 and 1.
 const CRC_FROM_LEGACY: usize = 16;
 /// Attribute bits: 0-2 codec, 3 timestamp type (magic 1 and 2), 4 transactional, 5 control (magic 2).
 const CODEC_MASK: i16 = 0x07;
@@ -42,51 +42,51 @@ const CONTROL: i16 = 0x20;
 /// Who set a batch's timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimestampType {
-    /// The client; for magic 0 there are none at all.
+    /// The client; magic 0 has no timestamps at all.
     Create,
     /// The broker, when it appended the batch (`message.timestamp.type=LogAppendTime`).
     LogAppend,
 }
 
-/// What stands before the records of a batch, or in a message of magic 0 and 1.
+/// The fields before the records of a batch, or in a message of magic 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchHeader {
     /// Offset of the first record; for a compressed message of magic 0 and 1, of the last one inside.
     pub base_offset: i64,
-    /// Bytes of the whole batch, the 12 leading ones included.
+    /// Bytes of the whole batch, including the 12 leading ones.
     pub length_bytes: u32,
     /// The leader epoch the broker wrote; -1 for magic 0 and 1.
     pub partition_leader_epoch: i32,
     /// The format: 0, 1 or 2.
     pub magic: i8,
-    /// Magic 2: CRC-32C of everything from the attributes on, which the broker keeps. Magic 0 and 1: CRC-32
+    /// Magic 2: CRC-32C of everything from the attributes on, which the broker does not change. Magic 0 and 1: CRC-32
     /// of everything from the magic on.
     pub crc: u32,
     /// The attribute bits.
     pub attributes: i16,
-    /// Offset of the last record minus the first's; 0 for magic 0 and 1.
+    /// Offset of the last record minus that of the first; 0 for magic 0 and 1.
     pub last_offset_delta: i32,
-    /// Milliseconds since 1970 of the first record; -1 where there is none (magic 0).
+    /// Milliseconds since 1970 of the first record; -1 if there are none (magic 0).
     pub base_timestamp_ms: i64,
     /// The largest timestamp, or the append time; as `base_timestamp_ms` for magic 1.
     pub max_timestamp_ms: i64,
     /// The idempotent producer's id, or -1.
     pub producer_id: i64,
-    /// Its epoch, or -1.
+    /// The producer's epoch, or -1.
     pub producer_epoch: i16,
-    /// Its sequence number of the first record, or -1.
+    /// The producer's sequence number of the first record, or -1.
     pub base_sequence: i32,
-    /// Records in the batch: 1 for an uncompressed message of magic 0 and 1, -1 for a compressed one, whose
-    /// head does not say.
+    /// Records in the batch: 1 for an uncompressed message of magic 0 and 1, -1 for a compressed one, whose header does
+    /// not say.
     pub records_count: i32,
 }
 
 impl BatchHeader {
-    /// Reads the head of the batch or message at the start of `bytes`; what follows is not looked at.
+    /// Parses the header of the batch or message at the start of `bytes`; ignores the rest.
     ///
     /// # Errors
-    /// `UnexpectedEnd` while the head is not complete, `UnknownMagic`, `BadLength` for a length that cannot
-    /// even hold the head, or a negative count.
+    /// `UnexpectedEnd` while the header is incomplete, `UnknownMagic`, `BadLength` for a length that cannot even hold
+    /// the header, or a negative count.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         match bytes.get(MAGIC_AT) {
@@ -136,7 +136,7 @@ impl BatchHeader {
         let magic = reader.i8()?;
         let attributes = i16::from(reader.i8()?);
         let timestamp_ms = if magic == 1 { reader.i64()? } else { -1 };
-        // The lengths of key and value, 4 bytes each, are there even when both are null.
+        // The lengths of key and value, 4 bytes each, are there even if both are null.
         let length_bytes = whole_length(size, reader.at() + 8)?;
         Ok(Self {
             base_offset,
@@ -178,12 +178,12 @@ impl BatchHeader {
         .ok_or(Error::new(ErrorKind::UnknownCodec(number), at))
     }
 
-    /// How many records there are, where the head says.
+    /// The number of records, if the header contains it.
     pub fn records(&self) -> Option<u32> {
         u32::try_from(self.records_count).ok()
     }
 
-    /// Whether it holds a transaction's end or another control record, not data.
+    /// Whether it contains the end of a transaction or another control record instead of data.
     pub fn is_control(&self) -> bool {
         self.magic == 2 && self.attributes & CONTROL != 0
     }
@@ -197,8 +197,8 @@ impl BatchHeader {
         }
     }
 
-    /// Whether the CRC is that of `batch`, the whole of it, its leading 12 bytes included. False if `batch`
-    /// is shorter than [`Self::length_bytes`].
+    /// Whether the CRC is that of `batch`, which is the whole batch including its leading 12 bytes. False if `batch` is
+    /// shorter than [`Self::length_bytes`].
     pub fn crc_ok(&self, batch: &[u8]) -> bool {
         let from = if self.magic == 2 { CRC_FROM_V2 } else { CRC_FROM_LEGACY };
         let Some(covered) = batch.get(from..self.length_bytes as usize) else { return false };
@@ -213,7 +213,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     crc.sum()
 }
 
-/// The bytes of a whole batch from its length field, which must leave room for the head.
+/// The size of a whole batch from its length field, which must cover at least the header.
 fn whole_length(length: i32, least: usize) -> Result<u32, Error> {
     match u32::try_from(length) {
         Ok(after) if after as usize + LEADING_BYTES >= least => Ok(after + LEADING_BYTES as u32),

@@ -1,15 +1,15 @@
-//! The four codecs of record batches, with a bound on what comes out. Knows nothing of records.
+//! Decompresses the four codecs of record batches, with a bound on the output. Knows nothing of records.
 //!
-//! Checksums inside the codecs' own framings are not verified where that takes more code than it is worth:
-//! the batch's CRC covers the same bytes ([`crate::BatchHeader::crc_ok`]).
+//! Checksums inside the codecs' own framings are not verified if that takes more code than it is worth: the batch's CRC
+//! covers the same bytes ([`crate::BatchHeader::crc_ok`]).
 //!
-//! LZ4 frames are those of lz4's own `lz4_Frame_format.md`. Clients before KIP-57 wrote a wrong header checksum for magic 0
-//! and 1, and brokers ignore it there; it is ignored everywhere here, so that one way reads both. Blocks that depend on the
-//! ones before are read too, which Kafka's own reader does not.
+//! LZ4 frames follow lz4's own `lz4_Frame_format.md`. Clients before KIP-57 wrote a wrong header checksum for magic 0
+//! and 1, and brokers ignore it there; here it is ignored everywhere, so that the same code reads both. Blocks that
+//! depend on earlier ones are supported too, unlike in Kafka's own reader.
 //!
-//! Snappy is one raw block, or blocks in the framing of xerial's snappy-java (`SnappyCodec.java`): the magic
-//! `82 53 4e 41 50 50 59 00`, version and lowest compatible version as int32, then blocks, each an int32 of its length and
-//! a raw block. snappy-java reads further such headers in between, as concatenated streams have them.
+//! Snappy is one raw block, or blocks in the framing of xerial's snappy-java (`SnappyCodec.java`): the magic `82 53 4e
+//! 41 50 50 59 00`, version and lowest compatible version as int32, then blocks, each an int32 of its length and a raw
+//! block. snappy-java also accepts such headers between blocks, as in concatenated streams.
 
 use std::io::Read;
 
@@ -34,12 +34,12 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// The codec of that number.
+    /// The codec with this number.
     pub fn from_number(number: u8) -> Option<Self> {
         [Self::None, Self::Gzip, Self::Snappy, Self::Lz4, Self::Zstd].get(usize::from(number)).copied()
     }
 
-    /// Kafka's name of it, as in `compression.type`.
+    /// Kafka's name for it, as in `compression.type`.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -51,12 +51,12 @@ impl Codec {
     }
 }
 
-/// Replaces what is in `out` by what `compressed` holds, at most `limit` bytes of it. `magic` is that of the
-/// batch: zstd is refused below 2, as Kafka does (KIP-110).
+/// Decompresses `compressed` into `out`, replacing its contents, up to `limit` bytes. `magic` is that of the batch:
+/// zstd is refused below 2, as by Kafka (KIP-110).
 ///
 /// # Errors
-/// `DecompressedTooLarge` as soon as more than `limit` bytes would come out; `BadCompression`, at the offset
-/// as far as it is known; `UnknownCodec`. `out` then holds what came out before.
+/// `DecompressedTooLarge` as soon as the output would exceed `limit` bytes; `BadCompression`, at the offset if it is
+/// known; `UnknownCodec`. `out` then holds the output before the error.
 pub fn decompress(
     codec: Codec,
     magic: i8,
@@ -71,7 +71,7 @@ pub fn decompress(
             out.extend_from_slice(compressed);
             Ok(())
         }
-        // java.util.zip.GZIPInputStream reads several members one after the other as well.
+        // java.util.zip.GZIPInputStream also reads several members in sequence.
         Codec::Gzip => read_bounded(flate2::read::MultiGzDecoder::new(compressed), out, limit),
         Codec::Snappy => snappy(compressed, out, limit),
         Codec::Lz4 => lz4(compressed, out, limit),
@@ -86,13 +86,13 @@ fn zstd(compressed: &[u8], out: &mut Vec<u8>, limit: usize) -> Result<(), Error>
     read_bounded(decoder, out, limit)
 }
 
-/// The largest window worth its memory: a frame may ask for any, up to 2 GiB. At least 8 MiB, which every
-/// level up to 19 stays within; at most zstd's own default, 128 MiB.
+/// The largest window to allocate: a frame may ask for any, up to 2 GiB. At least 8 MiB, which is enough for all levels
+/// up to 19; at most zstd's own default, 128 MiB.
 fn window_log_max(limit: usize) -> u32 {
     limit.max(1).ilog2().saturating_add(1).clamp(23, 27)
 }
 
-/// Reads to the end, but no more than `limit` bytes.
+/// Reads to the end, but at most `limit` bytes.
 fn read_bounded(from: impl Read, out: &mut Vec<u8>, limit: usize) -> Result<(), Error> {
     from.take(limit as u64 + 1).read_to_end(out).map_err(|_| corrupt(0))?;
     if out.len() > limit { Err(too_large(limit)) } else { Ok(()) }
@@ -114,13 +114,13 @@ const BLOCK_CHECKSUMS: u8 = 0x10;
 const CONTENT_SIZE: u8 = 0x08;
 const CONTENT_CHECKSUM: u8 = 0x04;
 const DICTIONARY_ID: u8 = 0x01;
-/// Set in a block's size where the block is not compressed.
+/// Set in a block's size if the block is not compressed.
 const STORED: u32 = 0x8000_0000;
-/// What a block may refer back to.
+/// How far back a block may refer.
 const WINDOW_BYTES: usize = 64 << 10;
-/// One length byte stands for at most 255 bytes.
+/// Each length byte produces at most 255 bytes.
 const MAX_LZ4_EXPANSION: usize = 255;
-/// Most records shrink less.
+/// Most records compress less than this.
 const LIKELY_EXPANSION: usize = 6;
 
 fn lz4(compressed: &[u8], out: &mut Vec<u8>, limit: usize) -> Result<(), Error> {
@@ -181,12 +181,12 @@ impl Lz4Frame {
         Ok(Self { flags, max_block_bytes })
     }
 
-    /// Appends what one compressed block holds.
+    /// Appends the decompressed block.
     fn block(&self, bytes: &[u8], at: usize, out: &mut Vec<u8>, limit: usize) -> Result<(), Error> {
         let most = self.max_block_bytes.min(bytes.len().saturating_mul(MAX_LZ4_EXPANSION));
         let room = limit.saturating_sub(out.len());
-        // Clients name blocks of 64 KiB and more however small their batches are: making that much room for
-        // each costs more than reading it. What turns out not to be enough is read again with all of it.
+        // Clients declare blocks of 64 KiB and more however small their batches are: allocating that much for each
+        // costs more than reading it. If the first guess is too small, the block is read again with the full size.
         let likely = bytes.len().saturating_mul(LIKELY_EXPANSION);
         if likely < most.min(room) && block_into(bytes, likely, out).is_ok() {
             return Ok(());
@@ -198,7 +198,7 @@ impl Lz4Frame {
     }
 }
 
-/// Appends a block of at most `room` bytes; what does not fit is an error, and nothing of it appended.
+/// Appends a block of at most `room` bytes; a block that does not fit is an error and appends nothing.
 fn block_into(bytes: &[u8], room: usize, out: &mut Vec<u8>) -> Result<(), DecompressError> {
     let start = out.len();
     out.resize(start + room, 0);
@@ -215,7 +215,7 @@ fn u32_le(reader: &mut Reader<'_>) -> Result<u32, Error> {
 
 const XERIAL_MAGIC: &[u8; 8] = b"\x82SNAPPY\0";
 const XERIAL_HEADER_BYTES: usize = 16;
-/// No element of the raw format makes more than 64 bytes out of three.
+/// An element of the raw format expands three bytes to 64 at most.
 const MAX_SNAPPY_EXPANSION: usize = 22;
 
 fn snappy(compressed: &[u8], out: &mut Vec<u8>, limit: usize) -> Result<(), Error> {
@@ -236,7 +236,7 @@ fn snappy(compressed: &[u8], out: &mut Vec<u8>, limit: usize) -> Result<(), Erro
     Ok(())
 }
 
-/// Appends what one raw block holds.
+/// Appends the contents of a raw block.
 fn snappy_block(bytes: &[u8], at: usize, out: &mut Vec<u8>, limit: usize) -> Result<(), Error> {
     let length = snap::raw::decompress_len(bytes).map_err(|_| corrupt(at))?;
     let start = out.len();

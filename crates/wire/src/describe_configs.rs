@@ -1,6 +1,8 @@
-//! `DescribeConfigs`, as a tool asks a broker for the broker's own settings: the request's bytes, and the answer. Sends nothing.
+//! `DescribeConfigs`, for a tool that asks a broker for the broker's settings: encodes the request and parses the
+//! answer. Sends nothing.
 //!
-//! Version 1 only, which Kafka 1.1 to 4.x speak (`DescribeConfigsRequest.json` of 4.1: versions 1 to 4; `DescribeConfigsResponse.json`):
+//! Version 1 only, which Kafka 1.1 to 4.x support (`DescribeConfigsRequest.json` of 4.1: versions 1 to 4;
+//! `DescribeConfigsResponse.json`):
 //!
 //! ```text
 //! request   resources => type INT8, name STRING, keys NULLABLE_ARRAY of STRING; include_synonyms BOOLEAN
@@ -13,31 +15,31 @@ use crate::frame_writer::FrameWriter;
 use crate::reader::Reader;
 use crate::{ApiKey, Error, ErrorKind};
 
-/// The version that is spoken.
+/// The version used.
 pub const VERSION: i16 = 1;
 /// `ConfigResource.Type.BROKER`.
 const BROKER: i8 = 4;
 /// The length of a null array.
 const NULL: i32 = -1;
 
-/// A whole frame, its length included, that asks a broker for all its settings.
+/// Encodes a whole frame, including its length, that asks a broker for all its settings.
 pub fn broker_request(node_id: i32, correlation_id: i32, client_id: &str) -> Vec<u8> {
     let mut frame = FrameWriter::new(ApiKey::DESCRIBE_CONFIGS, VERSION, correlation_id, client_id);
     frame.i32(1);
     frame.i8(BROKER);
     frame.string(&node_id.to_string());
     frame.i32(NULL);
-    // No synonyms: the value in force is enough.
+    // No synonyms: the effective value is enough.
     frame.i8(0);
     frame.finish()
 }
 
-/// An answer about one resource.
+/// A response about one resource.
 #[derive(Clone, Debug)]
 pub struct DescribeConfigsResponse<'a> {
-    /// Kafka's error code; 0 is none.
+    /// Kafka's error code; 0 means none.
     pub error_code: i16,
-    /// What the broker says of the error.
+    /// The broker's error message.
     pub error_message: Option<&'a str>,
     configs: Configs<'a>,
 }
@@ -47,22 +49,22 @@ pub struct DescribeConfigsResponse<'a> {
 pub struct Config<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Its value; none where it has none, or is secret.
+    /// Its value; `None` if it has none, or it is secret.
     pub value: Option<&'a str>,
-    /// Where it is from.
+    /// Its origin.
     pub source: Source,
 }
 
-/// Where a setting is from (`DescribeConfigsResponse.ConfigSource`).
+/// The origin of a setting (`DescribeConfigsResponse.ConfigSource`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Changed while the broker runs, for this one (2) or for all (3).
+    /// Changed while the broker runs, for this broker (2) or for all (3).
     Dynamic,
     /// The broker's file.
     Static,
     /// Kafka's default.
     Default,
-    /// Another, with its number.
+    /// Another source, by its number.
     Other(i8),
 }
 
@@ -78,10 +80,10 @@ impl Source {
 }
 
 impl<'a> DescribeConfigsResponse<'a> {
-    /// Reads and checks a whole body that answers [`broker_request`].
+    /// Parses and checks the whole body of the answer to [`broker_request`].
     ///
     /// # Errors
-    /// What is wrong with the body, which has exactly one resource.
+    /// Errors in the body, which must have exactly one resource.
     pub fn parse(body: &'a [u8]) -> Result<Self, Error> {
         let mut reader = Reader::new(body);
         let _throttle_ms = reader.i32()?;
@@ -100,7 +102,7 @@ impl<'a> DescribeConfigsResponse<'a> {
         Ok(Self { error_code, error_message, configs })
     }
 
-    /// The settings in order.
+    /// The settings, in order.
     pub fn configs(&self) -> Configs<'a> {
         self.configs.clone()
     }
@@ -136,7 +138,7 @@ impl<'a> Iterator for Configs<'a> {
     type Item = Config<'a>;
 
     fn next(&mut self) -> Option<Config<'a>> {
-        // All of them were read before.
+        // All of them were validated by `parse`.
         self.read_next().ok().flatten()
     }
 }
@@ -176,10 +178,10 @@ mod tests {
         let body = [&head[..], &configs.concat()].concat();
         let answer = DescribeConfigsResponse::parse(&body).unwrap();
         assert_eq!((answer.error_code, answer.error_message), (0, None));
-        let told: Vec<_> =
+        let configs: Vec<_> =
             answer.configs().map(|config| (config.name, config.value, config.source)).collect();
         assert_eq!(
-            told,
+            configs,
             [
                 ("a", Some("1"), Source::Dynamic),
                 ("b", None, Source::Static),

@@ -1,12 +1,12 @@
-//! What can be wrong with bytes, and where. Does not know which frame or file they came from.
+//! Errors in bytes, with their position. Does not know which frame or file they came from.
 
-/// Something in the bytes that could not be read.
+/// An error in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} at byte {at}")]
 pub struct Error {
-    /// What is wrong.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// The byte offset at which it was found, from the start of what was being read.
+    /// The byte offset of the error, from the start of the bytes being read.
     pub at: usize,
 }
 
@@ -14,10 +14,10 @@ pub struct Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The bytes end too early; at least so many more would be needed.
+    /// The bytes end too early; at least this many more are needed.
     #[error("truncated: at least {0} bytes are missing")]
     UnexpectedEnd(usize),
-    /// A length or count is negative where none may be, or larger than what it measures can be.
+    /// A length or count is negative where that is not allowed, or too large for what it measures.
     #[error("invalid length {0}")]
     BadLength(i64),
     /// A variable-length integer is longer than its type allows.
@@ -26,34 +26,34 @@ pub enum ErrorKind {
     /// A string is not UTF-8.
     #[error("a string is not UTF-8")]
     NotUtf8,
-    /// A record batch's or message's magic is none of 0, 1, 2.
+    /// The magic of a record batch or message is not 0, 1 or 2.
     #[error("unknown record batch magic {0}")]
     UnknownMagic(i8),
-    /// A codec number that Kafka does not define, or not for this magic.
+    /// A codec number that Kafka does not define, or does not define for this magic.
     #[error("unknown compression codec {0}")]
     UnknownCodec(u8),
-    /// Compressed bytes do not decompress.
+    /// Compressed bytes are invalid.
     #[error("compressed records cannot be decompressed")]
     BadCompression,
-    /// Decompressing would give more bytes than the caller allows.
+    /// The decompressed size exceeds the caller's limit.
     #[error("compressed records are larger than the limit of {0} bytes")]
     DecompressedTooLarge(usize),
     /// A compressed message set inside a compressed message set.
     #[error("a compressed message inside a compressed message")]
     NestedCompression,
-    /// Bytes are left over after the last field.
+    /// Bytes remain after the last field.
     #[error("bytes are left over after the last field")]
     TrailingBytes,
-    /// This version of the API is not known here.
+    /// This version of the API is unknown.
     #[error("unknown API version {0}")]
     UnsupportedVersion(i16),
-    /// This API is not known here.
+    /// This API is unknown.
     #[error("unknown API key {0}")]
     UnknownApi(i16),
     /// A field has a value that Kafka never sends.
     #[error("a field has an invalid value")]
     BadValue,
-    /// Larger than this crate holds in memory.
+    /// Larger than this crate buffers.
     #[error("larger than the limit of {0} bytes")]
     TooLarge(usize),
 }
@@ -64,7 +64,7 @@ impl Error {
         Self { kind, at }
     }
 
-    /// The same error, seen from a frame of reference that starts `by` bytes earlier.
+    /// The same error, with its offset counted from `by` bytes earlier.
     #[must_use]
     pub fn shifted(self, by: usize) -> Self {
         Self { at: self.at.saturating_add(by), ..self }

@@ -1,4 +1,4 @@
-//! Request and response headers. Does not read bodies or the size field before a header.
+//! Request and response headers. Reads neither bodies nor the size field before a header.
 //!
 //! `RequestHeader.json` (versions 0 to 2) and `ResponseHeader.json` (0 and 1) of Apache Kafka.
 
@@ -10,16 +10,16 @@ use crate::{ApiKey, Error};
 pub struct RequestHeader<'a> {
     /// The API.
     pub api_key: ApiKey,
-    /// The body's version, from which the header's follows.
+    /// The body's version, which determines the header's version.
     pub api_version: i16,
     /// The client's number for this request.
     pub correlation_id: i32,
-    /// What the client calls itself; header version 0 has none.
+    /// The client's name for itself; header version 0 has none.
     pub client_id: Option<&'a str>,
 }
 
 impl<'a> RequestHeader<'a> {
-    /// Reads a header; `reader` stands at the body afterwards.
+    /// Reads a header and leaves `reader` at the body.
     #[inline]
     pub fn read(reader: &mut Reader<'a>) -> Result<Self, Error> {
         let api_key = ApiKey(reader.i16()?);
@@ -28,15 +28,15 @@ impl<'a> RequestHeader<'a> {
         let version = api_key.request_header_version(api_version);
         // The client id keeps its two-byte length in flexible versions, so that any broker can read it.
         let client_id = if version >= 1 { reader.nullable_string(false)? } else { None };
-        // Nothing is read behind the client id of a version that nobody here knows.
+        // In an unknown version, nothing after the client id is read.
         reader.tagged_fields(version >= 2 && !api_key.is_newer(api_version))?;
         Ok(Self { api_key, api_version, correlation_id, client_id })
     }
 }
 
 impl<'a> RequestHeader<'a> {
-    /// What the first bytes of a header say of which the rest is missing; none if they do not reach as far as
-    /// the correlation id's end. A client id that is not all there is left out.
+    /// Parses the beginning of a header whose rest is missing; `None` if it does not reach the end of the correlation
+    /// id. An incomplete client id is left out.
     pub fn of_start(bytes: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
         let api_key = ApiKey(reader.i16().ok()?);
@@ -51,13 +51,12 @@ impl<'a> RequestHeader<'a> {
 /// The header of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseHeader {
-    /// The number of the request it answers.
+    /// The number of the request that it answers.
     pub correlation_id: i32,
 }
 
 impl ResponseHeader {
-    /// Reads the header of an answer to a request of that API and version; `reader` stands at the body
-    /// afterwards.
+    /// Reads the header of an answer to a request of this API and version, and leaves `reader` at the body.
     pub fn read(reader: &mut Reader<'_>, api_key: ApiKey, api_version: i16) -> Result<Self, Error> {
         let correlation_id = reader.i32()?;
         let is_tagged = api_key.response_header_version(api_version) >= 1;

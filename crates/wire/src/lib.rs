@@ -1,14 +1,14 @@
-//! Kafka's bytes: frames, the headers of every API, Produce, Fetch, Metadata, `ApiVersions` and share group bodies of
-//! every version, the groups, transactions, throttle times and error codes of all others, record batches of every
-//! magic and codec.
+//! Kafka's protocol: frames, the headers of every API, Produce, Fetch, Metadata, `ApiVersions` and share group bodies
+//! of every version, the groups, transactions, throttle times and error codes of all others, and record batches of
+//! every magic and codec.
 //!
-//! It does no I/O, reads no clocks, starts no threads and knows nothing of TCP: callers hand it bytes. All
-//! bytes are taken as hostile: every read is bounded, nothing is allocated on the word of a length field.
+//! It does no I/O, reads no clocks, starts no threads and knows nothing of TCP: callers pass it bytes. All bytes are
+//! treated as hostile: every read is bounded, and a length field alone never causes an allocation.
 //!
-//! Two ways in: [`stream`] decodes one direction of a connection as its bytes come, without holding record
-//! payloads; [`ApiKey::read_request`], [`ApiKey::read_response`], [`batch`] and [`record`] look at whole bodies. Which fields
-//! each version has is declared once, in `api/table.rs`. What brokerscope itself asks a broker is in [`describe_configs`],
-//! and how it authenticates itself in [`sasl`].
+//! There are two entry points. [`stream`] decodes one direction of a connection incrementally, without buffering record
+//! payloads. [`ApiKey::read_request`], [`ApiKey::read_response`], [`batch`] and [`record`] read whole bodies. The
+//! fields of each version are declared once, in `api/table.rs`. The requests that brokerscope itself sends to a broker
+//! are in [`describe_configs`], and its authentication in [`sasl`].
 //!
 //! Fuzzed by: batch, fetch, frame, produce, settings.
 

@@ -1,15 +1,15 @@
-//! A borrowing reader of Kafka's primitive types that cannot run past its end. Does not know any message.
+//! A borrowing reader of Kafka's primitive types that cannot read past its end. Knows no messages.
 //!
-//! The types are those of Kafka's protocol guide: big-endian integers; strings and bytes with a two- or
-//! four-byte length of which -1 is null; their compact forms (KIP-482), whose length is an unsigned varint
-//! of the length plus one, 0 being null; tagged fields (KIP-482); zig-zag varints of record batches.
+//! The types are those of Kafka's protocol guide: big-endian integers; strings and bytes with a two- or four-byte
+//! length, where -1 means null; their compact forms (KIP-482), where an unsigned varint holds the length plus one, and
+//! 0 means null; tagged fields (KIP-482); and the zig-zag varints of record batches.
 
 use crate::{Error, ErrorKind};
 
 macro_rules! integers {
     ($($name:ident)*) => {
         $(
-            /// The next big-endian number.
+            /// Reads the next big-endian number.
             #[inline]
             pub fn $name(&mut self) -> Result<$name, Error> {
                 self.array().map($name::from_be_bytes)
@@ -26,7 +26,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of nothing.
+    /// An empty reader.
     pub(crate) const EMPTY: Self = Self { bytes: &[], at: 0 };
 
     /// A reader at the start of `bytes`.
@@ -39,12 +39,12 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// Goes on from another offset.
+    /// Continues at another offset.
     pub(crate) fn move_to(&mut self, at: usize) {
         self.at = at;
     }
 
-    /// What has not been read yet.
+    /// The unread bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }
@@ -59,12 +59,12 @@ impl<'a> Reader<'a> {
         Error::new(kind, self.at)
     }
 
-    /// An error unless everything has been read.
+    /// Returns an error unless everything has been read.
     pub fn finish(&self) -> Result<(), Error> {
         if self.is_empty() { Ok(()) } else { Err(self.error(ErrorKind::TrailingBytes)) }
     }
 
-    /// The next `n` bytes.
+    /// Reads the next `n` bytes.
     #[inline]
     pub fn take(&mut self, n: usize) -> Result<&'a [u8], Error> {
         let rest = self.rest();
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
         Ok(((raw >> 1) as i64) ^ -((raw & 1) as i64))
     }
 
-    /// Seven bits a byte, the low ones first, the top bit set in every byte but the last.
+    /// Reads seven bits per byte, low bits first; the top bit is set in every byte but the last.
     #[inline]
     fn base128(&mut self, max_bytes: u32) -> Result<u64, Error> {
         let start = self.at;
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
         for i in 0..max_bytes {
             let byte = self.u8()?;
             let bits = u64::from(byte & 0x7f);
-            // The tenth byte has room for one bit only.
+            // The tenth byte has room for only one bit.
             if i == 9 && bits > 1 {
                 break;
             }
@@ -145,8 +145,8 @@ impl<'a> Reader<'a> {
         Err(Error::new(ErrorKind::BadVarint, start))
     }
 
-    /// The length of a nullable field: i16 or the compact form; none is null. Kafka's generated code refuses longer strings
-    /// in either form.
+    /// Reads the length of a nullable string, an i16 or the compact form; `None` means null. Kafka's generated code
+    /// refuses longer strings in either form.
     #[inline]
     fn string_length(&mut self, flexible: bool) -> Result<Option<usize>, Error> {
         let at = self.at;
@@ -174,8 +174,8 @@ impl<'a> Reader<'a> {
         self.nullable_string(flexible)?.ok_or(Error::new(ErrorKind::BadLength(-1), at))
     }
 
-    /// The length of `NULLABLE_BYTES` or RECORDS, the number of elements of an array, or their compact forms; none is null. The bytes
-    /// themselves are left to the caller.
+    /// Reads the length of `NULLABLE_BYTES` or RECORDS, the number of elements of an array, or their compact forms;
+    /// `None` means null. Does not read the bytes themselves.
     #[inline]
     pub fn bytes_length(&mut self, flexible: bool) -> Result<Option<u32>, Error> {
         let at = self.at;
@@ -196,15 +196,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The number of elements of an array that may not be null. Says nothing about how many there really are: never
-    /// allocate on its word.
+    /// Reads the number of elements of an array that may not be null. The number may be false: never allocate by it.
     #[inline]
     pub fn array_length(&mut self, flexible: bool) -> Result<u32, Error> {
         let at = self.at;
         self.bytes_length(flexible)?.ok_or(Error::new(ErrorKind::BadLength(-1), at))
     }
 
-    /// Passes over tagged fields (KIP-482) where the version is flexible; does nothing where it is not.
+    /// Skips tagged fields (KIP-482) if the version is flexible; otherwise does nothing.
     #[inline]
     pub fn tagged_fields(&mut self, flexible: bool) -> Result<(), Error> {
         if !flexible {

@@ -1,8 +1,8 @@
-//! The records in a batch of any magic and codec. Does not find batches: [`crate::batch`] does.
+//! Reads the records in a batch of any magic and codec. Does not find batches: [`crate::batch`] does.
 //!
-//! A record of magic 2 (`DefaultRecord.java`): length varint, attributes int8, timestamp delta varlong,
-//! offset delta varint, key and value each a varint length (-1 is null) and bytes, then a varint count of
-//! headers, each a key and a value written likewise, the key never null.
+//! A record of magic 2 (`DefaultRecord.java`): length varint, attributes int8, timestamp delta varlong, offset delta
+//! varint, key and value each a varint length (-1 is null) and bytes, then a varint count of headers, each a key and a
+//! value in the same form, where the key is never null.
 
 use crate::batch::{BatchHeader, HEAD_BYTES, TimestampType};
 use crate::compression::{Codec, decompress};
@@ -12,7 +12,7 @@ use crate::{Error, ErrorKind};
 /// One record.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
-    /// Its offset: absolute in a segment; in a Produce request counted from the batch's base offset.
+    /// Its offset: absolute in a segment; relative to the batch's base offset in a Produce request.
     pub offset: i64,
     /// Milliseconds since 1970, or -1 (magic 0).
     pub timestamp_ms: i64,
@@ -24,13 +24,12 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Its headers in order; none before magic 2. The last item is an error if the bytes have one.
+    /// Its headers in order; none before magic 2. If the bytes are invalid, the last item is an error.
     pub fn headers(&self) -> Headers<'a> {
         self.headers.clone()
     }
 
-    /// The value of the last header of that name, as Kafka's `Headers.lastHeader` finds it; a null value
-    /// counts as none.
+    /// The value of the last header with this name, as in Kafka's `Headers.lastHeader`; a null value counts as none.
     pub fn header(&self, name: &[u8]) -> Result<Option<&'a [u8]>, Error> {
         let mut found = None;
         for header in self.headers() {
@@ -73,7 +72,7 @@ impl<'a> Iterator for Headers<'a> {
     }
 }
 
-/// Iterates over the records of one batch. After an error there are no more.
+/// Iterates over the records of one batch, up to the first error.
 #[derive(Clone, Debug)]
 pub struct Records<'a>(Format<'a>);
 
@@ -84,12 +83,12 @@ enum Format<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// The records of the batch, or message of magic 0 or 1, at the start of `batch`; what follows it is not
-    /// looked at. Compressed records are decompressed into `scratch`, at most `limit` bytes.
+    /// Opens the batch, or the message of magic 0 or 1, at the start of `batch`; ignores bytes after it. Compressed
+    /// records are decompressed into `scratch`, up to `limit` bytes.
     ///
     /// # Errors
-    /// What is wrong with the head, a batch that is not all there, and what [`decompress`] finds. The CRC is
-    /// not checked: [`BatchHeader::crc_ok`] does that.
+    /// Errors in the header, an incomplete batch, and errors of [`decompress`]. The CRC is not checked:
+    /// [`BatchHeader::crc_ok`] does that.
     pub fn open(batch: &'a [u8], limit: usize, scratch: &'a mut Vec<u8>) -> Result<Self, Error> {
         let header = BatchHeader::parse(batch)?;
         let batch = Reader::new(batch).take(header.length_bytes as usize)?;
@@ -162,7 +161,7 @@ fn read_v2_body<'a>(header: &BatchHeader, body: &mut Reader<'a>) -> Result<Recor
     })
 }
 
-/// A varint length, -1 being null, and that many bytes.
+/// Reads a varint length, where -1 means null, and that many bytes.
 fn field<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>, Error> {
     let at = reader.at();
     match reader.varint()? {
@@ -174,11 +173,11 @@ fn field<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>, Error> {
     }
 }
 
-/// Calls `f` with the value of the header `header_name` of every record that has it, in record order. Only
-/// magic 2 has headers: batches of other magics are not even decompressed, and control batches hold none.
+/// Calls `f` with the value of the header `header_name` of every record that has it, in record order. Only magic 2 has
+/// headers: batches of other magics are not even decompressed, and control batches have none.
 ///
 /// # Errors
-/// As [`Records::open`] and its iteration; `f` has then seen the values before the error.
+/// Like [`Records::open`] and its iteration; `f` has already received the values before the error.
 pub fn message_ids(
     batch: &[u8],
     header_name: &[u8],
@@ -198,19 +197,19 @@ pub fn message_ids(
     Ok(())
 }
 
-// Messages of magic 0 and 1, alone or as a compressed set inside one. Does not walk an outer message set.
+// Messages of magic 0 and 1, alone or in a compressed set inside one. Does not iterate over an outer message set.
 //
-// After `LegacyRecord.java` and `AbstractLegacyRecordBatch.java`: a compressed message's value is a message
-// set whose messages are not compressed again. With magic 1 the inner offsets count from 0 and the outer
-// one is the last message's (KIP-31), or 0 from early versions of librdkafka; with magic 0 they are absolute.
+// After `LegacyRecord.java` and `AbstractLegacyRecordBatch.java`: a compressed message's value is a message set whose
+// messages are not compressed again. With magic 1, the inner offsets count from 0 and the outer offset is the last
+// message's (KIP-31), or 0 from early versions of librdkafka; with magic 0, they are absolute.
 
-/// Iterates over one message, or over those it holds.
+/// Iterates over one message, or over the messages inside it.
 #[derive(Clone, Debug)]
 struct Messages<'a> {
     set: Reader<'a>,
-    /// Added to the messages' own offsets.
+    /// Added to the inner messages' offsets.
     offset_shift: i64,
-    /// The timestamp that stands for all of them.
+    /// The timestamp of all messages, if it is the append time.
     append_time_ms: Option<i64>,
     inside: bool,
 }
@@ -276,7 +275,7 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// The next message's head and the whole of it.
+/// Reads the next message: its header and all of its bytes.
 fn next_message<'a>(set: &mut Reader<'a>) -> Result<(BatchHeader, &'a [u8]), Error> {
     let start = set.at();
     let header = BatchHeader::parse(set.rest()).map_err(|e| e.shifted(start))?;
@@ -298,7 +297,7 @@ fn last_offset(mut set: Reader<'_>) -> Result<i64, Error> {
 
 type KeyAndValue<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
-/// Key and value, which fill a message from `at` to its end.
+/// Reads key and value, which fill a message from `at` to its end.
 fn key_and_value(message: &[u8], at: usize) -> Result<KeyAndValue<'_>, Error> {
     let mut reader = Reader::new(message);
     reader.take(at)?;

@@ -1,8 +1,8 @@
-//! `SaslHandshake` and `SaslAuthenticate`, as a tool authenticates itself to a broker: the requests' bytes, and the answers. Knows no
-//! mechanism, and sends nothing.
+//! `SaslHandshake` and `SaslAuthenticate`, for a tool that authenticates itself to a broker: encodes the requests and
+//! parses the answers. Knows no mechanism, and sends nothing.
 //!
-//! Versions 1 and 0, which Kafka 1.0 to 4.x speak (`SaslHandshakeRequest.json` of 4.1: versions 0 and 1, of which 0 is followed by
-//! tokens without frames; `SaslAuthenticateRequest.json`: versions 0 to 2):
+//! Versions 1 and 0, which Kafka 1.0 to 4.x support (`SaslHandshakeRequest.json` of 4.1: versions 0 and 1, where 0 is
+//! followed by tokens without frames; `SaslAuthenticateRequest.json`: versions 0 to 2):
 //!
 //! ```text
 //! handshake     request   mechanism STRING
@@ -15,19 +15,19 @@ use crate::frame_writer::FrameWriter;
 use crate::reader::Reader;
 use crate::{ApiKey, Error, ErrorKind};
 
-/// The version of `SaslHandshake` that is spoken.
+/// The version of `SaslHandshake` used.
 pub const HANDSHAKE_VERSION: i16 = 1;
-/// The version of `SaslAuthenticate` that is spoken.
+/// The version of `SaslAuthenticate` used.
 pub const AUTHENTICATE_VERSION: i16 = 0;
 
-/// A whole frame, its length included, that says by which mechanism tokens follow.
+/// Encodes a whole frame, including its length, that announces the mechanism of the tokens.
 pub fn handshake_request(correlation_id: i32, client_id: &str, mechanism: &str) -> Vec<u8> {
     let mut frame = FrameWriter::new(ApiKey::SASL_HANDSHAKE, HANDSHAKE_VERSION, correlation_id, client_id);
     frame.string(mechanism);
     frame.finish()
 }
 
-/// A whole frame, its length included, with a token of the mechanism.
+/// Encodes a whole frame, including its length, with a token of the mechanism.
 pub fn authenticate_request(correlation_id: i32, client_id: &str, token: &[u8]) -> Vec<u8> {
     let mut frame =
         FrameWriter::new(ApiKey::SASL_AUTHENTICATE, AUTHENTICATE_VERSION, correlation_id, client_id);
@@ -35,20 +35,20 @@ pub fn authenticate_request(correlation_id: i32, client_id: &str, token: &[u8]) 
     frame.finish()
 }
 
-/// Whether a broker takes a mechanism.
+/// A broker's answer to the choice of a mechanism.
 #[derive(Clone, Debug)]
 pub struct HandshakeResponse<'a> {
-    /// Kafka's error code; 0 is none.
+    /// Kafka's error code; 0 means none.
     pub error_code: i16,
     reader: Reader<'a>,
     left: u32,
 }
 
 impl<'a> HandshakeResponse<'a> {
-    /// Reads and checks a whole body.
+    /// Parses and checks a whole body.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Errors in the body.
     pub fn parse(body: &'a [u8]) -> Result<Self, Error> {
         let mut reader = Reader::new(body);
         let error_code = reader.i16()?;
@@ -61,30 +61,30 @@ impl<'a> HandshakeResponse<'a> {
         Ok(response)
     }
 
-    /// The mechanisms that it takes.
+    /// The mechanisms that the broker accepts.
     pub fn mechanisms(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let mut reader = self.reader;
-        // All of them were read before.
+        // All of them were validated by `parse`.
         (0..self.left).map_while(move |_| reader.string(false).ok())
     }
 }
 
-/// What a broker says to a token.
+/// A broker's answer to a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuthenticateResponse<'a> {
-    /// Kafka's error code; 0 is none.
+    /// Kafka's error code; 0 means none.
     pub error_code: i16,
-    /// What the broker says of the error.
+    /// The broker's error message.
     pub error_message: Option<&'a str>,
-    /// Its own token.
+    /// The broker's own token.
     pub token: &'a [u8],
 }
 
 impl<'a> AuthenticateResponse<'a> {
-    /// Reads a whole body.
+    /// Parses a whole body.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Errors in the body.
     pub fn parse(body: &'a [u8]) -> Result<Self, Error> {
         let mut reader = Reader::new(body);
         let error_code = reader.i16()?;

@@ -1,10 +1,10 @@
-//! Decodes one direction of a connection as its bytes come. Does not reassemble TCP, pair requests with
-//! responses or read clocks; the caller's stamp `T` stands for time.
+//! Decodes one direction of a connection incrementally. Does not reassemble TCP, pair requests with responses or read
+//! clocks; the caller's stamp `T` represents time.
 //!
-//! Record payloads are passed over, not held: a request of 100 MB costs what its partitions and batch heads
-//! do. Only if message ids are wanted is one batch at a time held, within [`Options`]' bounds; all
-//! other bodies that are decoded are held whole, up to 8 MiB. How chunks are cut does not change what is returned;
-//! how the stream falls into step after a loss is described in `stream/framing/resync.rs`.
+//! Record payloads are skipped, not buffered: a request of 100 MB costs only as much as its partitions and batch
+//! headers. If message ids are extracted, one batch at a time is buffered, within the limits in [`Options`]; all other
+//! bodies that are decoded are buffered whole, up to 8 MiB. The chunking does not affect what is returned;
+//! `stream/framing/resync.rs` describes how the stream gets back into step after a loss.
 
 mod frame;
 mod framing;
@@ -19,16 +19,16 @@ pub use frame::{
 pub use request::RequestStream;
 pub use response::ResponseStream;
 
-/// Bounds and wishes for one direction.
+/// Limits and options for one direction.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The record header whose values are wanted as message ids; none spares all decompression.
+    /// The record header whose values are the message ids; `None` avoids all decompression.
     pub message_id_header: Option<Box<[u8]>>,
-    /// A larger frame is not Kafka's. 104857600 by default, as `socket.request.max.bytes`.
+    /// The maximum frame size; a larger frame is not Kafka's. 104857600 by default, like `socket.request.max.bytes`.
     pub max_frame_bytes: u32,
-    /// The largest batch held to read message ids; of larger ones they are not read.
+    /// The largest batch buffered to read message ids; those of larger batches are not read.
     pub max_batch_buffer_bytes: usize,
-    /// The most that one batch may decompress to.
+    /// The maximum decompressed size of one batch.
     pub max_decompressed_bytes: usize,
 }
 
@@ -46,16 +46,16 @@ impl Default for Options {
 /// Where in a connection a direction's first byte is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// At the connection's start (the SYN was seen): a frame starts here.
+    /// At the connection's start (the SYN was captured): a frame starts here.
     Boundary,
-    /// Anywhere: the first plausible frame must be found.
+    /// Anywhere: the first plausible frame must be searched for.
     Midstream,
 }
 
-/// What the bytes turned out to be.
+/// The protocol of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// Too few bytes to say.
+    /// Not enough bytes to tell.
     #[default]
     Unknown,
     /// Kafka's protocol.
@@ -66,20 +66,20 @@ pub enum Protocol {
     Other,
 }
 
-/// What happened to a direction so far.
+/// Counts of a direction so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamCounts {
     /// Frames returned.
     pub frames: u64,
-    /// Frames that could not be wholly decoded, whether or not they were returned.
+    /// Frames that could not be decoded completely, whether or not they were returned.
     pub undecodable: u64,
     /// How often the next frame had to be searched for.
     pub resyncs: u64,
-    /// Raw SASL tokens, which are no frames.
+    /// Raw SASL tokens, which are not frames.
     pub sasl_tokens: u64,
-    /// Bytes passed over while looking for a frame.
+    /// Bytes skipped during searches for a frame.
     pub skipped_bytes: u64,
-    /// Bytes the caller reported missing.
+    /// Bytes that the caller reported missing.
     pub lost_bytes: u64,
 }
 

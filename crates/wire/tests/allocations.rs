@@ -15,7 +15,7 @@ use wire::stream::{Options, RequestBody, RequestStream, ResponseStream, Start};
 struct Counting;
 
 thread_local! {
-    /// Of this thread: the test harness has others, which allocate when they like.
+    /// Allocations of this thread: the test harness has other threads, which allocate at any time.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -46,7 +46,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Feeds both streams in chunks of that size and returns the frames seen.
+/// Feeds both streams in chunks of this size and returns the number of frames.
 fn feed(requests: &mut RequestStream<u32>, bytes: &[u8], chunk_bytes: usize) -> usize {
     let mut frames = 0;
     for chunk in bytes.chunks(chunk_bytes) {

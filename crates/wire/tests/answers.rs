@@ -1,5 +1,5 @@
-//! Where an answer's throttle time and error code are, of every API and version, against another implementation of
-//! the protocol.
+//! The position of an answer's throttle time and error code, for every API and version, against another implementation
+//! of the protocol.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
@@ -17,9 +17,9 @@ fn encoded<R: Encodable>(response: &R, version: i16) -> Option<Vec<u8>> {
     response.encode(&mut bytes, version).ok().map(|()| bytes)
 }
 
-/// A field is there if saying it changes the bytes: the other implementation leaves out what a version has not.
-fn there<R: Encodable>(plain: &[u8], telling: &R, version: i16) -> bool {
-    encoded(telling, version).is_some_and(|bytes| bytes != plain)
+/// Whether setting a field changes the bytes: the other implementation leaves out fields that a version does not have.
+fn has_field<R: Encodable>(plain: &[u8], response: &R, version: i16) -> bool {
+    encoded(response, version).is_some_and(|bytes| bytes != plain)
 }
 
 fn status(api: ApiKey, body: &[u8], version: i16) -> Result<(Option<i32>, Option<i16>), Error> {
@@ -27,7 +27,7 @@ fn status(api: ApiKey, body: &[u8], version: i16) -> Result<(Option<i32>, Option
     Ok((values.int(Number::ThrottleMs), values.short(Number::ErrorCode)))
 }
 
-/// Encodes an answer of every version and reads it back: alone, and out of a stream, in pieces.
+/// Encodes an answer of every version and reads it back: alone, and from a stream, in pieces.
 fn check<R: Encodable + Message + Default>(
     api_key: i16,
     throttled: impl Fn(R) -> R,
@@ -37,8 +37,8 @@ fn check<R: Encodable + Message + Default>(
     let mut checked = 0;
     for version in R::VERSIONS.min..=R::VERSIONS.max {
         let plain = encoded(&R::default(), version).unwrap_or_else(|| panic!("{api} v{version}"));
-        let has_throttle = there(&plain, &throttled(R::default()), version);
-        let has_error = there(&plain, &refused(R::default()), version);
+        let has_throttle = has_field(&plain, &throttled(R::default()), version);
+        let has_error = has_field(&plain, &refused(R::default()), version);
         let mut response = R::default();
         response = if has_throttle { throttled(response) } else { response };
         response = if has_error { refused(response) } else { response };
@@ -50,7 +50,7 @@ fn check<R: Encodable + Message + Default>(
             let found = (frame.throttle_ms, frame.error_code);
             assert_eq!((found, frame.error), (expected, None), "{api} v{version}");
         }
-        // A cut answer never gives a field that is not all there, and what is read of it is right.
+        // A truncated answer never returns a field that is incomplete, and every value that it returns is correct.
         for end in 0..bytes.len() {
             let cut = streamed(api, version, &bytes[..end], usize::MAX);
             assert!(cut.throttle_ms.is_none() || cut.throttle_ms == expected.0, "{api} v{version}");
@@ -63,7 +63,7 @@ fn check<R: Encodable + Message + Default>(
     checked
 }
 
-/// The frame that such a body makes.
+/// The decoded frame with this body.
 fn streamed(api: ApiKey, version: i16, body: &[u8], pieces: usize) -> ResponseFrame<u32> {
     let header: &[u8] =
         if api.response_header_version(version) == 1 { &[0, 0, 0, 7, 0] } else { &[0, 0, 0, 7] };
@@ -142,7 +142,7 @@ fn answers_the_other_implementation_does_not_know() {
         (89, 0, &[1, 2, 3, 4, 1, 0], Some(THROTTLE_MS), None),
         // A broker that does not know the version of ApiVersions answers in version 0 (KIP-511).
         (18, 4, &[0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 4], None, Some(35)),
-        // Nor does this table; one that does begins its answer with the error code too.
+        // This table does not know the version either; a broker that does also begins its answer with the error code.
         (18, 5, &[0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 4], None, Some(35)),
         (18, 11, &[0, 0, 2, 0, 18, 0, 0, 0, 12, 0, 0, 0, 0, 7, 0], None, Some(0)),
     ] {
@@ -156,7 +156,7 @@ fn answers_the_other_implementation_does_not_know() {
             "{api}"
         );
     }
-    // Of an API or a version from the future nobody knows where they are.
+    // In an API or a version from the future, their positions are unknown.
     let newer = ApiKey::known().filter(|&api| api != ApiKey::API_VERSIONS);
     let newer = newer.flat_map(|api| [1, 7].map(|more| (api, api.max_version().unwrap() + more)));
     for (api, version) in newer.chain([(ApiKey(10), 99), (ApiKey(93), 0)]) {

@@ -143,7 +143,7 @@ fn metadata_responses_of_every_version() {
 
 #[test]
 fn a_metadata_topic_without_a_name() {
-    // Version 12, flexible: throttle, no brokers, null cluster, controller -1, one topic whose id the broker
+    // Version 12, flexible: throttle, no brokers, null cluster, controller -1, one topic with an id that the broker
     // does not know.
     let mut body = vec![0, 0, 0, 0, 1, 0, 0xff, 0xff, 0xff, 0xff, 2, 0, 100, 0];
     body.extend_from_slice(&kafka::TOPIC_ID);

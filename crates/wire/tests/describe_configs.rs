@@ -1,4 +1,4 @@
-//! Asking a broker for its settings, against another implementation of the protocol.
+//! Asks a broker for its settings, against another implementation of the protocol.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
@@ -51,8 +51,11 @@ fn the_answer_is_read_as_another_implementation_writes_it() {
     response.encode(&mut body, VERSION).unwrap();
     let read = describe_configs::DescribeConfigsResponse::parse(&body).unwrap();
     assert_eq!((read.error_code, read.error_message), (29, Some("no")));
-    let told: Vec<_> = read.configs().map(|config| (config.name, config.value, config.source)).collect();
-    assert_eq!(told, [("num.io.threads", Some("16"), Source::Dynamic), ("log.dirs", None, Source::Default)]);
+    let configs: Vec<_> = read.configs().map(|config| (config.name, config.value, config.source)).collect();
+    assert_eq!(
+        configs,
+        [("num.io.threads", Some("16"), Source::Dynamic), ("log.dirs", None, Source::Default)]
+    );
     for end in 0..body.len() {
         assert!(describe_configs::DescribeConfigsResponse::parse(&body[..end]).is_err(), "{end} bytes");
     }

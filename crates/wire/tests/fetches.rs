@@ -1,4 +1,4 @@
-//! Fetch byte by byte: sessions that bring nothing, several topics and optional fields, lengths that lie.
+//! Fetch byte by byte: sessions without news, several topics and optional fields, false lengths.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
@@ -11,7 +11,7 @@ use wire::stream::{
 };
 use wire::{ApiKey, ErrorKind};
 
-/// The answer with that body, fed byte by byte.
+/// The answer with this body, fed byte by byte.
 fn answer(version: i16, body: &[u8]) -> ResponseFrame<u32> {
     let bytes = kafka::response(1, version, 7, body);
     let mut stream = ResponseStream::new(Options::default(), Start::Boundary);
@@ -31,7 +31,7 @@ fn fetched(frame: &ResponseFrame<u32>) -> &FetchResponseBody {
     body
 }
 
-/// No shorter body is one.
+/// No prefix of the body is valid.
 fn every_prefix_is_an_error(version: i16, body: &[u8]) {
     for end in 0..body.len() {
         assert!(answer(version, &body[..end]).error.is_some(), "v{version}, {end} bytes");
@@ -45,7 +45,7 @@ fn malformed(frame: &ResponseFrame<u32>) -> Option<ErrorKind> {
     }
 }
 
-/// KIP-227: a fetch of a session names what changed, and is answered with the partitions that have news.
+/// KIP-227: a fetch in a session names what changed, and is answered with the partitions that have news.
 #[test]
 fn a_session_without_news_and_one_that_is_gone() {
     // Throttle time, error code, session, topics.
@@ -81,7 +81,7 @@ fn a_fetch_that_only_forgets() {
         assert_eq!((used, frame.error), (bytes.len(), None), "v{version}");
         let RequestBody::Fetch(body) = &frame.body else { panic!("{frame:?}") };
         assert_eq!((body.session_id, body.session_epoch, body.isolation_level), (99, 4, 0));
-        // What is forgotten is not fetched.
+        // Forgotten partitions are not fetched.
         assert_eq!(body.partitions, []);
     }
 }
@@ -93,8 +93,8 @@ fn topics_follow_each_other_and_optional_fields_are_passed_over() {
         [&[0, 0, 0, number, 0, 0][..], &[0, 0, 0, 0, 0, 0, 0, high_watermark], &[0xff; 8], &[0; 8]].concat()
     };
     let top = b"\0\0\0\0\0\0\0\0\0\0";
-    // Aborted transactions, preferred replica, records, tagged fields: null, none, and one aborted transaction with tagged
-    // fields; a tagged diverging epoch, leader and snapshot (0, 1, 2), and one of the future.
+    // Aborted transactions, preferred replica, records, tagged fields: null, none, and one aborted transaction with
+    // tagged fields; a tagged diverging epoch, leader and snapshot (0, 1, 2), and one from the future.
     let null = b"\0\xff\xff\xff\xff\0\0";
     let none = b"\x01\0\0\0\x03\x01\x02\0\x02ab\x02\x01c";
     let aborted =
@@ -158,7 +158,7 @@ fn lengths_that_lie() {
     assert_eq!(malformed(&answer(13, b"\0\0\0\0\0\0\0\0\0\0\0\0")), Some(ErrorKind::BadLength(-1)));
     assert_eq!(malformed(&answer(4, b"\0\0\0\0\0\0\0\0!")), Some(ErrorKind::TrailingBytes));
 
-    // A broker sends as much of the log as fits: a batch cut short is no error, and not counted.
+    // A broker sends as much of the log as fits: a truncated batch is neither an error nor counted.
     let batch = kafka::batch(kafka::CODECS[0], &["a"], 9);
     for kept in 1..batch.len() {
         let frame = with(&[&(kept as u32).to_be_bytes()[..], &batch[..kept]].concat());
@@ -169,7 +169,7 @@ fn lengths_that_lie() {
             (kept, 0, Some(0))
         );
     }
-    // What is no batch costs its partition, not the frame.
+    // Invalid batches cost their partition, not the frame.
     let mut unknown = batch.clone();
     unknown[16] = 9;
     let frame = with(&[&(batch.len() as u32).to_be_bytes()[..], &unknown].concat());

@@ -1,4 +1,4 @@
-//! Batch heads, records and codecs: by hand, and against other libraries.
+//! Batch headers, records and codecs: hand-made, and against other libraries.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
@@ -93,11 +93,11 @@ fn every_codec_of_magic_2() {
         let batch = kafka::batch(codec, &["a"], 300);
         for end in 0..batch.len() {
             assert!(records(&batch[..end]).is_err(), "{codec:?}: {end} bytes");
-            // With a length that matches, the records are what is cut.
+            // With a matching length, the records themselves are truncated.
             let mut cut = batch[..end].to_vec();
             if end >= HEAD_BYTES {
                 cut[8..12].copy_from_slice(&(end as u32 - 12).to_be_bytes());
-                // The last bytes of some framings are checksums that are not read.
+                // The last bytes of some framings are checksums, which are not read.
                 let trailer = if codec == Compression::Gzip { 0 } else { 8 };
                 let failed = records(&cut).is_err();
                 assert!(failed || batch.len() - end <= trailer, "{codec:?}: {end} of {}", batch.len());
@@ -153,12 +153,12 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 fn compressed_message_sets() {
     let values = [&b"one"[..], b"two", b"three"];
     for (magic, attributes, outer_offset, expected) in [
-        // Magic 1 counts from 0 inside; the outer offset is the last one's.
+        // Magic 1 counts from 0 inside; the outer offset is that of the last message.
         (1, 1, 102, [(100, 5), (101, 6), (102, 7)]),
         (1, 1, 0, [(0, 5), (1, 6), (2, 7)]),
-        // With LogAppendTime the outer timestamp stands for all.
+        // With LogAppendTime, the outer timestamp applies to all.
         (1, 1 | 8, 102, [(100, 999), (101, 999), (102, 999)]),
-        // Magic 0 is absolute inside.
+        // Magic 0 has absolute offsets inside.
         (0, 1, 102, [(0, -1), (1, -1), (2, -1)]),
     ] {
         let set: Vec<u8> =
@@ -195,7 +195,7 @@ fn xerial(bytes: &[u8], block_bytes: usize) -> Vec<u8> {
     framed
 }
 
-/// The same bytes in every framing there is.
+/// The same bytes in every framing.
 fn framings(bytes: &[u8]) -> Vec<(Codec, &'static str, Vec<u8>)> {
     use lz4_flex::frame::{BlockMode, BlockSize, FrameInfo};
     let plain = lz4(bytes, FrameInfo::new());
@@ -240,7 +240,7 @@ fn every_framing_of_every_codec() {
     for (codec, name, bytes) in framings(b"short enough to cut everywhere") {
         for end in 0..bytes.len() {
             let cut = decompress(codec, 2, &bytes[..end], &mut out, LIMIT);
-            // A stream of frames may end between two; a checksum at the end is not read.
+            // A stream of frames may end between two frames; a checksum at the end is not read.
             assert!(
                 cut.is_err() || out.len() < 30 || bytes.len() - end < 8,
                 "{name}: {end} of {}",
@@ -285,7 +285,7 @@ fn only_the_last_header_of_a_name_counts() {
     let length = batch.len() as u32 - 12;
     batch[8..12].copy_from_slice(&length.to_be_bytes());
     assert_eq!(ids(&batch), ["2"]);
-    // Control batches hold no ids.
+    // Control batches have no message ids.
     batch[22] |= 0x20;
     assert_eq!(ids(&batch), [""; 0]);
 }

@@ -1,4 +1,4 @@
-//! Small request bodies against another implementation of the protocol: every version it has.
+//! Small request bodies against another implementation of the protocol, in every version that it has.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
@@ -38,7 +38,7 @@ fn every_prefix_is_an_error(bytes: &[u8], what: &str, parse: impl Fn(&[u8]) -> R
     assert!(parse(&[bytes, &[0]].concat()).is_err(), "{what}: a byte too many was accepted");
 }
 
-/// What the body names, and that nothing but the whole of it is accepted.
+/// Checks the names in a body, and that nothing but the whole body is accepted.
 fn check(
     api_key: ApiKey,
     version: i16,
@@ -70,15 +70,15 @@ fn coordinators_are_sought_by_their_keys() {
     for version in 0..=6 {
         for key_type in 0..=if version >= 1 { 2 } else { 0 } {
             let request = messages::FindCoordinatorRequest::default().with_key_type(key_type);
-            let asked = |keys: &[&str]| match version {
+            let request_for = |keys: &[&str]| match version {
                 0..=3 => request.clone().with_key(text(keys[0])),
                 _ => request.clone().with_coordinator_keys(keys.iter().map(|key| text(key)).collect()),
             };
             let of = |kind| (key_type == kind).then_some("key-é");
-            check(ApiKey::FIND_COORDINATOR, version, &asked(&["key-é"]), of(0), of(1));
+            check(ApiKey::FIND_COORDINATOR, version, &request_for(&["key-é"]), of(0), of(1));
             if version >= 4 {
-                check(ApiKey::FIND_COORDINATOR, version, &asked(&["one", "two"]), None, None);
-                check(ApiKey::FIND_COORDINATOR, version, &asked(&[]), None, None);
+                check(ApiKey::FIND_COORDINATOR, version, &request_for(&["one", "two"]), None, None);
+                check(ApiKey::FIND_COORDINATOR, version, &request_for(&[]), None, None);
             }
         }
     }
@@ -191,8 +191,8 @@ fn groups_commit_and_fetch_their_offsets() {
         let several = messages::OffsetFetchRequest::default().with_groups(vec![one; 2]);
         check(ApiKey(9), version, &several, None, None);
     }
-    // Version 0 as of 3.9, and version 10, whose topics have ids (KIP-848), of which the other implementation knows
-    // nothing.
+    // Version 0 as of 3.9, and version 10, whose topics have ids (KIP-848), which the other implementation does not
+    // know.
     let old = b"\0\x01g\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x02\0\0\0\0\0\0\0\x07\xff\xff";
     assert_eq!(ApiKey(8).read_request(old, 0, |_| {}).unwrap().group_id(), Some("g"));
     let mut new = b"\x02g\0\0\0\x01\x02m\0\x02".to_vec();
@@ -342,7 +342,7 @@ fn new_topics_are_checked() {
             .with_validate_only(true);
         check(ApiKey::CREATE_TOPICS, version, &body, None, None);
     }
-    // One topic without assignments or configurations; whether to validate only since version 1.
+    // One topic without assignments or configurations; `validateOnly` only since version 1.
     let old = b"\0\0\0\x01\0\x01t\0\0\0\x02\0\x01\0\0\0\0\0\0\0\0\0\0\x05\xdc";
     for (version, body) in [(0, old.to_vec()), (1, [&old[..], &[1]].concat())] {
         every_prefix_is_an_error(&body, &format!("v{version}"), |bytes| {
@@ -390,7 +390,7 @@ fn share_groups_fetch_and_acknowledge() {
         .with_member_id(Some(text("member-1")))
         .with_topics(vec![topic]);
     let acknowledge = encoded(&body, 1);
-    // Version 2 adds an acquire mode to one, and to both whether they renew, before the topics.
+    // Version 2 adds an acquire mode to one, and a renewal flag to both, before the topics.
     let longer =
         |bytes: &[u8], at: usize, more: usize| [&bytes[..at], &vec![1; more][..], &bytes[at..]].concat();
     let session = 8 + 9 + 4;
@@ -430,7 +430,7 @@ fn versions_of_the_future_are_refused() {
         for version in [-1, 20] {
             let error = api_key.read_request(&[0; 99], version, |_| {}).unwrap_err();
             assert_eq!(error.kind, ErrorKind::UnsupportedVersion(version));
-            // The broker's word on a version that it may not know either (KIP-511).
+            // The broker's answer about a version that it may not know either (KIP-511).
             let is_read = api_key == ApiKey::API_VERSIONS && version == 20;
             assert_eq!(api_key.read_response(&[0; 99], version, |_| {}).is_ok(), is_read, "{api_key}");
         }

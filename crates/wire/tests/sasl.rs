@@ -1,4 +1,4 @@
-//! Authenticating to a broker, against another implementation of the protocol.
+//! Authenticates to a broker, against another implementation of the protocol.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
@@ -9,7 +9,7 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 use wire::sasl::{self, AUTHENTICATE_VERSION, HANDSHAKE_VERSION, authenticate_request, handshake_request};
 
-/// The request of a frame, without its header.
+/// The body of a request frame, after checking its header.
 fn body(frame: &[u8], api: i16, version: i16, correlation_id: i32) -> &[u8] {
     assert_eq!(frame[..4], ((frame.len() - 4) as u32).to_be_bytes());
     let mut rest = &frame[4..];

@@ -1,4 +1,4 @@
-//! What share groups are answered (KIP-932), against another implementation of the protocol, in pieces of any size.
+//! Answers to share groups (KIP-932), against another implementation of the protocol, in pieces of any size.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
@@ -19,7 +19,7 @@ fn encoded(body: &impl Encodable) -> Vec<u8> {
     bytes
 }
 
-/// The frame of such an answer, fed in pieces of that size.
+/// The decoded frame of such an answer, fed in pieces of this size.
 fn read(api_key: ApiKey, version: i16, frame: &[u8], pieces: usize) -> ResponseFrame<u32> {
     let mut stream = ResponseStream::new(Options::default(), Start::Boundary);
     let mut seen = None;
@@ -80,7 +80,7 @@ fn acknowledged() -> Vec<u8> {
 fn what_a_share_group_fetched_is_read() {
     let body = fetched();
     let bytes = kafka::response(78, 1, 7, &body);
-    // Version 2 changed the request alone.
+    // Version 2 changed only the request.
     for (version, pieces) in [(1, 1), (1, 7), (1, 100_000), (2, 1448)] {
         let frame = read(ApiKey::SHARE_FETCH, version, &bytes, pieces);
         assert_eq!((frame.error, frame.throttle_ms, frame.error_code), (None, Some(17), Some(0)));
@@ -91,7 +91,7 @@ fn what_a_share_group_fetched_is_read() {
             .map(|p| (p.partition, p.error_code, p.bytes as usize, p.records))
             .collect();
         let all = kafka::fetched_batches().len();
-        // The fetch's own error comes before that of acknowledging.
+        // The fetch's own error takes precedence over that of acknowledging.
         let topic = [(2, 0, all, Some(3)), (3, 6, 0, Some(0)), (4, 121, 0, Some(0))];
         assert_eq!(seen, [topic, topic].concat());
         assert!(fetch.partitions.iter().all(|p| p.topic == TopicRef::Id([9; 16]) && p.error.is_none()));
@@ -107,7 +107,7 @@ fn what_a_share_group_fetched_is_read() {
 #[test]
 fn how_acknowledging_went_is_read() {
     let body = acknowledged();
-    // Version 2 says for how long records are locked, after the throttle time, the error and its message.
+    // Version 2 has the lock duration of records, after the throttle time, the error and its message.
     let later = [&body[..7], &[0, 0, 0, 9], &body[7..]].concat();
     for (version, body) in [(1, body), (2, later)] {
         let bytes = kafka::response(79, version, 7, &body);

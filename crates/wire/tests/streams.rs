@@ -34,7 +34,7 @@ fn feed_responses(stream: &mut ResponseStream<u32>, chunks: &[&[u8]]) -> Vec<Res
     for (stamp, chunk) in chunks.iter().enumerate() {
         let mut rest = *chunk;
         while !rest.is_empty() {
-            let (used, frame) = stream.advance(rest, stamp as u32, &mut asked);
+            let (used, frame) = stream.advance(rest, stamp as u32, &mut pending_request);
             assert!(used > 0 || frame.is_some(), "no progress");
             frames.extend(frame.cloned());
             rest = &rest[used..];
@@ -45,7 +45,7 @@ fn feed_responses(stream: &mut ResponseStream<u32>, chunks: &[&[u8]]) -> Vec<Res
 
 /// Correlation ids 100-113: Produce of version id - 100; 200-213 Metadata; 300 `ListOffsets` 7; 318 `ApiVersions` 3;
 /// 400-418 Fetch.
-fn asked(correlation_id: i32) -> Option<(ApiKey, i16)> {
+fn pending_request(correlation_id: i32) -> Option<(ApiKey, i16)> {
     match correlation_id {
         100..=113 => Some((ApiKey::PRODUCE, correlation_id as i16 - 100)),
         200..=213 => Some((ApiKey::METADATA, correlation_id as i16 - 200)),
@@ -109,7 +109,7 @@ fn produce(frame: &RequestFrame<u32>) -> &wire::stream::ProduceBody {
     }
 }
 
-fn ids_wanted() -> Options {
+fn with_message_ids() -> Options {
     Options { message_id_header: Some(b"id".to_vec().into()), ..Options::default() }
 }
 
@@ -120,7 +120,7 @@ fn every_version_of_produce_is_read() {
     for version in 3..=13 {
         let bytes =
             kafka::produce_request(version, 5, &[("topicA", 0, records.clone()), ("topicB", 1, vec![])]);
-        let mut stream = RequestStream::new(ids_wanted(), Start::Boundary);
+        let mut stream = RequestStream::new(with_message_ids(), Start::Boundary);
         let frames = feed(&mut stream, &[&bytes], 0);
         assert_eq!(frames.len(), 1, "v{version}");
         let frame = &frames[0];
@@ -173,7 +173,7 @@ fn a_wrong_batch_length_hurts_its_partition_only() {
         let mut bad = good.clone();
         bad[at] = value;
         let parts = [("x", 0, bad), ("y", 1, good.clone())];
-        for options in [Options::default(), ids_wanted()] {
+        for options in [Options::default(), with_message_ids()] {
             let bytes = kafka::produce_request(9, 5, &parts);
             let mut stream = RequestStream::new(options, Start::Boundary);
             let frames = feed(&mut stream, &[&bytes], 0);
@@ -253,8 +253,8 @@ fn losing_records_costs_nothing() {
     assert_eq!((frames[0].error, frames[0].stream_end), (None, bytes.len() as u64));
     assert_eq!((produce(&frames[0]).partitions[0].error, frames[1].correlation_id), (None, 2));
     assert_eq!((stream.counts().lost_bytes, stream.counts().resyncs), (3000, 0));
-    // With message ids the records matter, but only to this partition, and its head is known.
-    let mut stream = RequestStream::new(ids_wanted(), Start::Boundary);
+    // With message ids the records matter, but only to this partition, and its header is known.
+    let mut stream = RequestStream::new(with_message_ids(), Start::Boundary);
     feed(&mut stream, &[&bytes[..1000]], 0);
     assert_eq!(stream.lost(3000, 1), None);
     let frames = feed(&mut stream, &[&bytes[4000..], &next], 2);
@@ -334,7 +334,7 @@ fn a_loss_beyond_a_cut_header_returns_it_and_searches() {
     assert_eq!(stream.counts().resyncs, 1);
 }
 
-/// Packets of which a snap length left so many bytes each.
+/// Packets of which a snap length left this many bytes each.
 fn snapped(stream: &mut RequestStream<u32>, packets: &[&[u8]], snaplen: usize) -> Vec<RequestFrame<u32>> {
     let mut frames = Vec::new();
     for packet in packets {
@@ -357,7 +357,7 @@ fn a_snap_length_within_every_header_leaves_every_number() {
         let mut stream = RequestStream::new(Options::default(), Start::Boundary);
         let frames = snapped(&mut stream, &packets, snaplen);
         let ids: Vec<_> = frames.iter().map(|f| f.correlation_id).collect();
-        // Where the second request of a packet starts is cut off; the next packet is found again.
+        // The start of a packet's second request is cut off; the next packet is found again.
         assert_eq!(ids, [1, 2, 3, 4, 6, 7], "snap length {snaplen}");
         assert_eq!(stream.counts().resyncs, 1, "snap length {snaplen}");
     }
@@ -407,17 +407,17 @@ fn a_loss_beyond_the_frame_gives_it_up_and_finds_the_next() {
     let (one, two, three) = (frame(1), frame(2), frame(3));
     let mut stream = RequestStream::new(Options::default(), Start::Boundary);
     feed(&mut stream, &[&one[..300]], 0);
-    let gone = one.len() - 300 + 40;
-    let given_up = stream.lost(gone as u64, 1).cloned().unwrap();
-    assert_eq!(given_up.error, Some(FrameError::Lost((one.len() - 300) as u64)));
-    assert_eq!((given_up.correlation_id, given_up.stream_end), (1, one.len() as u64));
-    assert_eq!(produce(&given_up).partitions[0].batches.len(), 1);
+    let lost = one.len() - 300 + 40;
+    let abandoned = stream.lost(lost as u64, 1).cloned().unwrap();
+    assert_eq!(abandoned.error, Some(FrameError::Lost((one.len() - 300) as u64)));
+    assert_eq!((abandoned.correlation_id, abandoned.stream_end), (1, one.len() as u64));
+    assert_eq!(produce(&abandoned).partitions[0].batches.len(), 1);
     let frames = feed(&mut stream, &[&[&two[40..], &three[..]].concat()], 2);
     assert_eq!((frames.len(), frames[0].correlation_id), (1, 3));
     assert_eq!(frames[0].stream_start, (one.len() + two.len()) as u64);
     let counts = stream.counts();
     assert_eq!((counts.resyncs, counts.skipped_bytes), (1, two.len() as u64 - 40));
-    assert_eq!((counts.frames, counts.undecodable, counts.lost_bytes), (2, 1, gone as u64));
+    assert_eq!((counts.frames, counts.undecodable, counts.lost_bytes), (2, 1, lost as u64));
 }
 
 #[test]
@@ -438,12 +438,12 @@ fn a_lone_request_of_another_api_is_believed_if_it_fills_its_chunks() {
     let heartbeat = kafka::request(12, 4, 7, b"\x02g\0\0\0\x01\x02m\0\0");
     let mut stream = RequestStream::new(Options::default(), Start::Midstream);
     assert_eq!(feed(&mut stream, &[&heartbeat], 0).len(), 1);
-    // In the middle of a chunk it is held until another one follows.
+    // In the middle of a chunk, it is held until another one follows.
     let mut stream = RequestStream::new(Options::default(), Start::Midstream);
     let tail = [&[0xaa; 20][..], &heartbeat].concat();
     assert_eq!(feed(&mut stream, &[&tail], 0).len(), 0);
     assert_eq!(feed(&mut stream, &[&heartbeat], 1).len(), 2);
-    // And never if something else does.
+    // If something else follows, it is never returned.
     let mut stream = RequestStream::new(Options::default(), Start::Midstream);
     assert_eq!(feed(&mut stream, &[&tail, b"not a frame at all, but text"], 0).len(), 0);
 }
@@ -511,7 +511,7 @@ fn raw_tokens_after_a_handshake_of_version_0_are_counted_and_passed_over() {
             );
         }
     }
-    // From version 1 on there are none.
+    // From version 1 on, there are none.
     let bytes = [handshake(1), kafka::sized(b"\0user\0password"), handshake(1)].concat();
     let mut stream = RequestStream::new(Options::default(), Start::Boundary);
     feed(&mut stream, &[&bytes], 0);
@@ -545,7 +545,7 @@ fn a_guess_yields_to_a_chunk_that_is_just_one_frame() {
     assert_eq!(frames.iter().map(|f| (f.correlation_id, f.size)).collect::<Vec<_>>(), [(300, 45), (300, 45)]);
     assert_eq!(frames[0].stream_start, 100 + lists.len() as u64);
     assert_eq!(stream.counts().skipped_bytes, lists.len() as u64);
-    // The same where the frame takes two chunks.
+    // The same with a frame in two chunks.
     let mut stream = ResponseStream::new(Options::default(), Start::Boundary);
     stream.lost(100, 0);
     let frames = feed_responses(&mut stream, &[&lists, &answer[..20], &answer[20..], &answer]);
@@ -583,8 +583,8 @@ fn newer_versions_and_apis_still_get_their_frame() {
     assert_eq!(stream.counts().resyncs, 0);
 }
 
-/// Made-up requests of every API in the version that many above the highest known, with the two headers they may have
-/// and one whose tagged fields make no sense.
+/// Made-up requests of every API, in versions `more` above the highest known, with the two headers they may have and
+/// one whose tagged fields are invalid.
 fn requests_of_the_future(more: i16) -> Vec<(ApiKey, i16, Vec<u8>)> {
     let tails: [&[u8]; 3] = [&[0, 9, 9], &[1, 5, 2, 7, 7, 9], &[0xff; 9]];
     let of = |api: ApiKey, tail: &[u8]| {
@@ -601,7 +601,7 @@ fn versions_of_the_future_of_every_api_keep_their_frames() {
     for (api, version, future) in [1, 7].into_iter().flat_map(requests_of_the_future) {
         let unknown = Error { kind: ErrorKind::UnsupportedVersion(version), at: 6 };
         let unknown = Some(FrameError::Malformed(unknown));
-        // The first of its connection, in step, in one chunk with others, and where the recording began later.
+        // The first of its connection, in step, in one chunk with others, and when the recording began later.
         let joined = [&known[..], &future, &known].concat();
         let cases: [(Start, &[&[u8]], u64); 4] = [
             (Start::Boundary, &[&future, &known], 1),
@@ -624,7 +624,7 @@ fn versions_of_the_future_of_every_api_keep_their_frames() {
             let rest: Vec<_> = frames.iter().filter(|f| f.correlation_id == 1).map(|f| f.error).collect();
             assert!(rest.len() + 1 == frames.len() && rest.iter().all(Option::is_none), "{case}");
             let counts = stream.counts();
-            // By an ApiVersions nothing is lost that could be known.
+            // An ApiVersions request has nothing to lose that could be known.
             let undecodable = u64::from(api != ApiKey::API_VERSIONS);
             assert_eq!((counts.frames, counts.undecodable), (place + 1, undecodable), "{case}");
             assert_eq!((counts.resyncs, counts.skipped_bytes), (0, 0), "{case}");
@@ -751,9 +751,9 @@ fn message_ids_are_bounded() {
     let records = kafka::batch(Compression::Gzip, &["a", "b"], 100_000);
     let bytes = kafka::produce_request(9, 1, &[("t", 0, records.clone()), ("u", 0, records)]);
     for (options, kind) in [
-        (Options { max_batch_buffer_bytes: 500, ..ids_wanted() }, ErrorKind::TooLarge(500)),
+        (Options { max_batch_buffer_bytes: 500, ..with_message_ids() }, ErrorKind::TooLarge(500)),
         (
-            Options { max_decompressed_bytes: 150_000, ..ids_wanted() },
+            Options { max_decompressed_bytes: 150_000, ..with_message_ids() },
             ErrorKind::DecompressedTooLarge(150_000),
         ),
     ] {
@@ -871,7 +871,7 @@ fn losing_fetched_records_hurts_their_partition_only() {
         assert!(partition.error.is_some() || partition.records == Some(3), "lost at {at}");
         assert!(at - records > 60 || partition.error == Some(FrameError::Lost(1)), "lost at {at}");
     }
-    // Before the records it costs the frame its body, not its place.
+    // A loss before the records costs the frame its body, not its position.
     let mut stream = ResponseStream::new(Options::default(), Start::Boundary);
     feed_responses(&mut stream, &[&bytes[..20]]);
     stream.lost(5, 0);
@@ -894,7 +894,7 @@ fn throttle_times_are_read_before_bodies_that_are_not() {
         let frame = seen.unwrap();
         assert_eq!((frame.throttle_ms, frame.error, frame.body), (Some(9), None, ResponseBody::Other));
     }
-    // Of a version from the future it is not known where it is.
+    // In a version from the future, its position is unknown.
     let bytes = kafka::response(10, 4, 1, &body);
     let mut stream = ResponseStream::new(Options::default(), Start::Boundary);
     let frame = stream.advance(&bytes, 0, &mut |_| Some((ApiKey(10), 99))).1.cloned().unwrap();
@@ -915,7 +915,7 @@ fn responses_in_the_middle_need_a_question() {
     assert_eq!(frames.iter().map(|f| f.correlation_id).collect::<Vec<_>>(), [300, 999]);
 }
 
-/// The answer to a client's first request is lost, and bytes of a later one look like its header again and again.
+/// The answer to a client's first request is lost, and the bytes of a later one repeatedly look like its header.
 #[test]
 fn zeros_after_a_gap_are_no_answer() {
     let mut later = vec![0; 2_000];
@@ -980,13 +980,13 @@ fn random_bytes_never_become_frames() {
         state ^= state << 17;
         word.copy_from_slice(&state.to_le_bytes());
     }
-    // A quarter of it looks like the small big-endian integers that binary formats are full of.
+    // A quarter of it looks like the small big-endian integers of which binary formats are full.
     for word in noise[..2 << 20].chunks_mut(4) {
         word[..3].fill(0);
         word[3] &= 0x1f;
     }
     for start in [Start::Boundary, Start::Midstream] {
-        let mut stream = RequestStream::new(ids_wanted(), start);
+        let mut stream = RequestStream::new(with_message_ids(), start);
         assert_eq!(feed(&mut stream, &noise.chunks(1448).collect::<Vec<_>>(), 0), []);
         let mut stream = ResponseStream::new(Options::default(), start);
         let frames = feed_responses(&mut stream, &noise.chunks(1448).collect::<Vec<_>>());
@@ -1006,9 +1006,9 @@ proptest! {
     ) {
         let all = requests();
         let bytes: Vec<u8> = order.iter().flat_map(|&i| all[i].clone()).collect();
-        let options = if ids { ids_wanted() } else { Options::default() };
+        let options = if ids { with_message_ids() } else { Options::default() };
         let start = if midstream { Start::Midstream } else { Start::Boundary };
-        // In the middle of a stream only Produce requests prove themselves wherever chunks end.
+        // In the middle of a stream, only Produce requests prove themselves wherever chunks end.
         prop_assume!(!midstream || order.iter().all(|&i| i < 13));
         let whole = feed(&mut RequestStream::new(options.clone(), start), &[&bytes], 0);
         prop_assert_eq!(whole.len(), order.len());
@@ -1055,7 +1055,7 @@ proptest! {
             bytes[at] = value;
         }
         let start = if midstream { Start::Midstream } else { Start::Boundary };
-        let mut stream = RequestStream::new(ids_wanted(), start);
+        let mut stream = RequestStream::new(with_message_ids(), start);
         let mut responses = ResponseStream::new(Options::default(), start);
         let mut rest = &bytes[..];
         let mut end = 0;

@@ -1,5 +1,5 @@
-//! Segments described in a few bytes made into packets, so that a mutation changes what happens to a
-//! connection and not just a checksum. Does not analyze them.
+//! Builds packets from segments described in a few bytes, so that a mutation changes what happens to a connection and not
+//! just a checksum. Does not analyze them.
 
 use capture::LinkType;
 use capture::link::Flags;
@@ -13,11 +13,11 @@ const HEAD_BYTES: usize = 40;
 
 /// Bits of a description's first byte; the lowest three are SYN, FIN and RST as in TCP.
 const NO_ACK: u8 = 0x08;
-/// Sent again: so many bytes back.
+/// Retransmitted: this many bytes back.
 const BACK: u8 = 0x10;
-/// So many bytes before it are not captured.
+/// This many bytes before it are not captured.
 const AHEAD: u8 = 0x20;
-/// Only so many of its bytes are captured.
+/// Only this many of its bytes are captured.
 const CUT: u8 = 0x40;
 /// Captured after the next one.
 const LATE: u8 = 0x80;
@@ -57,7 +57,7 @@ struct TestSegment<'a> {
 }
 
 impl TestSegment<'_> {
-    /// The packet as far as it is captured; its sender's number moves on.
+    /// The captured part of the packet; advances its sender's sequence number.
     fn packet(&self, next_seq: &mut [[u32; 2]; CONNECTIONS]) -> Vec<u8> {
         let numbers = &mut next_seq[self.connection];
         let away = u32::from(self.away);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use wire::ApiKey;
 use wire::stream::{FrameError, RequestBody, RequestFrame, ResponseBody, ResponseFrame};
 
-/// A frame that came out of a stream whose stamps are offsets.
+/// A frame from a stream whose stamps are offsets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
     /// A request.
@@ -55,7 +55,7 @@ impl Frame {
         }
     }
 
-    /// Partitions, batches, topics and ids in it.
+    /// The number of partitions, batches, topics and ids in it.
     pub(super) fn elements(&self) -> usize {
         match self {
             Self::Request(frame) => match &frame.body {
@@ -83,7 +83,7 @@ impl Frame {
         }
     }
 
-    /// Whether anything of it could not be read.
+    /// Whether a part of it could not be read.
     pub(crate) fn is_damaged(&self) -> bool {
         let in_a_partition = match self {
             Self::Request(frame) => match &frame.body {
@@ -98,7 +98,7 @@ impl Frame {
         in_a_partition || (self.error().is_some() && !self.asks_for_newer_versions())
     }
 
-    /// A client's first question may be in a version that nobody here knows: nothing is lost with it.
+    /// Whether it is a client's first request, which may have a version that nobody here knows: nothing is lost with it.
     fn asks_for_newer_versions(&self) -> bool {
         let api = ApiKey::API_VERSIONS;
         matches!(self, Self::Request(frame) if frame.api_key == api && api.is_newer(frame.api_version))

@@ -1,5 +1,5 @@
-//! rskafka's part of the end-to-end test: the codecs it is built with, a reader. Checks nothing. It knows no groups, no
-//! transactions and no acks but all. Topics are those that Clients.java creates.
+//! rskafka's part of the end-to-end test: the codecs it is built with, and a consumer. Checks nothing. It supports no
+//! groups, no transactions and only acks=all. Topics are those that Clients.java creates.
 //!
 //! ```sh
 //! rskafka_client BOOTSTRAP NAME
@@ -20,7 +20,7 @@ const ROUNDS: usize = 10;
 const CODECS: [(&str, Compression); 3] =
     [("none", Compression::NoCompression), ("gzip", Compression::Gzip), ("snappy", Compression::Snappy)];
 
-/// Makes records and numbers them.
+/// Creates numbered records.
 struct Messages {
     name: String,
     sent: u64,
@@ -65,14 +65,14 @@ async fn produce(bootstrap: &str, messages: &mut Messages) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Reads the last batch of each partition, the only one whose codec is known to be one of these.
+/// Reads the last batch of each partition, the only one whose codec is known to be supported.
 async fn consume(bootstrap: &str, name: &str) -> anyhow::Result<usize> {
     let client = connect(bootstrap, format!("{name}-consumer")).await?;
     let mut read = 0;
     for index in 0..MIX_PARTITIONS {
         let partition = partition(&client, index).await?;
         let end = partition.get_offset(OffsetAt::Latest).await?;
-        // Other clients may write the next records, in codecs that this one was built without.
+        // Other clients may write the next records, with codecs that this one was built without.
         if let Ok((records, _)) = partition.fetch_records(end - 1, 1..1_000_000, 100).await {
             read += records.len();
         }

@@ -1,6 +1,6 @@
-//! Installs what the clients need: once, into a directory named after what it holds. Does not run them.
+//! Installs what the clients need, once, into a directory named after its contents. Does not run them.
 //!
-//! `BROKERSCOPE_CLIENTS_CACHE` names the directory above; else it is `brokerscope` in the user's cache.
+//! `BROKERSCOPE_CLIENTS_CACHE` names the parent directory; by default it is `brokerscope` in the user's cache.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn user_cache() -> PathBuf {
     xdg.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").expect("HOME is set")).join(".cache"))
 }
 
-/// FNV-1a: another list of versions, another directory.
+/// FNV-1a hash, so that each list of versions has its own directory.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -41,7 +41,7 @@ fn once(directory: &Path, install: impl FnOnce(&Path)) {
     File::create(ready).unwrap();
 }
 
-/// A virtual environment with what `requirements` lists: its interpreter.
+/// Creates a virtual environment with what `requirements` lists; returns its interpreter.
 pub(super) fn python(requirements: &Path) -> PathBuf {
     let directory = cache("python", requirements);
     let python = directory.join("bin/python");
@@ -55,7 +55,7 @@ pub(super) fn python(requirements: &Path) -> PathBuf {
     python
 }
 
-/// kafkajs and its codecs: the directory that has `node_modules`.
+/// Installs kafkajs and its codecs; returns the directory with `node_modules`.
 pub(super) fn node(programs: &Path) -> PathBuf {
     let directory = cache("node", &programs.join("package-lock.json"));
     once(&directory, |directory| {
@@ -70,26 +70,26 @@ pub(super) fn node(programs: &Path) -> PathBuf {
     directory
 }
 
-/// The directory of the Go clients' programs. Built each time, as they may have changed: Go's own cache makes that
-/// a second's work where they did not.
+/// Builds the Go clients' programs and returns their directory. Built each time, because they may have changed: if not,
+/// Go's cache makes that a matter of a second.
 pub(super) fn go(module: &Path, packages: &str) -> PathBuf {
     let directory = cache("go", &module.join("go.sum"));
     fs::create_dir_all(&directory).unwrap();
     let mut go = Command::new("go");
     go.args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-o"]).arg(&directory).arg(packages);
-    // What Debian has builds them: nothing newer is fetched.
+    // Debian's Go builds them: nothing newer is downloaded.
     must(go.current_dir(module).env("GOTOOLCHAIN", "local").env_remove("GOFLAGS"));
     directory
 }
 
-/// A client in Rust. Built each time, as the Go clients are, and beside the workspace: the features that its library asks of
-/// other crates are none of brokerscope's.
+/// Builds a client in Rust. Built each time, like the Go clients, and outside the workspace, so that the features that
+/// its library enables in other crates do not affect brokerscope.
 pub(super) fn cargo(package: &Path, program: &str) -> PathBuf {
     let directory = cache("cargo", &package.join("Cargo.lock"));
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(package.join("Cargo.toml"));
     cargo.arg("--target-dir").arg(&directory);
-    // The test's own build says how the workspace is built.
+    // The test's own build sets variables for the workspace.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_")) {
         if name != "CARGO_HOME" {
             cargo.env_remove(name);

@@ -7,20 +7,20 @@ import java.nio.file.Path;
 import java.security.ProtectionDomain;
 
 /**
- * Copies what a broker's TLS connections carry into a ring that a recorder reads, from when it is loaded until the recorder says
- * so, or is gone. Then the broker runs its own bytecode again.
+ * Copies the plaintext of a broker's TLS connections into a ring that a recorder reads, from when it is loaded until
+ * the recorder stops it or has ended. Then the broker runs its original bytecode again.
  *
- * <p>Nothing here may harm the broker: what goes wrong is written into the ring, and thrown nowhere.
+ * <p>Nothing here may harm the broker: errors are written into the ring and never thrown.
  */
 public final class Agent implements ClassFileTransformer {
     /** Encrypts and decrypts all of Kafka's TLS connections. */
     static final String LAYER = "org.apache.kafka.common.network.SslTransportLayer";
 
-    /** How often the recorder is looked for. */
+    /** Interval between checks for the recorder. */
     private static final long LOOK_MS = 200;
-    /** A recorder that did not show up for so long is gone. */
+    /** A recorder without a heartbeat for this long has ended. */
     private static final long GONE_NS = 3_000_000_000L;
-    /** One that reads shows up within so long. */
+    /** A recorder that reads has a heartbeat within this time. */
     private static final long READ_WITHIN_NS = 1_000_000_000L;
 
     private static Agent running;
@@ -39,7 +39,7 @@ public final class Agent implements ClassFileTransformer {
         try {
             start(new Agent(instrumentation, Ring.open(Path.of(option))));
         } catch (IOException | RuntimeException | LinkageError error) {
-            // Without a ring there is nobody to say it to: the recorder finds its ring as it was.
+            // Without a ring the error cannot be reported: the recorder finds its ring unchanged.
         }
     }
 
@@ -68,7 +68,7 @@ public final class Agent implements ClassFileTransformer {
         thread.start();
     }
 
-    /** Whether a recorder shows up within a second: one that was killed does not. */
+    /** Whether the recorder has a heartbeat within a second: a killed one does not. */
     private boolean isRead() {
         long before = ring.beat();
         long begun = System.nanoTime();
@@ -80,7 +80,7 @@ public final class Agent implements ClassFileTransformer {
         return true;
     }
 
-    /** Whether it lasted. */
+    /** Sleeps; returns whether it was not interrupted. */
     private static boolean pause() {
         try {
             Thread.sleep(LOOK_MS);
@@ -90,7 +90,7 @@ public final class Agent implements ClassFileTransformer {
         }
     }
 
-    /** Stops once the recorder says so or is gone. */
+    /** Stops once the recorder orders it or has ended. */
     private void watch() {
         long beat = ring.beat();
         long heard = System.nanoTime();
@@ -106,7 +106,7 @@ public final class Agent implements ClassFileTransformer {
             }
         }
         synchronized (Agent.class) {
-            // Otherwise another one has taken its place.
+            // Otherwise another agent has taken its place.
             if (running == this) {
                 stop();
                 running = null;
@@ -115,7 +115,7 @@ public final class Agent implements ClassFileTransformer {
         ring.say(Ring.ENDED, refused == null ? "" : refused);
     }
 
-    /** A pause is for those who measure what copying costs. */
+    /** Follows an order to pause or continue. A pause is for measurements of the cost of copying. */
     private void pauseOrGoOn(int before, int order) {
         synchronized (Agent.class) {
             if (running != this || order == before) {
@@ -136,7 +136,7 @@ public final class Agent implements ClassFileTransformer {
         retransform();
     }
 
-    /** Has the JVM transform the layer again, in every class loader that has it. One that is loaded later comes by itself. */
+    /** Makes the JVM transform the layer again, in every class loader that has it. Layers loaded later are transformed anyway. */
     private void retransform() {
         try {
             for (Class<?> loaded : instrumentation.getAllLoadedClasses()) {

@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * Has two methods of a class call {@link Tap} before anything else (JVMS 4, the class file format):
+ * Makes two methods of a class call {@link Tap} before anything else (JVMS 4, the class file format):
  *
  * <pre>
  * int read(ByteBuffer buffer) {
@@ -19,15 +19,15 @@ import java.util.Set;
  *     ... as before
  * </pre>
  *
- * <p>The sixteen bytes in front move all of a method's code by the same distance, so of its instructions none changes: jumps are
- * relative, and the padding of switches depends on the distance modulo four.
+ * <p>The sixteen bytes in front move all of a method's code by the same distance, so none of its instructions changes:
+ * jumps are relative, and the padding of switches depends on the distance modulo four.
  */
 final class Patch {
     private static final Set<String> METHODS = Set.of("read", "write");
     private static final String DESCRIPTOR = "(Ljava/nio/ByteBuffer;)I";
     private static final String TAP_DESCRIPTOR = "(Ljava/lang/Object;Ljava/nio/ByteBuffer;)I";
 
-    /** Of the code in front, and where it goes on if the method is to run as it is. */
+    /** Length of the code in front, and the offset in it that continues with the original method. */
     private static final int SHIFT = 16;
 
     private static final int JOIN = 13;
@@ -36,7 +36,7 @@ final class Patch {
     private final DataInputStream in;
     private final ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     private final DataOutputStream out = new DataOutputStream(bytes);
-    /** The constants that are texts, by their index. */
+    /** The text constants, by their index. */
     private final List<String> texts = new ArrayList<>();
 
     private int patched;
@@ -62,7 +62,7 @@ final class Patch {
         int added = addConstants(count, new DataOutputStream(pool));
         out.writeShort(count + added);
         pool.writeTo(out);
-        // Access, this class, its super class.
+        // Access flags, this class, its superclass.
         copy(6);
         int interfaces = copyShort();
         copy(2 * interfaces);
@@ -106,7 +106,7 @@ final class Patch {
         }
     }
 
-    // Beside those that were there, from `first` on: the class, RUN, the attribute's name, and for each method its reference.
+    // Added constants, relative to `first`: the class, RUN, the attribute's name, and the reference of each method.
     private static final int CLASS = 1;
     private static final int RUN = 2;
     private static final int STACK_MAP_TABLE = 3;
@@ -195,7 +195,7 @@ final class Patch {
         return content;
     }
 
-    /** A method's code (JVMS 4.7.3) and what refers to places in it. */
+    /** A method's code (JVMS 4.7.3) and the tables that refer to offsets in it. */
     private static final class Code {
         private final List<String> texts;
         private final DataInputStream in;
@@ -267,7 +267,7 @@ final class Patch {
             to.write(content);
         }
 
-        /** Tables whose entries begin with a place in the code. */
+        /** Shifts tables whose entries begin with an offset in the code. */
         private static byte[] moved(String name, byte[] content) throws IOException {
             int entry;
             if ("LineNumberTable".equals(name)) {
@@ -286,17 +286,17 @@ final class Patch {
             return moved;
         }
 
-        /** The types at places that jumps lead to (JVMS 4.7.4), each place as the distance from the one before. */
+        /** Shifts the types at jump targets (JVMS 4.7.4), whose offsets are distances from the previous frame. */
         private static byte[] frames(byte[] content) throws IOException {
             DataInputStream in = new DataInputStream(new ByteArrayInputStream(content));
             ByteArrayOutputStream bytes = new ByteArrayOutputStream();
             DataOutputStream out = new DataOutputStream(bytes);
             int frames = in.readUnsignedShort();
             out.writeShort(frames + 1);
-            // Where the front joins: as at the beginning, and an int on the stack.
+            // The frame where the front continues with the method: as at the beginning, with an int on the stack.
             out.writeByte(64 + JOIN);
             out.writeByte(1);
-            // The first of the others is so much farther from the one before than it was from the beginning.
+            // The first original frame is farther from the added one than it was from the beginning, by this distance.
             int farther = SHIFT - JOIN - 1;
             for (int frame = 0; frame < frames; frame++) {
                 copyFrame(in, out, farther);
@@ -343,7 +343,7 @@ final class Patch {
                 if (kind == 7) {
                     out.writeShort(in.readUnsignedShort());
                 } else if (kind == 8) {
-                    // Of an object that was made at this place and not initialised.
+                    // An uninitialised object that was created at this offset.
                     out.writeShort(in.readUnsignedShort() + SHIFT);
                 }
             }

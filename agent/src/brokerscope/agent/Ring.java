@@ -15,22 +15,22 @@ import java.nio.file.StandardOpenOption;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * A ring of records in memory that the recorder reads. Any thread adds to it and none waits: what has no room is dropped and
- * counted. The recorder's side, and the layout, are in {@code capture::plaintext}.
+ * A ring of records in memory that the recorder reads. Any thread adds to it and none waits: records without room are
+ * dropped and counted. The recorder's side and the layout are in {@code capture::plaintext}.
  */
 final class Ring {
-    /** What this agent is doing. */
+    /** States of this agent. */
     static final int COPIES = 1;
 
     static final int REFUSED = 2;
     static final int ENDED = 3;
 
-    /** What the recorder wants; otherwise it is to copy. */
+    /** Orders of the recorder; without one, the agent copies. */
     static final int STOP = 1;
 
     static final int PAUSE = 2;
 
-    /** Flags of a record: the bytes were written; they begin a frame; there are none, and the next record is at the beginning. */
+    /** Flags of a record: the bytes were written; they begin a frame; it has none, and the next record is at the ring's start. */
     static final int WRITTEN = 1;
 
     static final int FRAME_START = 2;
@@ -53,7 +53,7 @@ final class Ring {
 
     private static final int RECORD_HEADER = 88;
     private static final int MAX_RECORD_BYTES = 32 << 10;
-    /** Looks at a tail that the recorder is writing. */
+    /** Attempts to read a tail that the recorder is writing. */
     private static final int MAX_LOOKS = 10;
 
     private static final VarHandle LONG =
@@ -63,7 +63,7 @@ final class Ring {
 
     private static final AtomicLong NEXT = new AtomicLong(1);
 
-    /** Another one has another. */
+    /** Differs from the number of every other ring. */
     volatile long number = NEXT.getAndIncrement();
 
     private final ByteBuffer map;
@@ -85,7 +85,7 @@ final class Ring {
         }
     }
 
-    /** Changes as long as the recorder reads. */
+    /** Heartbeat: changes as long as the recorder reads. */
     long beat() {
         return (long) LONG.getVolatile(map, BEAT_AT);
     }
@@ -94,7 +94,7 @@ final class Ring {
         return (int) INT.getVolatile(map, ORDER_AT);
     }
 
-    /** Has every connection counted as a new one: what passed during a pause was not. */
+    /** Makes every connection count as a new one: bytes that passed during a pause were not counted. */
     void countAnew() {
         number = NEXT.getAndIncrement();
     }
@@ -113,7 +113,7 @@ final class Ring {
         long before = (long) LONG.getAndAdd(map, ERRORS_AT, 1L);
     }
 
-    /** Adds bytes that a connection moved, in pieces. */
+    /** Adds the bytes that a connection moved, in pieces. */
     void put(Tap.Connection connection, int flags, int thread, long begun, long ended, ByteBuffer bytes) {
         boolean isWritten = (flags & WRITTEN) != 0;
         int end = bytes.limit();
@@ -129,7 +129,7 @@ final class Ring {
             } else {
                 write(position, connection, flags, thread, offset, begun, ended, bytes, length);
             }
-            // Also of what was dropped: the next offset shows that it is missing.
+            // Also counts dropped bytes: the next offset shows that they are missing.
             if (isWritten) {
                 connection.written += length;
             } else {
@@ -140,7 +140,7 @@ final class Ring {
         }
     }
 
-    /** The position of so many bytes in a row; negative where there is no room. */
+    /** Reserves contiguous bytes and returns their position; negative if there is no room. */
     private long reserve(int bytes) {
         while (true) {
             long head = (long) LONG.getVolatile(map, HEAD_AT);
@@ -161,7 +161,7 @@ final class Ring {
         }
     }
 
-    /** Up to where the recorder has read. It is written by a system call, and its complement with it. */
+    /** The position up to which the recorder has read. A system call writes it together with its complement. */
     private long tail(long head) {
         for (int look = 0; look < MAX_LOOKS; look++) {
             long tail = (long) LONG.getVolatile(map, TAIL_AT);
@@ -200,7 +200,7 @@ final class Ring {
         commit(at, position);
     }
 
-    /** 16 bytes; IPv4 as IPv6 maps it. */
+    /** Writes 16 bytes; IPv4 as an IPv4-mapped IPv6 address. */
     private static void putAddress(ByteBuffer to, InetSocketAddress end) {
         InetAddress address = end.getAddress();
         byte[] bytes = address.getAddress();
@@ -210,7 +210,7 @@ final class Ring {
         to.put(bytes);
     }
 
-    /** From here on the recorder takes a record for one. What lies here from before cannot look so: the nonce is secret. */
+    /** Makes a record valid for the recorder. Older bytes here cannot look valid, because the nonce is secret. */
     private void commit(int at, long position) {
         LONG.setRelease(map, at, nonce ^ (position + 1));
     }

@@ -16,17 +16,17 @@ import java.util.WeakHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * What a patched method calls first: calls the method again, which runs as it is this time, and copies the bytes that it moved.
- * Reads from buffers by a duplicate, so that the broker finds them as it left them.
+ * Called first by a patched method: calls the method again, which runs its original code this time, and copies the
+ * bytes that it moved. Reads from duplicates of buffers, so that the broker's buffers do not change.
  */
 public final class Tap {
-    /** The method is to run as it is. */
+    /** The method should run its original code. */
     static final int RUN = Integer.MIN_VALUE;
 
     private static final AtomicLong NEXT_ID = new AtomicLong(1);
     private static final ThreadLocal<Caller> CALLERS = ThreadLocal.withInitial(Caller::new);
 
-    /** Nothing is copied without one. */
+    /** The ring to copy into; null stops copying. */
     private static volatile Ring ring;
 
     private Tap() {}
@@ -35,7 +35,7 @@ public final class Tap {
         ring = to;
     }
 
-    /** The thread that calls; none where something of this agent's failed. */
+    /** The calling thread; null if this agent failed. */
     private static Caller caller(Ring to) {
         try {
             return CALLERS.get();
@@ -45,14 +45,14 @@ public final class Tap {
         }
     }
 
-    /** Has the JVM load all that a call needs, before one comes: the jar is removed by then. */
+    /** Makes the JVM load all classes that a call needs before the first call, because the jar is removed after that. */
     static void prepare() {
         CALLERS.get();
         CALLERS.remove();
         Connection.class.getName();
     }
 
-    /** Before {@code SslTransportLayer.read(ByteBuffer)}. */
+    /** Runs before {@code SslTransportLayer.read(ByteBuffer)}. */
     public static int read(Object layer, ByteBuffer buffer) throws IOException {
         Ring to = ring;
         Caller caller = to == null ? null : caller(to);
@@ -75,7 +75,7 @@ public final class Tap {
         return moved;
     }
 
-    /** Before {@code SslTransportLayer.write(ByteBuffer)}. */
+    /** Runs before {@code SslTransportLayer.write(ByteBuffer)}. */
     public static int write(Object layer, ByteBuffer buffer) throws IOException {
         Ring to = ring;
         Caller caller = to == null ? null : caller(to);
@@ -97,7 +97,7 @@ public final class Tap {
         return moved;
     }
 
-    /** A connection, as long as the broker keeps its layer. */
+    /** A connection; it lives as long as the broker keeps its layer. */
     static final class Connection {
         final long id = NEXT_ID.getAndIncrement();
         final InetSocketAddress local;
@@ -111,11 +111,11 @@ public final class Tap {
         }
     }
 
-    /** A thread of the broker's, to which each of its connections belongs alone. */
+    /** A thread of the broker, with the connections that only it uses. */
     private static final class Caller {
         private final int thread = ownId();
         private final Map<Object, Connection> connections = new WeakHashMap<>();
-        /** The number of the ring that the connections were counted for: the ring itself is to go when it is done with. */
+        /** The number of the ring that the connections were counted for. A reference would keep the ring in memory. */
         private long counted;
 
         private boolean isInside;

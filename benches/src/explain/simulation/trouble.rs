@@ -1,27 +1,27 @@
-//! What happens to the simulated broker as a whole, and when: a commit of the journal, which holds up one append, and a
-//! collection, which stops everybody. Does not know who is served.
+//! Incidents of the simulated broker: journal commits, each of which blocks one append, and garbage collections, which
+//! stop all threads. Does not know which requests are served.
 
 use super::{MILLI, SECOND, Stretch};
 use fastrand::Rng;
 
-/// What happens to the broker as a whole.
+/// An incident that affects the whole broker.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) enum Incident {
     /// A commit of the journal, with its number.
     Commit(u32, Stretch),
-    /// The collector stopped everybody, for the so-many-th time.
+    /// A garbage collection, with its number.
     Collection(u32, Stretch),
 }
 
-/// How often that is.
+/// Frequency of incidents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Incidents {
     /// Never.
     None,
-    /// One or two requests in a thousand are slow, and as many in every million: what grows with a recording then is the
-    /// recording alone.
+    /// One or two requests in a thousand are slow, equally many in every million, so that only the recording's size
+    /// grows with its length.
     Seldom,
-    /// A minute has several.
+    /// Several per minute.
     Often,
 }
 
@@ -34,8 +34,8 @@ impl Incidents {
         }
     }
 
-    /// When the next of a kind begins after `now`, of which there were so many since `begun`, and for how long; where it is
-    /// seldom, nothing of it is rng.
+    /// The next incident of a kind after `now`, given `before` earlier ones since `begun`; if incidents are seldom,
+    /// nothing about it is random.
     fn next(self, kind: &Kind, before: u32, begun: i64, now: i64, rng: &mut Rng) -> Stretch {
         let (start, length) = match self {
             // Longer than any recording.
@@ -50,15 +50,16 @@ impl Incidents {
     }
 }
 
-/// From one to the next of a kind where they are seldom: half a million requests, so that each million has both lengths.
+/// Interval between incidents of a kind if they are seldom: half a million requests, so that each million has both
+/// lengths.
 const APART: i64 = 100 * SECOND;
 
 /// A kind of incident.
 struct Kind {
-    /// How long one takes, and how much longer at most.
+    /// Minimum length, and maximum extra length.
     least: i64,
     more: i64,
-    /// When the first begins where they are seldom.
+    /// Start of the first one if they are seldom.
     first: i64,
 }
 
@@ -66,20 +67,20 @@ const COMMITS: Kind = Kind { least: 120 * MILLI, more: 300 * MILLI, first: 50 * 
 const COLLECTIONS: Kind = Kind { least: 20 * MILLI, more: 180 * MILLI, first: 25 * SECOND };
 
 impl Kind {
-    /// A short one and a long one in turns: as long as the middle of the shorter half and that of the longer.
+    /// Alternates a short and a long one: with the median lengths of the shorter and of the longer half.
     fn of_two(&self, before: u32) -> i64 {
         let quarters = if before % 2 == 0 { 1 } else { 3 };
         self.least + self.more * quarters / 4
     }
 }
 
-/// The commit and the collection that are under way, or come next.
+/// The current or next commit and collection.
 pub(super) struct Trouble {
     incidents: Incidents,
     begun: i64,
     commit: Stretch,
     commits: u32,
-    /// Whether the commit has found the append that it holds up.
+    /// Whether the commit has blocked its append.
     holds: bool,
     collection: Stretch,
     collections: u32,
@@ -102,7 +103,7 @@ impl Trouble {
         trouble
     }
 
-    /// A commit or a collection that is over; the next of its kind is some way off.
+    /// A finished commit or collection; schedules the next one of its kind.
     pub(super) fn over(&mut self, now: i64, rng: &mut Rng) -> Option<Incident> {
         if now > self.commit.end {
             let over = Incident::Commit(self.commits, self.commit);
@@ -117,7 +118,7 @@ impl Trouble {
         None
     }
 
-    /// Whether an append that begins now is held up: by which commit, and until when.
+    /// Whether an append that starts now is blocked: by which commit, and until when.
     pub(super) fn hold_up(&mut self, now: i64) -> Option<(u32, i64)> {
         let Stretch { start, end } = self.commit;
         let is_held = !self.holds && now > start && now < end - 10 * MILLI;
@@ -151,10 +152,10 @@ fn below(rng: &mut Rng, limit: i64) -> i64 {
 mod tests {
     use super::*;
 
-    /// How long a million requests take.
+    /// Duration of a million requests.
     const MILLION_SECONDS: i64 = 1_000_000 / super::super::RATE as i64;
 
-    /// The incidents of so many seconds, by when they were and how long.
+    /// The incidents within `seconds`, with their starts and lengths.
     fn of(incidents: Incidents, seconds: i64) -> Vec<(bool, i64, i64)> {
         let mut rng = Rng::with_seed(6);
         let mut trouble = Trouble::new(incidents, 0, &mut rng);

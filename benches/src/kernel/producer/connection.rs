@@ -1,4 +1,4 @@
-//! One connection of the producer: what was sent on it and is not answered yet.
+//! One connection of the producer, with its unanswered requests.
 
 use std::collections::VecDeque;
 use std::io::Write as _;
@@ -14,14 +14,14 @@ use crate::kernel::TOPIC;
 pub(super) struct Connection {
     transport: Transport,
     request: Vec<u8>,
-    /// Requests written in one go.
+    /// Requests to write at once.
     going: Vec<u8>,
-    /// Answers that are not complete yet.
+    /// Incomplete answers.
     coming: Vec<u8>,
-    /// When what is unanswered was due, oldest first: a broker answers a connection in order.
+    /// Due times of unanswered requests, oldest first: a broker answers a connection in order.
     unanswered: VecDeque<Instant>,
-    /// When what is not sent yet was due. A broker that cannot write its answers reads no requests: one who sends without
-    /// reading would wait for it, and it for him.
+    /// Due times of unsent requests. A broker that cannot write its answers reads no requests, so sending without
+    /// reading would deadlock.
     unsent: VecDeque<Instant>,
     sent: i32,
 }
@@ -46,12 +46,12 @@ impl Connection {
         self.oldest_unanswered().is_none()
     }
 
-    /// When the first of what is unanswered was due.
+    /// Due time of the oldest unanswered request.
     pub(super) fn oldest_unanswered(&self) -> Option<Instant> {
         self.unanswered.front().or_else(|| self.unsent.front()).copied()
     }
 
-    /// Sends so many requests that are due at `due`, or keeps them until others have their answers.
+    /// Sends `count` requests that are due at `due`, or keeps them until others have their answers.
     pub(super) fn send(&mut self, count: usize, due: Instant) -> anyhow::Result<()> {
         self.unsent.extend(std::iter::repeat_n(due, count));
         self.send_unsent()
@@ -69,7 +69,7 @@ impl Connection {
         (&self.transport).write_all(&self.going).context("the broker takes no request")
     }
 
-    /// Reads what is there; `each` gets when the request of each answer was due, and its latency. Returns how many there were.
+    /// Reads available answers; `each` gets the due time and the latency of each one's request. Returns their number.
     pub(super) fn receive(&mut self, mut each: impl FnMut(Instant, Duration)) -> anyhow::Result<usize> {
         ensure!(self.transport.read_available(&mut self.coming)?, "the broker closed a connection");
         let now = Instant::now();

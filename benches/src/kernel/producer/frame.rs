@@ -1,16 +1,16 @@
-//! A Produce request of version 7 with one batch of records, and the head of its answer.
+//! A Produce request of version 7 with one batch of records, and the header of its answer.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::records::{Deltas, Head, UNCOMPRESSED, batch, record};
 
-/// What a record carries.
+/// A record's value.
 const VALUE: [u8; 100] = [0x5a; 100];
-/// Where the correlation id is in a frame: after its size, the API key and the version.
+/// The correlation id's range in a frame: after its size, the API key and the version.
 const CORRELATION_ID: std::ops::Range<usize> = 8..12;
 
-/// What every request carries: so many records, of now. A broker deletes what is older than its retention time, whole segments
-/// of it each time that it looks.
+/// The batch of every request: `count` records with the current time, because a broker deletes segments older than its
+/// retention time.
 fn batch_of(count: i32) -> Vec<u8> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64;
     let mut records = Vec::new();
@@ -27,7 +27,7 @@ fn batch_of(count: i32) -> Vec<u8> {
     batch(&head, &records)
 }
 
-/// The bytes of a request with so many records; all but the correlation id stay the same.
+/// The bytes of a request with this many records; only the correlation id changes.
 pub(super) fn request(topic: &str, partition: i32, records: i32) -> Vec<u8> {
     let batch = batch_of(records);
     let mut bytes = vec![0; 4];
@@ -52,20 +52,20 @@ pub(super) fn request(topic: &str, partition: i32, records: i32) -> Vec<u8> {
     bytes
 }
 
-/// Gives a request its number.
+/// Sets a request's correlation id.
 pub(super) fn number(request: &mut [u8], correlation_id: i32) {
     if let Some(field) = request.get_mut(CORRELATION_ID) {
         field.copy_from_slice(&correlation_id.to_be_bytes());
     }
 }
 
-/// Takes a whole answer off the front of `bytes`: how long it is, and its error code (of the one partition).
+/// Parses a complete answer at the start of `bytes`: its length, and its error code (of the one partition).
 pub(super) fn answer(bytes: &[u8], topic: &str) -> Option<(usize, i16)> {
     let length = u32::from_be_bytes(*bytes.first_chunk::<4>()?) as usize + 4;
     let frame = bytes.get(..length)?;
     // Size, correlation id, count of topics, the name with its length, count of partitions, the partition.
     let error = 4 + 4 + 4 + 2 + topic.len() + 4 + 4;
-    // What is too short to say how it went did not go well.
+    // An answer too short for an error code is an error.
     let code = frame.get(error..error + 2).and_then(|code| code.first_chunk::<2>());
     Some((length, code.map_or(-1, |code| i16::from_be_bytes(*code))))
 }

@@ -1,5 +1,5 @@
-//! The producer for as long as its caller likes, at an even rate or as fast as the broker answers: windows begin and end under
-//! one load.
+//! Runs the producer for as long as its caller likes, at an even rate or as fast as the broker answers, so that
+//! measurement windows start and end under one load.
 
 use std::io::{BufRead as _, BufReader, Stdin, Write as _};
 use std::os::fd::AsFd as _;
@@ -15,18 +15,18 @@ use super::connection::Connection;
 use super::{BEAT, WINDOW};
 use crate::kernel::latencies::Latencies;
 
-/// What an event is of, beside the connections' places.
+/// The event key of commands; other keys are indexes of connections.
 const COMMANDS: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
-/// How long after a window's end its last request may be answered.
+/// Maximum time after a window's end for its last answer.
 const MAX_LAG: Duration = Duration::from_secs(30);
-/// Events that are taken from the kernel at once.
+/// Events read from the kernel at once.
 const EVENTS: usize = 256;
 
-/// Sends `rate` requests a second over so many connections, or as many as the broker answers if 0, until standard input ends.
-/// A line `begin` there begins a window, a line `end` ends it; as soon as everything that was due in it is answered, its latencies
-/// are printed ([`Latencies::quantiles`]). A latency counts from when the request was due, so that a stall counts for all that it
-/// held up.
+/// Sends `rate` requests per second over `connections` connections, or as many as the broker answers if 0, until
+/// standard input ends. A line `begin` there starts a window, a line `end` ends it; once everything due in it is
+/// answered, its latencies are printed ([`Latencies::quantiles`]). A latency counts from when the request was due, so
+/// that a stall counts for everything that it delayed.
 pub(crate) fn pace(
     broker: Endpoint,
     partitions: usize,
@@ -43,8 +43,8 @@ pub(crate) fn pace(
     pacer.run()
 }
 
-/// A connection on which a request was answered: of thousands that are opened at once the kernel drops most, and tries again after
-/// a second (`socket.listen.backlog.size`).
+/// Opens a connection and waits for a first answer: of thousands opened at once the kernel drops most, and retries
+/// after a second (`socket.listen.backlog.size`).
 fn open_accepted(broker: Endpoint, partition: i32, records: i32) -> anyhow::Result<Connection> {
     let mut connection = Connection::open(broker, partition, records)?;
     connection.send(1, Instant::now())?;
@@ -62,7 +62,7 @@ struct Pacer {
     window: Option<OpenWindow>,
 }
 
-/// A window that is being measured, or whose last requests are not answered yet.
+/// A window that is being measured or waits for its last answers.
 struct OpenWindow {
     begin: Instant,
     end: Option<Instant>,

@@ -1,5 +1,4 @@
-//! `Contended.java` at work: how many waits there were, and what its threads took of a processor meanwhile. Ends it when
-//! dropped.
+//! A running `Contended.java`: the number of waits, and the CPU time of its threads meanwhile. Ended when dropped.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -11,7 +10,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
 const SOURCE: &str = include_str!("../../../java/Contended.java");
-/// What the kernel keeps of its threads' names begins so.
+/// Prefix of its threads' names in the kernel.
 const THREADS: &str = "contender-";
 
 /// The running program.
@@ -21,23 +20,23 @@ pub(super) struct Contender {
     answers: BufReader<ChildStdout>,
 }
 
-/// What its threads are asked to do.
+/// The work of its threads.
 #[derive(Clone, Copy)]
 pub(super) struct Load {
     pub(super) millis: u64,
-    /// What a thread goes through each time it has the monitor.
+    /// Memory that a thread touches each time it has the monitor.
     pub(super) kib: u64,
 }
 
-/// What one run was.
+/// Results of a run.
 pub(super) struct WaitTime {
     pub(super) waits: u64,
     nanos: u64,
 }
 
 impl WaitTime {
-    /// Processor time that a wait took, with all that lies between two: where its threads have one processor, all of the
-    /// time from one wait to the next.
+    /// CPU time per wait, including everything between two waits: if its threads share one CPU, the whole time from one
+    /// wait to the next.
     pub(super) fn nanos_each(&self) -> f64 {
         self.nanos as f64 / self.waits.max(1) as f64
     }
@@ -64,12 +63,12 @@ impl Contender {
         self.child.id()
     }
 
-    /// Has its threads contend on one processor, and all others of the JVM stay away from that.
+    /// Pins its contending threads to one CPU, and all others of the JVM to the rest.
     pub(super) fn pin(&self, contenders: &CpuSet, others: &CpuSet) -> anyhow::Result<()> {
         for (tid, name) in self.tasks()? {
             let set = if name.starts_with(THREADS) { contenders } else { others };
             match sched_setaffinity(Pid::from_raw(tid), set) {
-                // A thread that has ended since.
+                // The thread has ended meanwhile.
                 Ok(()) | Err(nix::Error::ESRCH) => {}
                 Err(error) => return Err(error).with_context(|| format!("cannot pin thread {tid}")),
             }
@@ -77,7 +76,7 @@ impl Contender {
         Ok(())
     }
 
-    /// Has its threads contend for so long.
+    /// Lets its threads contend for some time.
     pub(super) fn run(&mut self, load: Load) -> anyhow::Result<WaitTime> {
         let before = self.ran()?;
         writeln!(self.orders, "{} {}", load.millis, load.kib)?;
@@ -91,7 +90,8 @@ impl Contender {
         Ok(line.trim().to_owned())
     }
 
-    /// Nanoseconds that its threads ran so far: the first field of `schedstat` (`proc_pid_schedstat`, fs/proc/base.c).
+    /// Run time of its threads so far in nanoseconds: the first field of `schedstat` (`proc_pid_schedstat`,
+    /// fs/proc/base.c).
     fn ran(&self) -> anyhow::Result<u64> {
         let mut nanos = 0;
         for (tid, _) in self.tasks()?.into_iter().filter(|(_, name)| name.starts_with(THREADS)) {
@@ -103,7 +103,7 @@ impl Contender {
         Ok(nanos)
     }
 
-    /// Its threads, with what the kernel keeps of their names.
+    /// Its threads, with their names in the kernel.
     fn tasks(&self) -> anyhow::Result<Vec<(i32, String)>> {
         let mut tasks = Vec::new();
         for task in fs::read_dir(format!("/proc/{}/task", self.pid()))?.flatten() {
@@ -117,7 +117,7 @@ impl Contender {
 
 impl Drop for Contender {
     fn drop(&mut self) {
-        // Both fail where it has ended, which is as well.
+        // Both fail if it has already ended, which is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! Who hears of one JVM's waits while they are measured: brokerscope's programs on its probes and a thread that reads what
-//! they send, as in `record`, but with nothing else of it; or programs that do nothing. Off the JVM when ended or dropped.
+//! A listener to one JVM's waits during a measurement: brokerscope's programs on its probes and a thread that reads
+//! their records, as in `record`, but without the rest of it; or empty programs. Detached when ended or dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,50 +10,50 @@ use anyhow::{Context as _, anyhow, ensure};
 use probes::jvm::{JvmFacts, JvmOptions, JvmPlan, JvmProbes, JvmPurpose};
 use probes::{Facts, State};
 
-/// As `record` reads.
+/// Poll interval of `record`.
 const POLL: Duration = Duration::from_millis(100);
-/// Nothing that is measured waits so long.
+/// Longer than any measured wait.
 const NEVER: Duration = Duration::from_secs(3_600);
 
-/// The reader has a processor with others, and loses nothing until it gets there.
+/// Large enough to lose nothing while the reader waits for a shared CPU.
 const RING_BYTES: u32 = 1 << 20;
 
-/// What the programs do.
+/// The programs' action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Nothing,
-    /// Every wait is too short to be told.
+    /// Every wait is too short to be reported.
     Count,
     /// Every wait is reported.
     Tell,
-    /// Likewise, and the kernel counts the programs' time, which takes time too.
+    /// Likewise, and the kernel counts the programs' run time, which costs time too.
     TellCounted,
 }
 
-/// A thread that hears.
+/// A listening thread.
 pub(super) struct Hearer {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<anyhow::Result<WaitEvents>>>,
 }
 
-/// What it heard.
+/// The waits it received.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WaitEvents {
     pub(super) told: u64,
-    /// Of those, with who held the monitor.
+    /// Number of those with the monitor's holder.
     pub(super) with_holder: u64,
     pub(super) counted: u64,
     pub(super) lost: u64,
-    /// Each program, where the kernel counted.
+    /// Run times of each program, if the kernel counted them.
     pub(super) programs: Vec<Ran>,
 }
 
-/// What the kernel counted of a program.
+/// The kernel's counts of a program.
 #[derive(Clone, Debug)]
 pub(super) struct Ran {
     pub(super) program: String,
     pub(super) times: u64,
-    /// Of all its runs.
+    /// Nanoseconds of all its runs per wait.
     pub(super) nanos_a_wait: f64,
 }
 
@@ -86,7 +86,7 @@ impl Hearer {
 
 impl Drop for Hearer {
     fn drop(&mut self) {
-        // Only where something else failed before.
+        // Fails only if something else failed before.
         let _ = self.join();
     }
 }

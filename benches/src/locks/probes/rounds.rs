@@ -1,5 +1,5 @@
-//! The same waits with the JVM's probes and without, in turns: two JVMs that differ by the flag alone, and on the one with
-//! it nobody, programs that do nothing, and ours. Says what a wait took in each, not whether that is enough.
+//! Runs the same waits with and without the JVM's probes, in turns: two JVMs that differ only by the flag, and, with
+//! it, no programs, empty programs, and ours. Returns the cost of a wait in each, without judging it.
 
 use std::path::Path;
 
@@ -11,20 +11,20 @@ use super::contender::{Contender, Load};
 use super::hearer::{Action, Hearer, Ran, WaitEvents};
 use crate::stop;
 
-/// What a thread goes through between two waits: nothing, so that what a wait takes is in the nearest caches; and as
-/// much as they hold, so that what a wait takes has to come from farther away.
+/// Memory touched between two waits: none, so that the data for a wait is in the nearest caches; and as much as they
+/// hold, so that it must come from farther away.
 pub(super) const LOADS: [Load; 2] = [Load { millis: 250, kib: 0 }, Load { millis: 400, kib: 1_024 }];
-/// After everything that changes in a JVM.
+/// Warm-up after each change in a JVM.
 const WARM_UP_MS: u64 = 60;
-/// Until all is compiled.
+/// Warm-up until everything is compiled.
 const FIRST_MS: u64 = 2_000;
-/// Of that many waits at least most must be told, for the rest to be of waits that are.
+/// Minimum number of waits, most of which must be reported for the round to count.
 const LEAST_WAITS: u64 = 500;
 
-/// How often one that failed is measured at most.
+/// Maximum number of attempts for a failed measurement.
 const TRIES: usize = 5;
 
-/// On which JVM, and what it is that hears.
+/// The JVM, and the action of its listener.
 #[derive(Clone, Copy)]
 enum Who {
     WithoutFlag,
@@ -39,7 +39,7 @@ const WHO: [Who; 5] = [
     Who::WithFlag(Some(Action::Tell)),
 ];
 
-/// Nanoseconds from one wait to the next, by one load.
+/// Nanoseconds from one wait to the next, for one load.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
     pub(super) without_flag: f64,
@@ -70,7 +70,7 @@ impl Subjects {
         Ok(subjects)
     }
 
-    /// One after the other, so that none takes another's processor; who comes first changes from round to round.
+    /// Measures one after the other, so that they do not compete for CPUs; the order changes from round to round.
     pub(super) fn round(&mut self, number: usize) -> anyhow::Result<[Round; LOADS.len()]> {
         let mut order = WHO.to_vec();
         order.rotate_left(number % WHO.len());
@@ -84,12 +84,12 @@ impl Subjects {
         Ok(rounds)
     }
 
-    /// What the kernel counts of our programs, over all loads.
+    /// The kernel's counts of our programs over all loads.
     pub(super) fn programs(&mut self) -> anyhow::Result<Vec<Ran>> {
         Ok(self.measure(Who::WithFlag(Some(Action::TellCounted)))?.1.programs)
     }
 
-    /// Once more where the reader of the programs' records came too late, which says nothing of what they cost.
+    /// Measures again if the reader of the programs' records was too late, which is unrelated to their cost.
     fn measure(&mut self, who: Who) -> anyhow::Result<([f64; LOADS.len()], WaitEvents)> {
         let mut measured = self.measure_once(who);
         for _ in 1..TRIES {
@@ -123,7 +123,7 @@ impl Subjects {
     }
 }
 
-/// A hearer that misses waits would cost less than one that hears them.
+/// Checks that the listener received the waits: one that misses some would cost less.
 fn check(deed: Option<Action>, heard: &WaitEvents, waits: u64) -> anyhow::Result<()> {
     let heard_of = match deed {
         Some(Action::Count) => heard.counted,
@@ -138,7 +138,7 @@ fn check(deed: Option<Action>, heard: &WaitEvents, waits: u64) -> anyhow::Result
         heard.with_holder,
         heard.told
     );
-    // Each once a wait at least: a thread that takes the monitor before it sleeps is let in without the last of them.
+    // Each program runs at least once per wait: a thread that takes the monitor before it sleeps skips the last of them.
     for ran in &heard.programs {
         ensure!(ran.times * 10 >= waits * 9, "{} ran {} times in {waits} waits", ran.program, ran.times);
     }
@@ -157,7 +157,7 @@ impl Round {
     }
 }
 
-/// One processor for the threads that wait, and the others for all else, the bench and its readers included. Given back
+/// One CPU for the waiting threads, and the others for everything else, including the bench and its readers. Restored
 /// when dropped.
 struct Places {
     all: CpuSet,
@@ -185,7 +185,7 @@ impl Places {
 
 impl Drop for Places {
     fn drop(&mut self) {
-        // It was set before.
+        // It could be set before.
         let _ = sched_setaffinity(SELF, &self.all);
     }
 }

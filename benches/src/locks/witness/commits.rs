@@ -1,4 +1,4 @@
-//! Has a file system commit its journal several times a second, as other writers on it would. Stops when dropped.
+//! Makes a file system commit its journal several times per second, as other writers on it would. Stops when dropped.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,21 +9,21 @@ use std::time::Duration;
 
 const PAUSE: Duration = Duration::from_millis(150);
 
-/// The thread that does.
+/// The thread that causes commits.
 pub(super) struct Commits {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Commits {
-    /// On the file system that a directory is on.
+    /// Starts on a directory's file system.
     pub(super) fn start(directory: &Path) -> Self {
         let mut sync = Command::new("sync");
         sync.arg("--file-system").arg(directory);
         let stop = Arc::<AtomicBool>::default();
         let told = Arc::clone(&stop);
         let run = move || {
-            // Where it fails there are too few waits, which is said.
+            // If it fails, there are too few waits, which is reported.
             while !told.load(Ordering::Relaxed) && sync.status().is_ok_and(|status| status.success()) {
                 sleep(PAUSE);
             }
@@ -33,7 +33,7 @@ impl Commits {
 }
 
 impl Drop for Commits {
-    /// The directory must not be held open when it is unmounted.
+    /// Stops the thread, so that the directory is not open when it is unmounted.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         let _ = self.thread.take().map(JoinHandle::join);

@@ -1,4 +1,4 @@
-//! The kinds of work that an engineer looks for in a broker's profile, by the functions that are known to do them. Does not count.
+//! Kinds of work in a broker's profile, recognized by well-known functions. Does not count.
 
 use model::{StackTime, named};
 
@@ -7,15 +7,15 @@ named! {
     pub enum Work {
         /// CRC32C of record batches.
         Checksum = "checksum of batches (CRC32C)",
-        /// Batches read record by record, to validate or convert them.
+        /// Reading batches record by record, to validate or convert them.
         Records = "record by record (DefaultRecord.readFrom)",
         /// Entering and leaving monitors, spinning included.
         MonitorEnter = "monitor enter",
         /// Locks of `java.util.concurrent`.
         Lock = "lock of java.util.concurrent",
-        /// Memory that is set to zero.
+        /// Setting memory to zero.
         Zeroing = "memory zeroing",
-        /// Memory that is copied.
+        /// Copying memory.
         Copying = "memory copying",
         /// Codec.
         Zstd = "zstd",
@@ -35,9 +35,9 @@ named! {
         FileWrite = "file write",
         /// Reading from files.
         FileRead = "file read",
-        /// Having files written to the device.
+        /// Flushing files to the device.
         FileSync = "fsync",
-        /// Files sent to sockets.
+        /// Sending files to sockets.
         SendFile = "sendfile",
         /// Sockets and the network's protocols.
         Sockets = "sockets",
@@ -51,12 +51,12 @@ named! {
 }
 
 impl Work {
-    /// What a thread does that has no other work, by its name, of which the kernel keeps 15 bytes.
+    /// The default work of a thread, by its name, of which the kernel keeps 15 bytes.
     pub(super) fn of_thread(name: &str) -> Option<Self> {
         first(THREADS, name)
     }
 
-    /// What a function does, by its name as stacks and dumps have it.
+    /// The work of a function, by its name in stacks and dumps.
     pub(super) fn of_frame(frame: &str) -> Option<Self> {
         if let Some(kernel) = frame.strip_suffix(StackTime::KERNEL) {
             return first(KERNEL, kernel);
@@ -65,7 +65,7 @@ impl Work {
     }
 }
 
-/// Names of each work in the order in which they are looked for; `*` stands for any text at an end.
+/// Names of each work in matching order; `*` at either end stands for any text.
 type Names = &'static [(Work, &'static str)];
 
 fn first(names: Names, name: &str) -> Option<Work> {
@@ -108,9 +108,9 @@ const KERNEL: Names = &[
     (Work::PageFault, "exc_page_fault*, do_user_addr_fault*, handle_mm_fault*"),
 ];
 
-/// Java's methods, the codecs' native libraries, glibc's memory functions and the JVM's own: HotSpot's `runtime/objectMonitor.cpp`,
-/// `runtime/synchronizer.cpp` and stubs, OpenJ9's `vm/ObjectMonitor.cpp` and `omrthread.c`. What an optimised JVM has put into its
-/// callers (a checksum's loop, a lock nobody wanted) counts as the caller.
+/// Java's methods, the codecs' native libraries, glibc's memory functions and the JVM's own: HotSpot's
+/// `runtime/objectMonitor.cpp`, `runtime/synchronizer.cpp` and stubs, OpenJ9's `vm/ObjectMonitor.cpp` and `omrthread.c`. Code
+/// that the JVM inlined into its caller (a checksum's loop, an uncontended lock) counts as the caller.
 const USER: Names = &[
     (Work::Checksum, "*CRC32C.*, *updateBytesCRC32C*, *.Crc32C*, *common.utils.Checksums.*"),
     (

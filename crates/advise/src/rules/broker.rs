@@ -71,11 +71,11 @@ fn flush_interval(inputs: &Inputs) -> RuleResult {
         let value = settings.text(name)?;
         Some((format!("{name}={value}"), Change::of(name, value, "not set").on(Scope::Broker, name, "")))
     });
-    let (told, changes): (Vec<String>, Vec<Change>) = set.unzip();
-    if told.is_empty() {
+    let (assignments, changes): (Vec<String>, Vec<Change>) = set.unzip();
+    if assignments.is_empty() {
         return silent("neither is set: flushing is left to the kernel");
     }
-    Ok(advise(told.join(", "), changes))
+    Ok(advise(assignments.join(", "), changes))
 }
 
 fn segment_size(inputs: &Inputs) -> RuleResult {
@@ -86,11 +86,11 @@ fn replica_lag(inputs: &Inputs) -> RuleResult {
     at_least(inputs, "replica.lag.time.max.ms", DEFAULT_REPLICA_LAG_MS, DEFAULT_REPLICA_LAG_MS)
 }
 
-/// A setting that should not be below a bound, and its default.
+/// Advises the default for a setting that is below a bound.
 fn at_least(inputs: &Inputs, name: &'static str, least: i64, default: i64) -> RuleResult {
     let number = inputs.settings()?.number(name, default)?;
-    let evidence = fires(number.value < least, format!("{name} is {}", number.shown))?;
-    Ok(advise(evidence, [Change::of(name, number.shown, default).by_name(Scope::Broker)]))
+    let evidence = fires(number.value < least, format!("{name} is {}", number.text))?;
+    Ok(advise(evidence, [Change::of(name, number.text, default).by_name(Scope::Broker)]))
 }
 
 fn replica_fetchers(inputs: &Inputs) -> RuleResult {
@@ -101,10 +101,10 @@ fn replica_fetchers(inputs: &Inputs) -> RuleResult {
     if fetchers.value > 1 || replicas.value < 2 || partitions < MANY_PARTITIONS {
         return silent(format!(
             "num.replica.fetchers is {}, default.replication.factor is {}, of {partitions} partitions",
-            fetchers.shown, replicas.shown
+            fetchers.text, replicas.text
         ));
     }
-    let change = Change::of("num.replica.fetchers (kafka-configs, while the broker runs)", fetchers.shown, 4);
+    let change = Change::of("num.replica.fetchers (kafka-configs, while the broker runs)", fetchers.text, 4);
     let evidence = format!("one fetcher for each leader, of {partitions} partitions");
     Ok(advise(evidence, [change.on(Scope::Broker, "num.replica.fetchers", 4)]))
 }
@@ -115,16 +115,16 @@ fn min_insync(inputs: &Inputs) -> RuleResult {
     let least = settings.number("min.insync.replicas", 1)?;
     let too_low = replicas.value >= 3 && least.value <= 1;
     let too_high = replicas.value >= 2 && least.value >= replicas.value;
-    let told =
-        format!("min.insync.replicas is {}, default.replication.factor is {}", least.shown, replicas.shown);
-    let evidence = fires(too_low || too_high, told)?;
+    let description =
+        format!("min.insync.replicas is {}, default.replication.factor is {}", least.text, replicas.text);
+    let evidence = fires(too_low || too_high, description)?;
     let (new, effect) = if too_low {
         (2, "records acknowledged with acks=all survive the loss of a broker")
     } else {
         (replicas.value - 1, "producers with acks=all go on while one broker is down")
     };
     let setting = "min.insync.replicas (of the broker, and of topics that set it)";
-    let change = Change::of(setting, least.shown, new).on(Scope::Broker, "min.insync.replicas", new);
+    let change = Change::of(setting, least.text, new).on(Scope::Broker, "min.insync.replicas", new);
     Ok(advise(evidence, [change]).with_effect(effect))
 }
 

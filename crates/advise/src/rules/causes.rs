@@ -1,23 +1,23 @@
-//! A rule for each cause that something can be changed about: it speaks where the cause cost slow requests enough.
+//! A rule for each cause with advice: it fires if the cause cost slow requests enough.
 //!
-//! Texts and settings are the cause's declaration. Here is what depends on the broker's own settings.
+//! Texts and settings come from the cause's declaration. This module has what depends on the broker's own settings.
 
 use diagnose::causes::spec::{Current, SettingChange};
 use model::{Cause, FileKind, HostScope, Volume};
 
 use super::{disk, locks};
-use crate::costs::{costly, costly_on_the_way};
+use crate::costs::{costly, costly_as_link};
 use crate::rule::{CauseSpec, Judge, advise, silent};
 use crate::unsent::read_for_nobody;
 use crate::words::{or_not_known, size};
 use crate::{Change, Inputs, NoAdvice, Rule, RuleResult, Scope};
 
-/// Periods of 100 ms that ran out of CPU quota, a second: fewer are noise.
+/// Periods of 100 ms per second that ran out of CPU quota: fewer are noise.
 const MIN_THROTTLED_PER_SECOND: f64 = 0.1;
-/// Fast commits came with Linux 5.10 (`fs/ext4/fast_commit.c`).
+/// Linux 5.10 introduced fast commits (`fs/ext4/fast_commit.c`).
 const FAST_COMMITS_SINCE: (u32, u32) = (5, 10);
 
-/// Made once: their texts live as long as the program.
+/// Creates the rules. Called once: their texts live as long as the program.
 pub(super) fn rules() -> impl Iterator<Item = Rule> {
     diagnose::causes::all().filter_map(|spec| {
         let cause = spec.cause;
@@ -26,7 +26,7 @@ pub(super) fn rules() -> impl Iterator<Item = Rule> {
             layer: spec.layer?,
             condition: condition(spec).leak(),
             source: spec.source,
-            look_at: if spec.on_the_way {
+            look_at: if spec.counts_as_link {
                 format!("{cause} in the chains of causes{}", spec.look_at).leak()
             } else {
                 format!("{cause} among the causes{}", spec.look_at).leak()
@@ -41,7 +41,7 @@ pub(super) fn rules() -> impl Iterator<Item = Rule> {
 fn condition(spec: &CauseSpec) -> String {
     let (cause, more) = (spec.cause, spec.condition);
     let bound = "at least 1 % of the slow requests' time (brokerscope's own bound)";
-    if spec.on_the_way {
+    if spec.counts_as_link {
         format!("requests that waited in {cause}, for any reason, took {bound}{more}")
     } else {
         format!("{cause} is the cause of {bound}{more}")
@@ -53,7 +53,7 @@ pub(crate) fn judge(spec: &CauseSpec, inputs: &Inputs) -> RuleResult {
         Cause::DiskReadInNetworkThread => &[Cause::DiskReadInNetworkThread, Cause::CacheEviction],
         _ => &[spec.cause],
     };
-    let cost = if spec.on_the_way { costly_on_the_way(inputs, spec.cause) } else { costly(inputs, causes) };
+    let cost = if spec.counts_as_link { costly_as_link(inputs, spec.cause) } else { costly(inputs, causes) };
     match (cost, without_cost(spec.cause, inputs)) {
         (Ok((cost, evidence)), unmeasured) => {
             let changes = changes(spec, inputs)?;
@@ -70,7 +70,7 @@ pub(crate) fn judge(spec: &CauseSpec, inputs: &Inputs) -> RuleResult {
         (Err(_), Some(Ok((evidence, effect)))) => {
             Ok(advise(evidence, changes(spec, inputs)?).with_effect(effect))
         }
-        // Of these, the inputs alone decide where verdicts say nothing.
+        // For these causes, the inputs alone decide if there are no verdicts.
         (Err(_), Some(Err(why))) if spec.cause != Cause::TierStateIo => Err(why),
         (Err(NoAdvice::Silent(cost)), Some(Err(NoAdvice::Silent(why)))) => silent(format!("{cost}; {why}")),
         (Err(NoAdvice::Silent(_)), Some(Err(unknown))) => Err(unknown),
@@ -78,7 +78,7 @@ pub(crate) fn judge(spec: &CauseSpec, inputs: &Inputs) -> RuleResult {
     }
 }
 
-/// What inputs say where verdicts say nothing: evidence and what to expect. None of most causes.
+/// Evidence and expected effect from the inputs, without verdicts. `None` for most causes.
 fn without_cost(cause: Cause, inputs: &Inputs) -> Option<Result<(String, &'static str), NoAdvice>> {
     match cause {
         Cause::CpuThrottled => {
@@ -87,12 +87,12 @@ fn without_cost(cause: Cause, inputs: &Inputs) -> Option<Result<(String, &'stati
             if often < MIN_THROTTLED_PER_SECOND {
                 return Some(silent("the cgroup's quota did not run out, or it has none"));
             }
-            let told = format!("the cgroup's quota ran out in {often:.1} periods a second");
+            let evidence = format!("the cgroup's quota ran out in {often:.1} periods a second");
             let effect =
                 "no thread is throttled while CPUs are idle; what throttling costs requests was not measured";
-            Some(Ok((told, effect)))
+            Some(Ok((evidence, effect)))
         }
-        // Such reads are a device's load before any request is slow.
+        // Such reads load a device before any request is slow.
         Cause::TierStateIo => Some(read_for_nobody(inputs, FileKind::TierState).map(|read| {
             (
                 read,
@@ -104,18 +104,18 @@ fn without_cost(cause: Cause, inputs: &Inputs) -> Option<Result<(String, &'stati
     }
 }
 
-/// A codec of the broker's, where nobody watched requests.
+/// Evidence from the broker's codec setting, if no requests were watched.
 fn compression(inputs: &Inputs) -> Result<(String, &'static str), NoAdvice> {
     let codec = inputs.settings()?.text("compression.type").filter(|codec| *codec != "producer");
     let Some(codec) = codec else {
         return silent("compression.type is producer, and no requests were watched");
     };
-    let told =
+    let evidence =
         format!("compression.type={codec}: batches of any other codec are decompressed and recompressed");
-    Ok((told, "less CPU time of the request handlers; how much was not measured"))
+    Ok((evidence, "less CPU time of the request handlers; how much was not measured"))
 }
 
-/// The settings that a cause's declaration names, as far as they do not follow from the broker's own.
+/// The changes of a cause: those that depend on the broker's settings, else those of its declaration.
 fn changes(spec: &CauseSpec, inputs: &Inputs) -> Result<Vec<Change>, NoAdvice> {
     Ok(match spec.cause {
         Cause::JournalCommit => journal(spec, inputs),
@@ -124,11 +124,12 @@ fn changes(spec: &CauseSpec, inputs: &Inputs) -> Result<Vec<Change>, NoAdvice> {
             disk::more_devices(inputs)
         }
         Cause::DirtyThrottling => {
-            // However much may be dirty: a device that takes less than is written fills that too.
+            // A device that is slower than the writers fills any limit on dirty pages.
             disk::leaves_to_saturation(inputs)?;
-            // Room for what comes at once; or devices that write it away sooner (mm/page-writeback.c).
-            let room =
-                |name, ratio: u32| Change::of(name, inputs.shown_sysctl(name), ratio).by_name(Scope::Kernel);
+            // More dirty pages for bursts; or devices that write them back sooner (mm/page-writeback.c).
+            let room = |name, ratio: u32| {
+                Change::of(name, inputs.describe_sysctl(name), ratio).by_name(Scope::Kernel)
+            };
             let mut changes =
                 vec![room("vm.dirty_background_ratio", 5), room("vm.dirty_ratio", 60).with_the_last()];
             changes.extend(disk::more_devices(inputs));
@@ -146,21 +147,21 @@ fn changes(spec: &CauseSpec, inputs: &Inputs) -> Result<Vec<Change>, NoAdvice> {
             vec![Change::of(setting, or_not_known(quota), "max: no quota")]
         }
         Cause::PageLock => {
-            let mut changes = declared(spec, inputs);
+            let mut changes = declared_changes(spec, inputs);
             let name = "vm.dirty_background_ratio";
             if let (Some(first), Ok(ratio @ 2..)) = (changes.first_mut(), inputs.sysctl(name)) {
                 *first = first.clone().on(Scope::Kernel, name, ratio / 2);
             }
             changes
         }
-        _ => declared(spec, inputs),
+        _ => declared_changes(spec, inputs),
     })
 }
 
-/// Settings as declared, with their present values.
-fn declared(spec: &CauseSpec, inputs: &Inputs) -> Vec<Change> {
+/// Changes as declared, with the current values of their settings.
+fn declared_changes(spec: &CauseSpec, inputs: &Inputs) -> Vec<Change> {
     let change = |declared: &SettingChange| {
-        let change = Change::of(declared.setting, present(declared.current, inputs), declared.new);
+        let change = Change::of(declared.setting, current_value(declared.current, inputs), declared.new);
         let change = Change { combination: declared.combination, ..change };
         match declared.target {
             Some((scope, name, value)) => change.on(scope, name, value),
@@ -170,11 +171,11 @@ fn declared(spec: &CauseSpec, inputs: &Inputs) -> Vec<Change> {
     spec.changes.iter().map(change).collect()
 }
 
-fn present(of: Current, inputs: &Inputs) -> String {
+fn current_value(of: Current, inputs: &Inputs) -> String {
     match of {
         Current::Text(text) => text.to_owned(),
-        Current::Broker(name, default) => inputs.shown(name, default),
-        Current::Kernel(name) => inputs.shown_sysctl(name),
+        Current::Broker(name, default) => inputs.describe_setting(name, default),
+        Current::Kernel(name) => inputs.describe_sysctl(name),
         Current::Jvm(prefix) => or_not_known(inputs.jvm().map(|words| {
             let value = words.iter().filter_map(|word| word.strip_prefix(prefix)).next_back();
             value.unwrap_or("not set")
@@ -194,10 +195,10 @@ fn present(of: Current, inputs: &Inputs) -> String {
     }
 }
 
-/// Twice as many, but no more than there are CPUs, where both are known.
+/// Twice as many, but no more than CPUs, if both are known.
 fn network_threads(inputs: &Inputs) -> Change {
     let name = "num.network.threads";
-    let old = inputs.shown(name, "3");
+    let old = inputs.describe_setting(name, "3");
     let threads = inputs.settings().and_then(|settings| settings.number(name, 3));
     let Ok(threads) = threads else { return Change::of(name, old, "twice as many") };
     let twice = threads.value.saturating_mul(2);
@@ -217,7 +218,7 @@ fn more_handlers(inputs: &Inputs) -> Result<Change, NoAdvice> {
             handlers.value
         ));
     }
-    Ok(Change::of(locks::HANDLERS, handlers.shown, new).on(Scope::Broker, "num.io.threads", new))
+    Ok(Change::of(locks::HANDLERS, handlers.text, new).on(Scope::Broker, "num.io.threads", new))
 }
 
 fn run_queue(inputs: &Inputs) -> Vec<Change> {
@@ -227,18 +228,18 @@ fn run_queue(inputs: &Inputs) -> Vec<Change> {
     let cpus = or_not_known(inputs.cpus());
     changes.push(Change::of("CPUs, or what else runs on this host", cpus, "more, or less of it"));
     let name = "kernel.sched_migration_cost_ns";
-    let migration = Change::of(name, inputs.shown_sysctl(name), 50_000);
+    let migration = Change::of(name, inputs.describe_sysctl(name), 50_000);
     changes.push(if inputs.sysctl(name).is_ok() { migration.by_name(Scope::Kernel) } else { migration });
     changes
 }
 
-/// What the log dirs' ext4 lacks, if it is known: the declared changes on its device and log dir.
+/// The declared changes for ext4, on its device and log dir, without those already made as far as known.
 fn journal(spec: &CauseSpec, inputs: &Inputs) -> Vec<Change> {
     let is_ext4 = |volume: &&Volume| &*volume.fs == "ext4";
     let Some(volume) = inputs.surroundings.volumes.iter().flatten().find(is_ext4) else {
-        // Which file system a program were to change is not known.
+        // It is not known which file system a program would have to change.
         let by_hand = |change| Change { target: None, ..on_volume(change, "the log dirs", "DEVICE") };
-        return declared(spec, inputs).into_iter().map(by_hand).collect();
+        return declared_changes(spec, inputs).into_iter().map(by_hand).collect();
     };
     let kernel = inputs.surroundings.kernel.as_ref().ok().and_then(|kernel| release(kernel));
     let too_old = kernel.is_some_and(|release| release < FAST_COMMITS_SINCE);
@@ -247,7 +248,7 @@ fn journal(spec: &CauseSpec, inputs: &Inputs) -> Vec<Change> {
         options.iter().find(|option| option.starts_with("data=")).map_or("data=ordered", |set| set)
     });
     let device = format!("/dev/{}", volume.device);
-    let changes = declared(spec, inputs).into_iter().filter_map(|change| {
+    let changes = declared_changes(spec, inputs).into_iter().filter_map(|change| {
         let old = match &*change.target.as_ref()?.name {
             "features" if too_old || ext4.is_some_and(|ext4| ext4.fast_commit) => return None,
             "features" => ext4.map(|_| "off"),
@@ -261,7 +262,7 @@ fn journal(spec: &CauseSpec, inputs: &Inputs) -> Vec<Change> {
     changes.collect()
 }
 
-/// The change with the names of a log dir and its device.
+/// Inserts the names of a log dir and its device into a change.
 fn on_volume(change: Change, log_dir: &str, device: &str) -> Change {
     Change { setting: change.setting.replace("LOG_DIR", log_dir).replace("DEVICE", device), ..change }
 }

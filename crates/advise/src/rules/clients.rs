@@ -1,33 +1,33 @@
-//! Producers: batches, linger, memory, time-outs.
+//! Producers: batches, linger, memory, timeouts.
 
 use std::sync::Arc;
 
 use model::Nanos;
 
 use crate::rule::{advise, fires, not_known, rules, silent};
-use crate::words::{counted, percent, size};
+use crate::words::{format_count, percent, size};
 use crate::{Change, Inputs, NoAdvice, Producer, RuleResult, Scope};
 
 /// Producers with fewer requests are not judged.
 const MIN_REQUESTS: u64 = 100;
-/// Full batches of this share are the rule and no exception.
+/// From this share on, full batches are the rule.
 const MOSTLY_FULL: f64 = 0.5;
 /// Larger batches gave nothing in the public case.
 const LARGE_BATCH_BYTES: u32 = 65_536;
-/// What `batch.size` is by default.
+/// Default of `batch.size`.
 const DEFAULT_BATCH_BYTES: u64 = 16_384;
-/// Requests a second on one connection from which on waiting 5 ms joins some.
+/// Requests per second on one connection from which lingering for 5 ms merges some.
 const OFTEN_PER_SECOND: f64 = 200.0;
-/// Records in a batch above which batching works.
+/// Batching works if batches have at least this many records.
 const FEW_RECORDS: f64 = 10.0;
-/// What `buffer.memory` is by default.
+/// Default of `buffer.memory`.
 const DEFAULT_BUFFER_BYTES: u32 = 32 << 20;
-/// What the public case had.
+/// Value in the public case.
 const LARGE_BUFFER_BYTES: u32 = 64 << 20;
-/// From 80 % on memory is as good as full: less than a batch for each partition is free. Above 125 % the producer has more
-/// than the default, or its records' times say something else.
+/// From 80 % on, memory is practically full: less than a batch per partition is free. Above 125 %, the producer has more
+/// memory than the default, or its records' timestamps mean something else.
 const FULL_BUFFER: std::ops::RangeInclusive<f64> = 0.8..=1.25;
-/// What `request.timeout.ms` is by default.
+/// Default of `request.timeout.ms`.
 const DEFAULT_TIMEOUT: Nanos = Nanos::from_millis(30_000);
 
 rules! { RULES:
@@ -77,7 +77,7 @@ rules! { RULES:
     }
 }
 
-/// The busiest producer of which something holds, and how many others it holds of.
+/// The busiest producer with some property, and the number of others that have it.
 struct Match<'p, T> {
     name: &'p Arc<str>,
     producer: &'p Producer,
@@ -94,14 +94,14 @@ fn find<'p, T>(
         let what = what(producer).filter(|_| producer.requests >= MIN_REQUESTS)?;
         Some((*name, *producer, what))
     };
-    let mut found = producers.iter().filter_map(holds);
-    let Some((name, producer, what)) = found.next() else {
-        let seen = counted(producers.len() as u64, "producer");
-        return silent(format!("none of {seen} {why_not}"));
+    let mut matches = producers.iter().filter_map(holds);
+    let Some((name, producer, what)) = matches.next() else {
+        let examined = format_count(producers.len() as u64, "producer");
+        return silent(format!("none of {examined} {why_not}"));
     };
-    let more = match found.count() as u64 {
+    let more = match matches.count() as u64 {
         0 => String::new(),
-        others => format!(", and so of {}", counted(others, "other producer")),
+        others => format!(", and so of {}", format_count(others, "other producer")),
     };
     Ok(Match { name, producer, what, more })
 }
@@ -117,7 +117,7 @@ fn batch_size(inputs: &Inputs) -> RuleResult {
     let evidence = format!(
         "{} of the batches of {name} ({}) are full at {size} bytes{more}",
         percent(share),
-        counted(producer.requests, "request"),
+        format_count(producer.requests, "request"),
     );
     let change = Change::of(format!("batch.size (of {name}{more})"), size, LARGE_BATCH_BYTES);
     Ok(advise(evidence, [change.on(Scope::Producers, "batch.size", LARGE_BATCH_BYTES)]))
@@ -153,16 +153,18 @@ fn buffer_memory(inputs: &Inputs) -> RuleResult {
         return not_known("when producers made their records", why);
     }
     let share = |bytes: f64| bytes / f64::from(DEFAULT_BUFFER_BYTES);
-    let full = |producer: &Producer| producer.held().filter(|held| FULL_BUFFER.contains(&share(held.bytes)));
-    let Match { name, what: held, more, .. } =
+    let full = |producer: &Producer| {
+        producer.buffer_use().filter(|buffer| FULL_BUFFER.contains(&share(buffer.bytes)))
+    };
+    let Match { name, what: buffer, more, .. } =
         find(&producers, full, "holds about as much as buffer.memory's default")?;
     let evidence = format!(
         "records of {name} wait {} from when they are made until they are answered, at {} a second on a connection: {} held at \
          once, {} of buffer.memory's default{more}",
-        held.wait,
-        size(held.bytes_per_second as u64),
-        size(held.bytes as u64),
-        percent(share(held.bytes)),
+        buffer.wait,
+        size(buffer.bytes_per_second as u64),
+        size(buffer.bytes as u64),
+        percent(share(buffer.bytes)),
     );
     let old = format!("not on the wire; {DEFAULT_BUFFER_BYTES} by default");
     let change = Change::of(format!("buffer.memory (of {name}{more})"), old, LARGE_BUFFER_BYTES);
@@ -173,8 +175,8 @@ fn request_timeout(inputs: &Inputs) -> RuleResult {
     let Some(p999) = inputs.traffic()?.p999() else {
         return silent("fewer than 1,000 produce requests were seen: their p99.9 is not known");
     };
-    let told = format!("p99.9 of produce requests is {p999}, and producers wait 30 s by default");
-    let evidence = fires(p999 >= DEFAULT_TIMEOUT, told)?;
+    let description = format!("p99.9 of produce requests is {p999}, and producers wait 30 s by default");
+    let evidence = fires(p999 >= DEFAULT_TIMEOUT, description)?;
     let request = (p999.0 / 1_000_000).saturating_mul(2);
     let delivery = request.saturating_mul(4).max(120_000);
     let timeouts = [("request.timeout.ms", 30_000, request), ("delivery.timeout.ms", 120_000, delivery)];

@@ -9,9 +9,9 @@ use crate::rule::{advise, need, not_known, rules, silent};
 use crate::words::percent;
 use crate::{Change, Inputs, NoAdvice, RuleResult, Samples, Scope, Series};
 
-/// A device that is busier, on average, is saturated.
+/// A device that is at least this busy, on average, is saturated.
 const SATURATED: f64 = 0.95;
-/// What such a device makes requests wait for.
+/// Causes of waits for such a device.
 const ITS_CAUSES: [Cause; 2] = [Cause::SlowDevice, Cause::DirtyThrottling];
 
 rules! { RULES:
@@ -48,15 +48,15 @@ fn saturation(inputs: &Inputs) -> RuleResult {
     }
     let changes = more_devices(inputs);
     match costly(inputs, &ITS_CAUSES) {
-        Ok((cost, told)) => {
+        Ok((cost, evidence)) => {
             let limit = "; the public case wrote 1.8 times as much with three devices";
-            Ok(advise(format!("{busy}; {told}"), changes).at(cost, limit))
+            Ok(advise(format!("{busy}; {evidence}"), changes).at(cost, limit))
         }
         Err(_) => Ok(advise(busy, changes)),
     }
 }
 
-/// Silent where the device has no time left: device-saturation says what that cost.
+/// Stays silent if the device is saturated: device-saturation says what that cost.
 pub(super) fn leaves_to_saturation(inputs: &Inputs) -> Result<(), NoAdvice> {
     let busiest = inputs.samples.as_ref().ok().and_then(|samples| busiest(inputs, samples));
     match busiest.filter(|(_, util)| *util >= SATURATED) {
@@ -68,11 +68,11 @@ pub(super) fn leaves_to_saturation(inputs: &Inputs) -> Result<(), NoAdvice> {
     }
 }
 
-/// More devices; and partitions to be on them, because a log dir gets whole partitions.
+/// More devices, and enough partitions for them, because each log dir holds whole partitions.
 pub(super) fn more_devices(inputs: &Inputs) -> Vec<Change> {
     let disks = u64::from(inputs.data_disks());
     let new = "one more device each, or a volume striped over several";
-    let log_dirs = Change::of("log.dirs", inputs.shown_log_dirs(), new);
+    let log_dirs = Change::of("log.dirs", inputs.describe_log_dirs(), new);
     if disks == 0 {
         return vec![log_dirs];
     }
@@ -88,10 +88,10 @@ pub(super) fn more_devices(inputs: &Inputs) -> Vec<Change> {
     }
 }
 
-/// The device with partitions that was busy most; of all devices where it is not known which have any.
+/// The busiest device with partitions; the busiest of all devices if it is not known which have any.
 fn busiest(inputs: &Inputs, samples: &Samples) -> Option<(Arc<str>, f64)> {
-    let of = |wanted: &dyn Fn(&str) -> bool| {
-        let figures = samples.of(HostScope::Device, "util_ratio").filter(|(name, _)| wanted(name));
+    let of = |is_eligible: &dyn Fn(&str) -> bool| {
+        let figures = samples.of(HostScope::Device, "util_ratio").filter(|(name, _)| is_eligible(name));
         let busiest = figures.max_by(|a, b| a.1.mean().total_cmp(&b.1.mean()));
         busiest.map(|(name, util): (&Arc<str>, &Series)| (Arc::clone(name), util.mean()))
     };

@@ -5,24 +5,24 @@ use std::sync::Arc;
 use super::locks::fewer_handlers;
 use crate::profile::Machine;
 use crate::rule::{advise, fires, need, not_known, rules, silent};
-use crate::words::{counted, or_not_known, percent, size};
+use crate::words::{format_count, or_not_known, percent, size};
 use crate::{Change, Inputs, NoAdvice, Profile, RuleResult, Scope, Work};
 
-/// What production brokers are usually given.
+/// The usual heap of production brokers.
 const MAX_HEAP_BYTES: u64 = 6 << 30;
 const SMALL_HEAP_BYTES: u64 = 1 << 30;
 const MANY_PARTITIONS: u64 = 1_000;
-/// Collectors that stop the JVM for the whole of their work.
+/// Collectors with long stop-the-world pauses.
 const STOPPING: [&str; 3] = ["-XX:+UseSerialGC", "-XX:+UseParallelGC", "-XX:+UseConcMarkSweepGC"];
-/// Options that make locks dearer.
+/// Options that make locks more expensive.
 const DEAR_LOCKS: [&str; 4] =
     ["-XX:+UseHeavyMonitors", "-XX:LockingMode=0", "-XX:+UseBiasedLocking", "-Xthr:noAdaptSpin"];
-/// What part of all samples monitor enter takes, and of how many: of fewer a share of one in twenty says little.
+/// Share of samples in monitor enter, and number of samples: with fewer, a share of one in twenty means little.
 const MIN_SPIN_SHARE: f64 = 0.05;
 const MIN_SAMPLES: u64 = 200;
-/// OpenJ9's documentation, `-Xthr`.
+/// From OpenJ9's documentation of `-Xthr`.
 pub(crate) const SLEEP_SOONER: &str = "-Xthr:minimizeUserCPU";
-/// Options that only OpenJ9 has; Kafka's scripts give HotSpot's to any JVM.
+/// Options that only OpenJ9 has. HotSpot's options identify nothing, because Kafka's scripts pass them to any JVM.
 const OPENJ9_ONLY: [&str; 5] = ["-Xthr:", "-Xgcpolicy:", "-Xshareclasses", "-Xtune:", "-Xquickstart"];
 
 rules! { RULES:
@@ -75,7 +75,7 @@ rules! { RULES:
     }
 }
 
-/// The largest heap that a JVM's command line allows; of several options the last counts.
+/// The maximum heap in a JVM's command line; the last of several options counts.
 pub(crate) fn heap_bytes(words: &[Arc<str>]) -> Option<u64> {
     let value = |word: &Arc<str>| {
         word.strip_prefix("-Xmx").or_else(|| word.strip_prefix("-XX:MaxHeapSize=")).and_then(bytes)
@@ -83,7 +83,7 @@ pub(crate) fn heap_bytes(words: &[Arc<str>]) -> Option<u64> {
     words.iter().filter_map(value).next_back()
 }
 
-/// `6g`, `512m`, `1048576`.
+/// Parses `6g`, `512m`, `1048576`.
 fn bytes(text: &str) -> Option<u64> {
     let shift = match text.bytes().next_back()?.to_ascii_lowercase() {
         b'k' => 10,
@@ -112,8 +112,8 @@ fn page_cache(inputs: &Inputs) -> RuleResult {
 fn heap(inputs: &Inputs) -> RuleResult {
     let heap = set_heap(inputs)?;
     let partitions = inputs.partitions()?;
-    let told = format!("the heap may have {}, for {partitions} partitions", size(heap));
-    let evidence = fires(heap <= SMALL_HEAP_BYTES && partitions >= MANY_PARTITIONS, told)?;
+    let description = format!("the heap may have {}, for {partitions} partitions", size(heap));
+    let evidence = fires(heap <= SMALL_HEAP_BYTES && partitions >= MANY_PARTITIONS, description)?;
     let change = Change::of("KAFKA_HEAP_OPTS", format!("-Xmx{}m", heap >> 20), "-Xms4g -Xmx4g");
     Ok(advise(evidence, [change.on(Scope::Jvm, "-Xmx", "4g")]))
 }
@@ -128,16 +128,16 @@ fn collector(inputs: &Inputs) -> RuleResult {
 
 fn locking(inputs: &Inputs) -> RuleResult {
     let words = inputs.jvm()?;
-    let told = DEAR_LOCKS.into_iter().filter(|option| is_on(words, option)).collect::<Vec<_>>();
-    if told.is_empty() {
+    let options = DEAR_LOCKS.into_iter().filter(|option| is_on(words, option)).collect::<Vec<_>>();
+    if options.is_empty() {
         return silent("no option on the JVM's command line makes locks slower");
     }
     let changes: Vec<_> =
-        told.iter().map(|option| Change::of("KAFKA_OPTS", option, "(without it)")).collect();
-    Ok(advise(format!("the JVM's command line has {}", told.join(" ")), changes))
+        options.iter().map(|option| Change::of("KAFKA_OPTS", option, "(without it)")).collect();
+    Ok(advise(format!("the JVM's command line has {}", options.join(" ")), changes))
 }
 
-/// Whether an option is in force: of `+` and `-`, and of several values, the last counts.
+/// Whether an option is in force: the last of `+` and `-`, or of several values, counts.
 fn is_on(words: &[Arc<str>], option: &str) -> bool {
     let name = |word: &str| match word.split_once('=') {
         Some((name, _)) => name.to_owned(),
@@ -148,18 +148,18 @@ fn is_on(words: &[Arc<str>], option: &str) -> bool {
 
 fn monitor_spin(inputs: &Inputs) -> RuleResult {
     let profile = need(Inputs::PROFILE, &inputs.profile)?;
-    let samples = counted(profile.seen(), "sample");
+    let samples = format_count(profile.seen(), "sample");
     if profile.seen() < MIN_SAMPLES {
         let why = format!("only {samples}: too few for a share");
         return not_known(Inputs::PROFILE, why);
     }
     let entering = profile.of(Work::MonitorEnter);
     let share = profile.share(entering);
-    let told = format!("monitor enter takes {} of the CPU time", percent(share));
+    let description = format!("monitor enter takes {} of the CPU time", percent(share));
     if share < MIN_SPIN_SHARE {
         let unnamed = profile.share(profile.unnamed);
         if share + unnamed < MIN_SPIN_SHARE {
-            return silent(told);
+            return silent(description);
         }
         let why = format!(
             "{} of the samples are in the JVM's library, which has no symbol table: a JVM that is not stripped would name them",
@@ -167,12 +167,12 @@ fn monitor_spin(inputs: &Inputs) -> RuleResult {
         );
         return not_known("the JVM's functions", why);
     }
-    let wanted =
+    let contended =
         inputs.dumps.as_ref().ok().and_then(|dumps| dumps.blocked.iter().max_by_key(|lock| lock.waits));
-    let wanted = wanted.filter(|lock| !lock.method.is_empty()).map_or_else(String::new, |lock| {
+    let contended = contended.filter(|lock| !lock.method.is_empty()).map_or_else(String::new, |lock| {
         format!("; in thread dumps most wait for {} in {}", lock.class, lock.method)
     });
-    Ok(advise(format!("{told} ({entering} of {samples}){wanted}"), less_spinning(inputs, profile)))
+    Ok(advise(format!("{description} ({entering} of {samples}){contended}"), less_spinning(inputs, profile)))
 }
 
 fn less_spinning(inputs: &Inputs, profile: &Profile) -> Vec<Change> {

@@ -57,12 +57,12 @@ rules! { RULES:
     }
 }
 
-/// What is used of a limit, at least two for each partition, and words for it.
+/// Number used of a limit, at least two per partition, and its description.
 fn used(known: &model::Known<u64>, partitions: u64, words: impl FnOnce(String) -> String) -> (u64, String) {
     let known = known.as_ref().ok().copied();
-    let shown = known.map_or_else(|| "not known how many".to_owned(), |known| known.to_string());
-    let told = format!("{}, and there are {partitions} partitions", words(shown));
-    (known.unwrap_or(0).max(partitions.saturating_mul(2)), told)
+    let count = known.map_or_else(|| "not known how many".to_owned(), |known| known.to_string());
+    let description = format!("{}, and there are {partitions} partitions", words(count));
+    (known.unwrap_or(0).max(partitions.saturating_mul(2)), description)
 }
 
 fn open_files(inputs: &Inputs) -> RuleResult {
@@ -71,17 +71,18 @@ fn open_files(inputs: &Inputs) -> RuleResult {
         return silent(format!("the limit is at least {ENOUGH_FILES}"));
     };
     let open = &inputs.surroundings.open_files;
-    let (used, told) = used(open, inputs.partitions()?, |open| format!("of {limit} files {open} are open"));
-    let evidence = fires(used >= limit / 2, told)?;
+    let (used, description) =
+        used(open, inputs.partitions()?, |open| format!("of {limit} files {open} are open"));
+    let evidence = fires(used >= limit / 2, description)?;
     Ok(advise(evidence, [Change::of("LimitNOFILE= (systemd), nofile (limits.conf)", limit, ENOUGH_FILES)]))
 }
 
 fn map_count(inputs: &Inputs) -> RuleResult {
     let most = u64::try_from(inputs.sysctl("vm.max_map_count")?).unwrap_or(0);
     let areas = &inputs.surroundings.mapped_areas;
-    let (used, told) =
+    let (used, description) =
         used(areas, inputs.partitions()?, |mapped| format!("of {most} areas {mapped} are mapped"));
-    let evidence = fires(used >= most / 2, told)?;
+    let evidence = fires(used >= most / 2, description)?;
     let new = used.saturating_mul(4).max(262_144);
     Ok(advise(evidence, [Change::of("vm.max_map_count", most, new).by_name(Scope::Kernel)]))
 }
@@ -92,9 +93,9 @@ fn swappiness(inputs: &Inputs) -> RuleResult {
     if swap == 0 {
         return silent("the host has no swap space");
     }
-    let told = fires(swappiness > MAX_SWAPPINESS, format!("vm.swappiness is {swappiness}"))?;
+    let description = fires(swappiness > MAX_SWAPPINESS, format!("vm.swappiness is {swappiness}"))?;
     let change = Change::of("vm.swappiness", swappiness, 1).by_name(Scope::Kernel);
-    Ok(advise(format!("{told}, with {} of swap space", size(swap)), [change]))
+    Ok(advise(format!("{description}, with {} of swap space", size(swap)), [change]))
 }
 
 fn dirty_ratio(inputs: &Inputs) -> RuleResult {

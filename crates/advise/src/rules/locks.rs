@@ -1,13 +1,13 @@
-//! Partitions' locks and the threads that want them.
+//! Partitions' locks and the threads that wait for them.
 
 use model::Cause;
 
-use crate::costs::costly_on_the_way;
+use crate::costs::costly_as_link;
 use crate::rule::{advise, need, rules, silent};
-use crate::words::counted;
+use crate::words::format_count;
 use crate::{Change, ContendedLock, Inputs, RuleResult, Scope};
 
-/// Fewer waits a thread dump are everyday work.
+/// Fewer waits per thread dump are normal.
 const MIN_WAITS_PER_DUMP: u64 = 2;
 
 pub(super) const HANDLERS: &str = "num.io.threads (kafka-configs, while the broker runs)";
@@ -33,7 +33,7 @@ rules! { RULES:
     }
 }
 
-/// As many as there are handlers, which can then all append at once; twice as many where there are.
+/// As many partitions as handlers, which can then all append at once, but at least twice as many as now.
 pub(super) fn more_partitions(inputs: &Inputs) -> Change {
     let setting = "partitions of the topics that `explain` names (kafka-topics --alter)";
     let Some(partitions) = inputs.partitions().ok().filter(|partitions| *partitions > 0) else {
@@ -42,41 +42,42 @@ pub(super) fn more_partitions(inputs: &Inputs) -> Change {
     let handlers = inputs.settings().and_then(|settings| settings.number("num.io.threads", 8));
     let handlers = handlers.ok().and_then(|number| u64::try_from(number.value).ok()).unwrap_or(0);
     let twice = partitions.saturating_mul(2);
-    let (told, new) = if handlers > twice {
+    let (description, new) = if handlers > twice {
         (format!("{handlers}: one for each request handler"), handlers)
     } else {
         ("twice as many".to_owned(), twice)
     };
-    Change::of(setting, format!("{partitions} in all"), told).on(Scope::Topics, "partitions", new)
+    Change::of(setting, format!("{partitions} in all"), description).on(Scope::Topics, "partitions", new)
 }
 
 fn partition_locks(inputs: &Inputs) -> RuleResult {
     let partitions = inputs.partitions()?;
     let handlers = inputs.settings()?.number("num.io.threads", 8)?;
-    let told = format!("{} for {} request handlers", counted(partitions, "partition"), handlers.value);
+    let description =
+        format!("{} for {} request handlers", format_count(partitions, "partition"), handlers.value);
     if i64::try_from(partitions).is_ok_and(|partitions| partitions >= handlers.value) {
-        return silent(format!("there are {told}"));
+        return silent(format!("there are {description}"));
     }
     need(Inputs::COSTS, &inputs.costs)?;
-    if [Cause::LogLock, Cause::HandlersBusy].iter().all(|cause| costly_on_the_way(inputs, *cause).is_err()) {
+    if [Cause::LogLock, Cause::HandlersBusy].iter().all(|cause| costly_as_link(inputs, *cause).is_err()) {
         return silent("no slow request waited for a log or for a handler");
     }
     let setting = "partitions, over all topics that are written to";
     let new = format!("{} or more", handlers.value);
     let changes = vec![
         Change::of(setting, partitions, new).on(Scope::Topics, "partitions", handlers.value),
-        Change::of(HANDLERS, &handlers.shown, "no more than partitions")
+        Change::of(HANDLERS, &handlers.text, "no more than partitions")
             .on(Scope::Broker, "num.io.threads", partitions)
             .alternative(),
     ];
-    Ok(advise(told, changes))
+    Ok(advise(description, changes))
 }
 
-/// Handlers that are more than CPUs and a few, and how many there should be.
+/// The change and the new number if there are more handlers than CPUs and a few.
 pub(super) fn fewer_handlers(inputs: &Inputs) -> Option<(Change, i64)> {
     let handlers = inputs.settings().and_then(|settings| settings.number("num.io.threads", 8)).ok()?;
     let most = i64::from(inputs.cpus().ok()?) + 2;
-    (handlers.value > most).then(|| (Change::of(HANDLERS, handlers.shown, most), most))
+    (handlers.value > most).then(|| (Change::of(HANDLERS, handlers.text, most), most))
 }
 
 fn blocked_threads(inputs: &Inputs) -> RuleResult {
@@ -85,19 +86,19 @@ fn blocked_threads(inputs: &Inputs) -> RuleResult {
         lock.dumps * 2 >= dumps.dumps && lock.waits >= MIN_WAITS_PER_DUMP * dumps.dumps
     };
     let Some(lock) = dumps.blocked.iter().filter(often).max_by_key(|lock| lock.waits) else {
-        let seen = counted(dumps.dumps, "thread dump");
-        return silent(format!("no lock blocks several threads in half of {seen}"));
+        let examined = format_count(dumps.dumps, "thread dump");
+        return silent(format!("no lock blocks several threads in half of {examined}"));
     };
-    let seen = counted(dumps.dumps, "dump");
+    let examined = format_count(dumps.dumps, "dump");
     let owner = lock.owners.first().map_or("a thread without a name in the dumps", |owner| owner);
     let method = if lock.method.is_empty() { "a method that they do not name" } else { &lock.method };
     let evidence = format!(
-        "{} in {} of {seen} for {} in {method}, held by {owner}",
-        counted(lock.waits, "wait"),
+        "{} in {} of {examined} for {} in {method}, held by {owner}",
+        format_count(lock.waits, "wait"),
         lock.dumps,
         lock.class,
     );
-    // `kafka.log.Log.append` until Kafka 2.8, `UnifiedLog.append` since; a javacore writes slashes.
+    // `kafka.log.Log.append` up to Kafka 2.8, `UnifiedLog.append` since then; a javacore writes slashes.
     let change = if lock.method.contains("Log.append") || lock.method.contains("UnifiedLog") {
         Change::of("partitions of the topics that are written to most", "one lock each", "twice as many")
     } else {

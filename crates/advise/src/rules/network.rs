@@ -6,12 +6,12 @@ use crate::rule::{advise, fires, need, not_known, rules, silent};
 use crate::words::percent;
 use crate::{Change, Inputs, RuleResult, Scope};
 
-/// A link that is fuller, on average, is nearly full.
+/// A link that is at least this full, on average, is nearly full.
 const NEARLY_FULL: f64 = 0.8;
-/// Ethernet's own; jumbo frames are larger.
+/// Standard Ethernet MTU; jumbo frames are larger.
 const ETHERNET_MTU: u32 = 1_500;
 const JUMBO_MTU: u32 = 9_000;
-/// Packets of this share of the MTU, on average, are mostly full ones.
+/// Packets with a mean size of this share of the MTU are mostly full.
 const FULL_PACKETS: f64 = 0.8;
 
 rules! { RULES:
@@ -36,15 +36,15 @@ rules! { RULES:
 
 fn link_saturation(inputs: &Inputs) -> RuleResult {
     let samples = inputs.samples()?;
-    let ways = [("sent", "transmit_utilization_ratio"), ("received", "receive_utilization_ratio")];
-    let figures = ways.iter().flat_map(|(way, metric)| {
-        samples.of(HostScope::Interface, metric).map(move |(name, series)| (*way, name, series.mean()))
+    let directions = [("sent", "transmit_utilization_ratio"), ("received", "receive_utilization_ratio")];
+    let figures = directions.iter().flat_map(|(direction, metric)| {
+        samples.of(HostScope::Interface, metric).map(move |(name, series)| (*direction, name, series.mean()))
     });
-    let Some((way, name, ratio)) = figures.max_by(|a, b| a.2.total_cmp(&b.2)) else {
+    let Some((direction, name, ratio)) = figures.max_by(|a, b| a.2.total_cmp(&b.2)) else {
         return not_known("how full the broker's links are", "no interface reports its link's speed");
     };
-    let told = format!("{name} {way} {} of its link's speed on average", percent(ratio));
-    let evidence = fires(ratio >= NEARLY_FULL, told)?;
+    let description = format!("{name} {direction} {} of its link's speed on average", percent(ratio));
+    let evidence = fires(ratio >= NEARLY_FULL, description)?;
     let changes = vec![
         Change::of(format!("link of {name}"), percent(ratio), "a faster one, or several bonded"),
         Change::of("compression.type (of the producers)", "not on the wire", "zstd or lz4"),
@@ -68,8 +68,8 @@ fn mtu(inputs: &Inputs) -> RuleResult {
     let Some((name, mtu, mean)) = largest else {
         return silent("no interface that moved packets has an MTU of 1,500 bytes or less");
     };
-    let told = format!("packets of {name} have {mean:.0} bytes on average, its MTU is {mtu}");
-    let evidence = fires(mean >= FULL_PACKETS * f64::from(mtu), told)?;
+    let description = format!("packets of {name} have {mean:.0} bytes on average, its MTU is {mtu}");
+    let evidence = fires(mean >= FULL_PACKETS * f64::from(mtu), description)?;
     let change = Change::of(format!("ip link set {name} mtu"), mtu, JUMBO_MTU);
     Ok(advise(evidence, [change.on(Scope::Interface, "mtu", JUMBO_MTU)]))
 }

@@ -1,4 +1,4 @@
-//! Each rule fires where it should and is silent where it should be: broker.
+//! Each rule fires when it should and is silent otherwise: broker.
 
 use super::{broker, fired, lacks, silent, with_setting};
 

@@ -1,7 +1,8 @@
-//! Each rule fires where it should and is silent where it should be: causes.
+//! Each rule fires when it should and is silent otherwise: causes.
 
 use super::{
-    broker, fired, fires_on, lacks, rests_without, silent, with_cost, with_sample, with_setting, with_way,
+    assert_silent_without, broker, fired, fires_on, lacks, silent, with_cost, with_sample, with_setting,
+    with_way,
 };
 use crate::rules::causes::release;
 use crate::{Combination, Inputs, ReadsWithoutEgress};
@@ -17,7 +18,7 @@ fn cold_reads_fires_where_it_cost_something() {
 
 #[test]
 fn cold_reads_is_silent_where_it_cost_nothing() {
-    rests_without(rule("cold-reads"), Cause::DiskReadInNetworkThread);
+    assert_silent_without(rule("cold-reads"), Cause::DiskReadInNetworkThread);
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn dirty_throttling_fires_where_it_cost_something() {
 
 #[test]
 fn dirty_throttling_is_silent_where_it_cost_nothing() {
-    rests_without(rule("dirty-throttling"), Cause::DirtyThrottling);
+    assert_silent_without(rule("dirty-throttling"), Cause::DirtyThrottling);
 }
 
 #[test]
@@ -67,7 +68,7 @@ fn down_conversion_fires_where_it_cost_something() {
 
 #[test]
 fn down_conversion_is_silent_where_it_cost_nothing() {
-    rests_without(rule("down-conversion"), Cause::DownConversion);
+    assert_silent_without(rule("down-conversion"), Cause::DownConversion);
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn fast_commit_fires_where_it_cost_something() {
 
 #[test]
 fn fast_commit_is_silent_where_it_cost_nothing() {
-    rests_without(rule("fast-commit"), Cause::FastCommit);
+    assert_silent_without(rule("fast-commit"), Cause::FastCommit);
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn fs_frozen_fires_where_it_cost_something() {
 
 #[test]
 fn fs_frozen_is_silent_where_it_cost_nothing() {
-    rests_without(rule("fs-frozen"), Cause::FsFrozen);
+    assert_silent_without(rule("fs-frozen"), Cause::FsFrozen);
 }
 
 #[test]
@@ -101,7 +102,7 @@ fn memory_throttled_fires_where_it_cost_something() {
 
 #[test]
 fn memory_throttled_is_silent_where_it_cost_nothing() {
-    rests_without(rule("memory-throttled"), Cause::MemoryThrottled);
+    assert_silent_without(rule("memory-throttled"), Cause::MemoryThrottled);
 }
 
 #[test]
@@ -112,7 +113,7 @@ fn io_throttled_fires_where_it_cost_something() {
 
 #[test]
 fn io_throttled_is_silent_where_it_cost_nothing() {
-    rests_without(rule("io-throttled"), Cause::IoThrottled);
+    assert_silent_without(rule("io-throttled"), Cause::IoThrottled);
 }
 
 #[test]
@@ -123,7 +124,7 @@ fn nfs_wait_fires_where_it_cost_something() {
 
 #[test]
 fn nfs_wait_is_silent_where_it_cost_nothing() {
-    rests_without(rule("nfs-wait"), Cause::NfsWait);
+    assert_silent_without(rule("nfs-wait"), Cause::NfsWait);
 }
 
 #[test]
@@ -134,7 +135,7 @@ fn process_stopped_fires_where_it_cost_something() {
 
 #[test]
 fn process_stopped_is_silent_where_it_cost_nothing() {
-    rests_without(rule("process-stopped"), Cause::ProcessStopped);
+    assert_silent_without(rule("process-stopped"), Cause::ProcessStopped);
 }
 
 #[test]
@@ -145,7 +146,7 @@ fn host_paused_fires_where_it_cost_something() {
 
 #[test]
 fn host_paused_is_silent_where_it_cost_nothing() {
-    rests_without(rule("host-paused"), Cause::HostPaused);
+    assert_silent_without(rule("host-paused"), Cause::HostPaused);
 }
 
 #[test]
@@ -156,7 +157,7 @@ fn cpu_steal_fires_where_it_cost_something() {
 
 #[test]
 fn cpu_steal_is_silent_where_it_cost_nothing() {
-    rests_without(rule("cpu-steal"), Cause::CpuSteal);
+    assert_silent_without(rule("cpu-steal"), Cause::CpuSteal);
 }
 
 #[test]
@@ -167,7 +168,7 @@ fn gc_pause_fires_where_it_cost_something() {
 
 #[test]
 fn gc_pause_is_silent_where_it_cost_nothing() {
-    rests_without(rule("gc-pause"), Cause::GcPause);
+    assert_silent_without(rule("gc-pause"), Cause::GcPause);
 }
 
 #[test]
@@ -178,7 +179,7 @@ fn head_of_line_fires_where_it_cost_something() {
 
 #[test]
 fn head_of_line_is_silent_where_it_cost_nothing() {
-    rests_without(rule("head-of-line"), Cause::HeadOfLine);
+    assert_silent_without(rule("head-of-line"), Cause::HeadOfLine);
 }
 
 #[test]
@@ -189,7 +190,7 @@ fn index_page_fault_fires_where_it_cost_something() {
 
 #[test]
 fn index_page_fault_is_silent_where_it_cost_nothing() {
-    rests_without(rule("index-page-fault"), Cause::IndexPageFault);
+    assert_silent_without(rule("index-page-fault"), Cause::IndexPageFault);
 }
 
 fn journal_commit_on_ext4(fast_commit: bool, kernel: &str) -> Inputs {
@@ -219,7 +220,7 @@ fn journal_commit_fires_with_what_this_file_system_lacks() {
     assert_eq!(settings(journal_commit_on_ext4(false, "5.4.0")).len(), 2, "its kernel has none");
 }
 
-/// In the order of `explain`, which has it from the same declaration.
+/// The changes are in the order of `explain`, which comes from the same declaration.
 #[test]
 fn journal_commit_has_its_ways_in_the_order_of_the_cause_s_advice() {
     let words = [("xfs", "XFS"), ("fast_commit", "fast_commit"), ("data=writeback", "data=writeback")];
@@ -241,7 +242,7 @@ fn journal_commit_has_its_ways_in_the_order_of_the_cause_s_advice() {
 
 #[test]
 fn journal_commit_is_silent_where_no_commit_cost_anything() {
-    rests_without(rule("journal-commit"), Cause::JournalCommit);
+    assert_silent_without(rule("journal-commit"), Cause::JournalCommit);
 }
 
 #[test]
@@ -260,7 +261,7 @@ fn log_cleaner_fires_where_it_cost_something() {
 
 #[test]
 fn log_cleaner_is_silent_where_it_cost_nothing() {
-    rests_without(rule("log-cleaner"), Cause::LogCleaner);
+    assert_silent_without(rule("log-cleaner"), Cause::LogCleaner);
 }
 
 #[test]
@@ -297,7 +298,7 @@ fn memory_reclaim_fires_where_it_cost_something() {
 
 #[test]
 fn memory_reclaim_is_silent_where_it_cost_nothing() {
-    rests_without(rule("memory-reclaim"), Cause::MemoryReclaim);
+    assert_silent_without(rule("memory-reclaim"), Cause::MemoryReclaim);
 }
 
 #[test]
@@ -308,7 +309,7 @@ fn network_threads_fires_where_it_cost_something() {
 
 #[test]
 fn network_threads_is_silent_where_it_cost_nothing() {
-    rests_without(rule("network-threads"), Cause::NetworkThreadsBusy);
+    assert_silent_without(rule("network-threads"), Cause::NetworkThreadsBusy);
 }
 
 #[test]
@@ -319,7 +320,7 @@ fn page_lock_fires_where_it_cost_something() {
 
 #[test]
 fn page_lock_is_silent_where_it_cost_nothing() {
-    rests_without(rule("page-lock"), Cause::PageLock);
+    assert_silent_without(rule("page-lock"), Cause::PageLock);
 }
 
 #[test]
@@ -330,7 +331,7 @@ fn quota_fires_where_it_cost_something() {
 
 #[test]
 fn quota_is_silent_where_it_cost_nothing() {
-    rests_without(rule("quota"), Cause::Quota);
+    assert_silent_without(rule("quota"), Cause::Quota);
 }
 
 #[test]
@@ -346,7 +347,7 @@ fn recompression_fires_where_it_cost_something_or_is_asked_for() {
 
 #[test]
 fn recompression_is_silent_where_it_cost_nothing_or_nothing_asks_for_it() {
-    rests_without(rule("recompression"), Cause::Recompression);
+    assert_silent_without(rule("recompression"), Cause::Recompression);
     silent(rule("recompression"), &Inputs { costs: Err("nobody watched".into()), ..broker() });
 }
 
@@ -358,7 +359,7 @@ fn replication_wait_fires_where_it_cost_something() {
 
 #[test]
 fn replication_wait_is_silent_where_it_cost_nothing() {
-    rests_without(rule("replication-wait"), Cause::ReplicationWait);
+    assert_silent_without(rule("replication-wait"), Cause::ReplicationWait);
 }
 
 fn request_handlers_waited(handlers: &str) -> Inputs {
@@ -399,7 +400,7 @@ fn roll_fsync_fires_where_it_cost_something() {
 
 #[test]
 fn roll_fsync_is_silent_where_it_cost_nothing() {
-    rests_without(rule("roll-fsync"), Cause::RollFsync);
+    assert_silent_without(rule("roll-fsync"), Cause::RollFsync);
 }
 
 #[test]
@@ -413,7 +414,7 @@ fn run_queue_fires_where_it_cost_something_and_names_handlers_that_are_too_many(
 
 #[test]
 fn run_queue_is_silent_where_it_cost_nothing() {
-    rests_without(rule("run-queue"), Cause::RunQueue);
+    assert_silent_without(rule("run-queue"), Cause::RunQueue);
 }
 
 #[test]
@@ -424,7 +425,7 @@ fn safepoint_fires_where_it_cost_something() {
 
 #[test]
 fn safepoint_is_silent_where_it_cost_nothing() {
-    rests_without(rule("safepoint"), Cause::Safepoint);
+    assert_silent_without(rule("safepoint"), Cause::Safepoint);
 }
 
 #[test]
@@ -435,7 +436,7 @@ fn slow_client_fires_where_it_cost_something() {
 
 #[test]
 fn slow_client_is_silent_where_it_cost_nothing() {
-    rests_without(rule("slow-client"), Cause::SlowClient);
+    assert_silent_without(rule("slow-client"), Cause::SlowClient);
 }
 
 #[test]
@@ -446,7 +447,7 @@ fn slow_device_fires_where_it_cost_something() {
 
 #[test]
 fn slow_device_is_silent_where_it_cost_nothing() {
-    rests_without(rule("slow-device"), Cause::SlowDevice);
+    assert_silent_without(rule("slow-device"), Cause::SlowDevice);
 }
 
 #[test]
@@ -465,7 +466,7 @@ fn stable_page_fires_where_it_cost_something() {
 
 #[test]
 fn stable_page_is_silent_where_it_cost_nothing() {
-    rests_without(rule("stable-page"), Cause::StablePage);
+    assert_silent_without(rule("stable-page"), Cause::StablePage);
 }
 
 fn tier_state_unsent(kind: FileKind) -> ReadsWithoutEgress {
@@ -487,7 +488,7 @@ fn tier_state_fires_where_it_cost_something() {
 
 #[test]
 fn tier_state_is_silent_where_it_cost_nothing() {
-    rests_without(rule("tier-state"), Cause::TierStateIo);
+    assert_silent_without(rule("tier-state"), Cause::TierStateIo);
 }
 
 #[test]
@@ -529,7 +530,7 @@ fn txn_verification_fires_where_it_cost_something() {
 
 #[test]
 fn txn_verification_is_silent_where_it_cost_nothing() {
-    rests_without(rule("txn-verification"), Cause::TxnVerification);
+    assert_silent_without(rule("txn-verification"), Cause::TxnVerification);
 }
 
 #[test]
@@ -543,7 +544,7 @@ fn xfs_inode_lock_fires_where_it_cost_something() {
 
 #[test]
 fn xfs_inode_lock_is_silent_where_it_cost_nothing() {
-    rests_without(rule("xfs-inode-lock"), Cause::XfsInodeLock);
+    assert_silent_without(rule("xfs-inode-lock"), Cause::XfsInodeLock);
 }
 
 #[test]
@@ -554,5 +555,5 @@ fn xfs_log_space_fires_where_it_cost_something() {
 
 #[test]
 fn xfs_log_space_is_silent_where_it_cost_nothing() {
-    rests_without(rule("xfs-log-space"), Cause::XfsLogSpace);
+    assert_silent_without(rule("xfs-log-space"), Cause::XfsLogSpace);
 }

@@ -1,4 +1,4 @@
-//! Each rule fires where it should and is silent where it should be: clients.
+//! Each rule fires when it should and is silent otherwise: clients.
 
 use super::{broker, fired, lacks, produce, silent};
 use crate::{Inputs, Traffic};
@@ -63,7 +63,7 @@ fn linger_is_silent_where_they_come_seldom_or_are_not_small() {
     );
 }
 
-/// 100 MiB a second, each of which was made so long before it was answered; none where nothing says when.
+/// 100 MiB per second, created this long before the response; without timestamps if `None`.
 fn buffer_memory_sent(waited_ms: Option<i64>) -> Inputs {
     let mut traffic = Traffic::default();
     for at in 0..101 {
@@ -97,7 +97,7 @@ fn buffer_memory_is_silent_where_there_is_room_or_more_than_by_default() {
 
 #[test]
 fn buffer_memory_lacks_the_records_times_or_the_requests() {
-    // No producer keeps a record for 200 s.
+    // No producer holds a record for 200 s.
     for waited_ms in [None, Some(200_000), Some(-5)] {
         assert_eq!(
             lacks(rule("buffer-memory"), &buffer_memory_sent(waited_ms)),

@@ -1,4 +1,4 @@
-//! Each rule fires where it should and is silent where it should be: disk.
+//! Each rule fires when it should and is silent otherwise: disk.
 
 use super::{broker, fired, lacks, produce, silent, with_cost, with_sample, with_setting};
 use crate::{Inputs, Scope, Traffic};

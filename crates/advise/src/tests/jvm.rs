@@ -1,4 +1,4 @@
-//! Each rule fires where it should and is silent where it should be: jvm.
+//! Each rule fires when it should and is silent otherwise: jvm.
 
 use super::{broker, fired, lacks, profile, silent, with_jvm, with_setting};
 use crate::rules::jvm::{SLEEP_SOONER, heap_bytes};

@@ -1,4 +1,4 @@
-//! Each rule fires where it should and is silent where it should be: kernel.
+//! Each rule fires when it should and is silent otherwise: kernel.
 
 use super::{broker, fired, lacks, silent, with_sysctl};
 use model::Limits;

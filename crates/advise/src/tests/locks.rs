@@ -1,4 +1,4 @@
-//! Each rule fires where it should and is silent where it should be: locks.
+//! Each rule fires when it should and is silent otherwise: locks.
 
 use super::{broker, fired, lacks, silent, with_way};
 use crate::{ContendedLock, Dumps, Inputs};

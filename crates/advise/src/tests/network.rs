@@ -1,4 +1,4 @@
-//! Each rule fires where it should and is silent where it should be: network.
+//! Each rule fires when it should and is silent otherwise: network.
 
 use super::{broker, fired, lacks, silent, with_sample};
 use crate::Inputs;

@@ -1,19 +1,19 @@
-//! What stands for buckets in a build without the feature `object-stores`: no URL is read.
+//! Stand-in for buckets in a build without the feature `object-stores`: every URL is refused.
 
 use std::borrow::Cow;
 use std::path::Path;
 
 use crate::{Error, input};
 
-/// There is none.
+/// Never constructed.
 pub enum Bucket {}
 
-/// There is none.
+/// Never constructed.
 pub enum Copy {}
 
-/// Which columns are fetched.
+/// Columns to fetch.
 pub enum Columns {
-    /// Those that figures of many brokers are made of.
+    /// Columns that figures of many brokers need.
     Figures,
 }
 
@@ -21,12 +21,12 @@ impl Bucket {
     /// Refuses a URL.
     ///
     /// # Errors
-    /// The path is one.
+    /// The path is a URL.
     pub fn open(path: &Path) -> Result<Option<Self>, Error> {
         copy(path).map(|_| None)
     }
 
-    /// There is none.
+    /// Never called.
     ///
     /// # Errors
     /// None.
@@ -34,7 +34,7 @@ impl Bucket {
         match *self {}
     }
 
-    /// There is none.
+    /// Never called.
     ///
     /// # Errors
     /// None.
@@ -42,28 +42,28 @@ impl Bucket {
         match *self {}
     }
 
-    /// There is none.
-    pub fn fetched(&self) -> String {
+    /// Never called.
+    pub fn describe_fetched(&self) -> String {
         match *self {}
     }
 }
 
 impl Copy {
-    /// There is none.
+    /// Never called.
     pub fn path(&self) -> &Path {
         match *self {}
     }
 }
 
-/// Whether all that follows would fail as well.
-pub fn ends_all(_error: &Error) -> bool {
+/// Whether all further fetches would fail as well.
+pub fn is_fatal(_error: &Error) -> bool {
     false
 }
 
 /// Refuses a URL.
 ///
 /// # Errors
-/// The path is one.
+/// The path is a URL.
 pub fn copy(path: &Path) -> Result<Option<Copy>, Error> {
     match input::url(path) {
         Some(url) => Err(Error::input(format!(
@@ -73,7 +73,7 @@ pub fn copy(path: &Path) -> Result<Option<Copy>, Error> {
     }
 }
 
-/// The sentence as it is: there are no copies.
+/// Returns the sentence unchanged: there are no copies.
 pub fn with_urls(sentence: &str) -> Cow<'_, str> {
     Cow::Borrowed(sentence)
 }

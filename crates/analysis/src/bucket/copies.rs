@@ -1,5 +1,5 @@
-//! Copies of recordings on this disk: each in a directory that nobody else may enter, gone when it is not read any
-//! more, also where the command fails, or SIGINT or SIGTERM ends it. (What others leave behind is called `brokerscope-copy-…`.)
+//! Local copies of recordings, each in a directory with mode 0700. A copy is removed when it is no longer read, even if the
+//! command fails or SIGINT or SIGTERM ends it. (What other signals leave behind is called `brokerscope-copy-…`.)
 
 use std::borrow::Cow;
 use std::fs::Permissions;
@@ -14,19 +14,19 @@ use stores::Location;
 
 use crate::{Error, stop};
 
-/// The copies there are, with the URLs of what is in them.
+/// All current copies, with the URLs that they were copied from.
 static COPIES: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
-/// Whether signals are caught; caught once, they stay so.
+/// Set once signals are caught, which they are from then on.
 static CAUGHT: OnceLock<()> = OnceLock::new();
 
-/// A copy, for who has to find it.
+/// A copy in the global list.
 struct Entry {
     directory: PathBuf,
     recording: PathBuf,
     url: String,
 }
 
-/// A copy, or the directory for one.
+/// A copy of a recording, or an empty directory for one.
 #[derive(Debug)]
 pub struct Copy {
     directory: PathBuf,
@@ -34,10 +34,10 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// An empty directory for what is at a location, called as that is.
+    /// Creates an empty directory for a copy, with the name of the location's last part.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The directory cannot be created.
     pub(super) fn new(location: &Location) -> Result<Self, Error> {
         catch_signals().map_err(|error| Error::System("cannot catch signals", error))?;
         let place = std::env::temp_dir();
@@ -45,22 +45,22 @@ impl Copy {
             let place = place.display();
             Error::disk(format!("{place}: cannot create a directory: set TMPDIR to another place"))(error)
         };
-        // Held until it is noted: a signal that comes in between waits for that.
+        // Locked until the directory is in the list: a signal in between waits for that.
         let mut copies = copies();
-        let own = Permissions::from_mode(0o700);
-        let made = tempfile::Builder::new().prefix("brokerscope-copy-").permissions(own).tempdir();
-        let made = made.map_err(cannot)?;
+        let mode = Permissions::from_mode(0o700);
+        let temp_dir = tempfile::Builder::new().prefix("brokerscope-copy-").permissions(mode).tempdir();
+        let temp_dir = temp_dir.map_err(cannot)?;
         let name =
             location.key.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(&location.bucket);
-        let recording = made.path().join(name);
+        let recording = temp_dir.path().join(name);
         std::fs::create_dir(&recording).map_err(cannot)?;
-        let directory = made.keep();
+        let directory = temp_dir.keep();
         let url = location.to_string();
         copies.push(Entry { directory: directory.clone(), recording: recording.clone(), url });
         Ok(Self { directory, recording })
     }
 
-    /// Where the copy is.
+    /// The copy's directory.
     pub fn path(&self) -> &Path {
         &self.recording
     }
@@ -68,7 +68,7 @@ impl Copy {
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        // Somebody may have removed it before, as one may remove what is temporary.
+        // It may have been removed already: it is in the directory for temporary files.
         let _ = std::fs::remove_dir_all(&self.directory);
         copies().retain(|copy| copy.directory != self.directory);
     }
@@ -78,7 +78,7 @@ fn copies() -> MutexGuard<'static, Vec<Entry>> {
     COPIES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A sentence in which copies are called by their URLs: nobody finds them later.
+/// Replaces the paths of copies in a sentence by their URLs: the copies do not outlive the command.
 pub fn with_urls(sentence: &str) -> Cow<'_, str> {
     let mut sentence = Cow::Borrowed(sentence);
     for Entry { recording, url, .. } in copies().iter() {
@@ -90,8 +90,8 @@ pub fn with_urls(sentence: &str) -> Cow<'_, str> {
     sentence
 }
 
-/// From now on a signal removes the directories before it ends the process, unless the command heeds signals itself: then
-/// it ends in its own time, and they with it.
+/// Catches signals: from now on, a signal removes the directories before it ends the process, unless the command handles
+/// signals itself. Then the command removes the directories when it ends.
 fn catch_signals() -> io::Result<()> {
     if CAUGHT.get().is_some() {
         return Ok(());
@@ -100,24 +100,24 @@ fn catch_signals() -> io::Result<()> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
     }
-    let heed = move || {
+    let handle_signals = move || {
         while signals.read_exact(&mut [0]).is_ok() {
             if !stop::is_caught() {
-                // No more are made meanwhile.
+                // The lock keeps other threads from creating more.
                 let copies = copies();
-                copies.iter().for_each(|copy| remove_under_way(&copy.directory));
+                copies.iter().for_each(|copy| remove_in_use(&copy.directory));
                 std::process::exit(stop::INTERRUPTED);
             }
         }
     };
-    std::thread::Builder::new().name("signals".to_owned()).spawn(heed)?;
-    // Another thread has done the same, which will do.
+    std::thread::Builder::new().name("signals".to_owned()).spawn(handle_signals)?;
+    // If another thread was faster, its result serves as well.
     let _ = CAUGHT.set(());
     Ok(())
 }
 
-/// Removes a directory that somebody still makes files in, by their paths: under another name first.
-fn remove_under_way(directory: &Path) {
+/// Removes a directory in which another thread may still create files by path: renames it first.
+fn remove_in_use(directory: &Path) {
     let away = directory.with_extension("gone");
     let _ = std::fs::rename(directory, &away);
     let _ = std::fs::remove_dir_all(&away);
@@ -140,12 +140,12 @@ mod tests {
         let above = copy.path().parent().unwrap().to_owned();
         assert_eq!(fs::metadata(&above).unwrap().permissions().mode() & 0o777, 0o700);
         fs::write(copy.path().join("file"), "bytes").unwrap();
-        let said = format!("{}/file is damaged", copy.path().display());
-        assert_eq!(with_urls(&said), "s3://bucket/cluster=a/10h/file is damaged");
+        let message = format!("{}/file is damaged", copy.path().display());
+        assert_eq!(with_urls(&message), "s3://bucket/cluster=a/10h/file is damaged");
         assert_eq!(with_urls("nothing of it"), "nothing of it");
         drop(copy);
         assert!(!above.exists());
-        assert_eq!(with_urls(&said), said);
+        assert_eq!(with_urls(&message), message);
         let whole = Copy::new(&Location::parse("s3://bucket").unwrap()).unwrap();
         assert_eq!(whole.path().file_name().unwrap(), "bucket");
     }

@@ -1,5 +1,5 @@
-//! Fetches of a recording what a command reads: whole parts, or of Parquet the footer and the columns that figures are made of.
-//! Reads none of it but footers.
+//! Fetches the bytes of a recording that a command reads: whole parts, or only the footers and the columns for figures of
+//! Parquet parts. Parses only footers.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -12,28 +12,28 @@ use stores::{Location, Object, ObjectRanges, Store};
 
 use crate::Error;
 
-/// A smaller part comes whole: to ask twice takes longer.
+/// Parts up to this size are fetched whole: a second request would take longer.
 const WHOLE_BYTES: u64 = 1 << 20;
-/// Of a larger one its end comes first, in which most footers are.
+/// Bytes of a larger part's end, fetched first: most footers fit in it.
 const END_BYTES: u64 = 64 << 10;
-/// A recorder's parts of years.
+/// More parts than a recorder writes in years.
 const MAX_OBJECTS: usize = 100_000;
-/// Parts that are fetched side by side: each is an open file.
+/// Parts that are fetched in parallel: each is an open file.
 const MAX_PARALLEL_PARTS: usize = 16;
 
-/// What is read of a recording.
+/// Columns to fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Columns {
-    /// What figures of many brokers are made of.
+    /// Columns that figures of many brokers need.
     Figures,
     /// Everything.
     All,
 }
 
-/// Fetches it into a new directory; how many bytes came, and how many the objects have that they are of.
+/// Fetches a recording into a new directory; returns the fetched bytes and the total size of its objects.
 ///
 /// # Errors
-/// What the store says; there are too many objects; or it would take more than half of the room that there is.
+/// The store fails, there are too many objects, or the copy would take more than half of the free space.
 pub(super) fn fetch(
     store: &Store,
     location: &Location,
@@ -43,14 +43,14 @@ pub(super) fn fetch(
     let objects = objects(store, location, columns)?;
     let free = stores::free_bytes(into)
         .map_err(Error::disk(format!("{}: cannot read its free space", into.display())))?;
-    let mut fetching = Fetching { store, location, into, columns, most: free / 2, came: 0 };
+    let mut fetching = Fetching { store, location, into, columns, max_bytes: free / 2, fetched_bytes: 0 };
     for objects in objects.chunks(MAX_PARALLEL_PARTS) {
         fetching.parts(objects)?;
     }
-    Ok((fetching.came, objects.iter().map(|(_, object)| object.bytes).fold(0, u64::saturating_add)))
+    Ok((fetching.fetched_bytes, objects.iter().map(|(_, object)| object.bytes).fold(0, u64::saturating_add)))
 }
 
-/// The objects of a recording that are its own, with their places in it.
+/// The objects that belong to a recording, with their paths in it.
 fn objects(store: &Store, location: &Location, columns: Columns) -> Result<Vec<(String, Object)>, Error> {
     let mut objects = Vec::new();
     store.each(location, &mut |object| {
@@ -66,7 +66,7 @@ fn objects(store: &Store, location: &Location, columns: Columns) -> Result<Vec<(
     Ok(objects)
 }
 
-/// Nothing else is given a name on this disk, no matter what keys the bucket has.
+/// Whether an object is fetched. No other path is created on this disk, no matter which keys the bucket has.
 fn is_needed(place: &str, columns: Columns) -> bool {
     place == MANIFEST
         || folder_of(place).is_some_and(|folder| columns == Columns::All || has_summaries(folder))
@@ -77,13 +77,13 @@ struct Fetching<'a> {
     location: &'a Location,
     into: &'a Path,
     columns: Columns,
-    /// Bytes that may come.
-    most: u64,
-    came: u64,
+    /// Limit of bytes to fetch.
+    max_bytes: u64,
+    fetched_bytes: u64,
 }
 
 impl Fetching<'_> {
-    /// Three times they are asked side by side, since each answer says what to ask for next.
+    /// Fetches parts in three rounds, each in parallel, because every round depends on the response of the one before.
     fn parts<'o>(&mut self, objects: &'o [(String, Object)]) -> Result<(), Error> {
         let part = |(place, object): &'o (String, Object)| {
             let part = Part::new(self.into, place, object, self.columns);
@@ -98,62 +98,64 @@ impl Fetching<'_> {
     fn take<'o>(
         &mut self,
         parts: &[Part<'o>],
-        asked: fn(&Part<'o>) -> Result<Vec<Range<u64>>, Error>,
+        ranges_of: fn(&Part<'o>) -> Result<Vec<Range<u64>>, Error>,
     ) -> Result<(), Error> {
-        let mut wanted = Vec::new();
+        let mut requests = Vec::new();
         for part in parts {
-            let ranges = stores::merged(asked(part)?);
-            self.came =
-                ranges.iter().map(|range| range.end - range.start).fold(self.came, u64::saturating_add);
-            wanted.push(ObjectRanges { object: part.object, ranges, to: &part.file });
+            let ranges = stores::merge_ranges(ranges_of(part)?);
+            self.fetched_bytes = ranges
+                .iter()
+                .map(|range| range.end - range.start)
+                .fold(self.fetched_bytes, u64::saturating_add);
+            requests.push(ObjectRanges { object: part.object, ranges, to: &part.file });
         }
-        if self.came > self.most {
+        if self.fetched_bytes > self.max_bytes {
             return Err(Error::input(format!(
                 "{}: the copy takes more than {}, half of the free space: set TMPDIR to a larger file system",
                 self.location,
-                format_bytes(self.most)
+                format_bytes(self.max_bytes)
             )));
         }
-        Ok(self.store.fetch(&wanted)?)
+        Ok(self.store.fetch(&requests)?)
     }
 }
 
-/// An object, and its copy.
+/// An object and its copy.
 struct Part<'a> {
     object: &'a Object,
     path: PathBuf,
     file: File,
-    /// The table, where not all of its columns are fetched.
+    /// The table, if only some of its columns are fetched.
     table: Option<&'static str>,
 }
 
 impl<'a> Part<'a> {
-    /// One that is all a hole, which takes no room.
+    /// Creates a sparse file of the object's size, which takes no disk space yet.
     fn new(into: &Path, place: &str, object: &'a Object, columns: Columns) -> io::Result<Self> {
         let path = into.join(place);
-        // Not `into` itself: where that is gone, a signal ends us.
+        // Do not create `into` itself: if it is gone, a signal is ending this process.
         match std::fs::create_dir(path.parent().unwrap_or(into)) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
         let file = File::create_new(&path)?;
         file.set_len(object.bytes)?;
-        let of_columns =
+        let only_columns =
             columns == Columns::Figures && place.ends_with(".parquet") && object.bytes > WHOLE_BYTES;
-        Ok(Self { object, path, file, table: folder_of(place).filter(|_| of_columns) })
+        Ok(Self { object, path, file, table: folder_of(place).filter(|_| only_columns) })
     }
 
-    /// Where its end begins that is fetched first.
+    /// Offset of the end that is fetched first.
     fn end(&self) -> u64 {
         if self.table.is_some() { self.object.bytes.saturating_sub(END_BYTES) } else { 0 }
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "as the others")]
+    #[expect(clippy::unnecessary_wraps, reason = "same signature as the others")]
     fn first(&self) -> Result<Vec<Range<u64>>, Error> {
         Ok(std::iter::once(self.end()..self.object.bytes).collect())
     }
 
-    /// What of its footer lies before its end.
+    /// The part of the footer that lies before the end that was fetched first.
     fn footer(&self) -> Result<Vec<Range<u64>>, Error> {
         let Some(_) = self.table else { return Ok(Vec::new()) };
         let footer = unless_damaged(footer_range(&self.path))?;
@@ -163,16 +165,16 @@ impl<'a> Part<'a> {
     fn columns(&self) -> Result<Vec<Range<u64>>, Error> {
         let Some(table) = self.table else { return Ok(Vec::new()) };
         let ranges = unless_damaged(summary_ranges(table, &self.path))?.unwrap_or_default();
-        // What its end has is there.
+        // The end is there already.
         Ok(ranges.into_iter().map(|range| range.start..range.end.min(self.end())).collect())
     }
 }
 
-/// What is wrong with a part is said when it is read.
-fn unless_damaged<T>(found: Result<T, recording::Error>) -> Result<Option<T>, recording::Error> {
-    match found {
+/// Ignores a damaged part: it is reported when it is read.
+fn unless_damaged<T>(result: Result<T, recording::Error>) -> Result<Option<T>, recording::Error> {
+    match result {
         Err(recording::Error::Part { .. }) => Ok(None),
-        found => found.map(Some),
+        result => result.map(Some),
     }
 }
 

@@ -1,23 +1,24 @@
-//! Watches that are always on: what their events need of an engine, and what a reader should know of them.
+//! Always-on watches: engine configuration for their events, and a note for readers.
 
 use diagnose::Config;
 use model::Nanos;
 
 use super::plan::{self, Plan};
 
-/// What was recorded is read when a request has ended: one of so long, less three seconds, still comes in order.
+/// Reordering window. The kernel's records are read when a request has ended: requests up to this long, less three seconds,
+/// still come in order.
 const DISORDER: Nanos = Nanos::from_millis(10_000);
 
-/// What such a watch cannot know.
+/// Limits of an always-on watch.
 pub(crate) const LIMITS: &str = "--watch always-on: but for escalations, times are from a request's first byte in the socket to the last that the broker wrote; when these \
      left, what a request asked for, followers' fetches and waits for locks were not watched";
 
-/// An engine's configuration for events of such a watch.
+/// Configures the engine for events of an always-on watch.
 pub(crate) fn with_disorder(config: Config) -> Config {
     config.with_disorder(DISORDER)
 }
 
-/// Whether a recording was made by such a watch: no other counts requests in the kernel.
+/// Whether an always-on watch made the recording: no other counts requests in the kernel.
 pub(crate) fn was_on(plan: &Plan) -> bool {
     plan::sees(plan, plan::REQUEST_LATENCIES)
 }

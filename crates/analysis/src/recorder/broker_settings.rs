@@ -1,5 +1,5 @@
-//! The broker's settings as a recording keeps them: those that rules ask for or pages show, of its file and as the broker itself
-//! told them when the recording began. Does not ask. What is not listed may be a secret.
+//! The broker's settings in a recording: those that rules use or pages show, from its file and as the broker itself reported them
+//! when the recording began. Other settings may be secrets and are left out. Does not query the broker.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use report::quantity::format_count_of;
 
 use super::settings::SETTINGS_UNKNOWN;
 
-/// A value that is longer is none that a rule can use: `log.dirs` names some dozens.
+/// No rule can use a longer value: `log.dirs` names a few dozen directories.
 const MAX_VALUE_BYTES: usize = 16 << 10;
 
-/// Settings that affect stalls and throughput: pages show them.
-pub const SHOWN: [&str; 12] = [
+/// Settings that affect stalls and throughput, shown on pages.
+pub const SUMMARY_SETTINGS: [&str; 12] = [
     "num.io.threads",
     "num.network.threads",
     "num.replica.fetchers",
@@ -28,41 +28,41 @@ pub const SHOWN: [&str; 12] = [
     "process.roles",
 ];
 
-/// The settings that a recording keeps.
+/// Names of the settings that a recording keeps.
 pub fn names() -> BTreeSet<&'static str> {
-    Settings::USED.into_iter().chain(SHOWN).collect()
+    Settings::USED.into_iter().chain(SUMMARY_SETTINGS).collect()
 }
 
-/// What is kept of a broker's file.
+/// The settings to keep from a broker's file.
 #[cfg(feature = "live")]
 pub fn of_file(broker: &broker::Broker) -> BTreeMap<String, String> {
-    kept(broker.properties.clone())
+    filter_settings(broker.properties.clone())
 }
 
-/// What is kept of an answer, beside what its file says.
+/// The settings to keep from a broker's response, which takes precedence over its file.
 #[cfg(feature = "live")]
 pub fn of_answer(
     broker: &broker::Broker,
-    answered: watch::admin::EffectiveConfig,
+    effective: watch::admin::EffectiveConfig,
 ) -> BTreeMap<String, String> {
     let mut settings = broker.properties.clone();
-    answered.apply(&mut settings);
-    kept(settings)
+    effective.apply(&mut settings);
+    filter_settings(settings)
 }
 
-fn kept(mut settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
+fn filter_settings(mut settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let names = names();
     settings.retain(|name, value| names.contains(name.as_str()) && value.len() <= MAX_VALUE_BYTES);
     settings
 }
 
-/// A recorded broker's settings as rules use them: as it said itself, else as its file says.
+/// A recorded broker's settings for rules: as it reported them, else from its file.
 pub fn in_force(broker: &Broker) -> Settings {
-    let said = broker.settings_in_force.as_ref().unwrap_or(&broker.properties);
-    Settings::from(kept(said.clone()))
+    let settings = broker.settings_in_force.as_ref().unwrap_or(&broker.properties);
+    Settings::from(filter_settings(settings.clone()))
 }
 
-/// What a reader of advice should know of them.
+/// A note on the settings for readers of advice.
 pub fn note(manifest: &Manifest) -> Option<String> {
     let broker = manifest.broker.as_ref()?;
     let Some(in_force) = &broker.settings_in_force else {
@@ -111,18 +111,18 @@ mod tests {
     fn what_a_broker_said_counts_more_than_its_file() {
         let of_file = settings(&broker(None));
         assert_eq!((of_file.text("num.io.threads"), note(&manifest(broker(None)))), (Some("8"), None));
-        let told = broker(Some(&[("num.io.threads", "16")]));
-        let in_force = settings(&told);
-        // What it did not name has Kafka's default, no matter what its file says.
+        let responding = broker(Some(&[("num.io.threads", "16")]));
+        let in_force = settings(&responding);
+        // A setting that the response does not name has Kafka's default, no matter what the file says.
         assert_eq!(
             (in_force.text("num.io.threads"), in_force.text("num.network.threads")),
             (Some("16"), None)
         );
-        let said = note(&manifest(told)).unwrap();
+        let text = note(&manifest(responding)).unwrap();
         assert!(
-            said.starts_with("for 2 settings the values in force")
-                && said.ends_with("num.io.threads, num.network.threads"),
-            "{said}"
+            text.starts_with("for 2 settings the values in force")
+                && text.ends_with("num.io.threads, num.network.threads"),
+            "{text}"
         );
         let alike = broker(Some(&[("num.io.threads", " 8"), ("num.network.threads", "6")]));
         assert_eq!(note(&manifest(alike)), None);
@@ -147,7 +147,7 @@ mod tests {
     #[cfg(feature = "live")]
     #[test]
     fn only_what_rules_ask_for_or_pages_show_is_kept_and_no_secret() {
-        let told = watch::admin::EffectiveConfig {
+        let effective = watch::admin::EffectiveConfig {
             from_file: map(&[("log.dirs", "/data"), ("sasl.jaas.config", "secret")]),
             dynamic: map(&[("num.io.threads", "16"), ("max.connections", "7")]),
             defaults: vec!["num.network.threads".to_owned()],
@@ -170,14 +170,17 @@ mod tests {
         };
         assert_eq!(super::of_file(&of), map(&public));
         let in_force = [("log.dirs", "/data"), ("num.io.threads", "16"), ("process.roles", "broker")];
-        assert_eq!(super::of_answer(&of, told), map(&in_force));
+        assert_eq!(super::of_answer(&of, effective), map(&in_force));
     }
 
     #[test]
     fn all_that_rules_ask_for_is_kept() {
         let every = map(&Settings::USED.map(|name| (name, "1")));
         let of = Broker { properties: every.clone(), ..Broker::default() };
-        assert_eq!((super::kept(every.clone()), settings(&of)), (every.clone(), Settings::from(every)));
-        assert!(super::SHOWN.iter().all(|name| super::names().contains(name)));
+        assert_eq!(
+            (super::filter_settings(every.clone()), settings(&of)),
+            (every.clone(), Settings::from(every))
+        );
+        assert!(super::SUMMARY_SETTINGS.iter().all(|name| super::names().contains(name)));
     }
 }

@@ -1,5 +1,5 @@
-//! What a broker runs on, as a recording keeps it: entries `runs_on.…` among the manifest's settings, one a value. What was
-//! not known has no entry, and a value that cannot be read back is not known. Collects none of it.
+//! Host facts in a recording: entries `runs_on.…` of the manifest's settings, one for each value. An unknown fact has no entry,
+//! and a value that cannot be parsed is unknown. Does not collect the facts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use model::{Ext4, HostFacts, Interface, Known, Limits, Volume};
 type Settings = BTreeMap<String, String>;
 
 const PREFIX: &str = "runs_on.";
-/// What stands for a limit that there is not.
+/// Text for a limit that is not set.
 const NONE: &str = "none";
-/// Volumes and interfaces of one broker at most.
+/// Volumes, and interfaces, of one broker that are kept.
 const MAX_ITEMS: usize = 64;
 
-/// A value that is kept as text.
+/// A value that is stored as text.
 trait Entry: Sized {
     fn text(&self) -> String;
     fn parse(text: &str) -> Option<Self>;
@@ -54,7 +54,7 @@ impl<T: Entry> Entry for Option<T> {
     }
 }
 
-/// Words, a line each: options of the JVM may have blanks in them.
+/// Words, one a line: JVM options may contain blanks.
 impl Entry for Vec<Arc<str>> {
     fn text(&self) -> String {
         self.join("\n")
@@ -83,7 +83,7 @@ impl Entry for Ext4 {
     }
 }
 
-/// Declares the values that have one entry each.
+/// Declares the facts that have one entry each.
 macro_rules! single_entries {
     ($($name:literal => $field:ident,)+) => {
         fn write_single(facts: &HostFacts, put: &mut dyn FnMut(&str, String)) {
@@ -94,7 +94,7 @@ macro_rules! single_entries {
             $(facts.$field = entries.known($name);)+
         }
 
-        /// Names of the values that have one entry each, behind `runs_on.`.
+        /// Names of the facts that have one entry each, without the prefix `runs_on.`.
         pub const NAMES: &[&str] = &[$($name),+];
     };
 }
@@ -113,7 +113,7 @@ single_entries! {
     "jvm_options" => jvm_arguments,
 }
 
-/// Notes what is known.
+/// Writes the known facts into the settings.
 pub fn note(facts: &HostFacts, settings: &mut Settings) {
     let mut put = |name: &str, value: String| {
         settings.insert(format!("{PREFIX}{name}"), value);
@@ -142,7 +142,7 @@ pub fn note(facts: &HostFacts, settings: &mut Settings) {
     }
 }
 
-/// What a recording's settings say; `why_not` says why the rest is not known.
+/// Reads the facts from a recording's settings; `why_not` is the reason for unknown ones.
 pub fn read(settings: &Settings, why_not: &str) -> HostFacts {
     let entries = Entries { settings, why_not };
     let mut facts = HostFacts::unknown(why_not);
@@ -160,7 +160,7 @@ pub fn read(settings: &Settings, why_not: &str) -> HostFacts {
     facts
 }
 
-/// A recording's settings on their way back.
+/// A recording's settings, to be parsed.
 struct Entries<'s> {
     settings: &'s Settings,
     why_not: &'s str,

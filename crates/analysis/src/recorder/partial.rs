@@ -1,4 +1,4 @@
-//! Recordings that hold fine events only around what was slow: how they are made, and what a reader should know.
+//! Recordings that hold kernel events only around slow requests and operations: how they are made, and a note for readers.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use report::quantity::format_count;
 
 use super::settings::{LEFT_OUT, PARTIAL};
 
-/// A recorder's memory of the last seconds: beyond, the beginning of what took even longer is not there.
+/// How long the flight recorder keeps events: the beginning of anything that took longer is missing.
 #[cfg(feature = "live")]
 const FLIGHT_MEMORY: Nanos = Nanos::from_millis(30_000);
 
-/// Decides what is kept.
+/// Creates the flight recorder, which decides what is kept.
 #[cfg(feature = "live")]
 pub fn flight(slower_than: Nanos, memory: watch::Memory) -> watch::FlightRecorder {
     watch::FlightRecorder::new(watch::Flight {
@@ -22,12 +22,12 @@ pub fn flight(slower_than: Nanos, memory: watch::Memory) -> watch::FlightRecorde
     })
 }
 
-/// From which length on a recording tells all, where it does not of everything.
+/// Duration from which a partial recording holds all events; `None` if the recording is not partial.
 pub fn threshold(settings: &BTreeMap<String, String>) -> Option<Nanos> {
     settings.get(PARTIAL)?.parse().ok().map(Nanos)
 }
 
-/// What a reader of such a recording should know.
+/// A note for readers of a partial recording.
 pub(super) fn note(settings: &BTreeMap<String, String>) -> Option<String> {
     let threshold = threshold(settings)?;
     let left_out = settings.get(LEFT_OUT).and_then(|count| count.parse().ok()).unwrap_or(0);
@@ -53,7 +53,7 @@ mod tests {
         };
         assert_eq!(note(&settings(&[])), None);
         assert_eq!(note(&settings(&[(PARTIAL, "soon")])), None);
-        let told = note(&settings(&[(PARTIAL, "100000000"), (LEFT_OUT, "12345")])).unwrap();
-        assert!(told.contains("100 ms or longer; 12,345 others"), "{told}");
+        let text = note(&settings(&[(PARTIAL, "100000000"), (LEFT_OUT, "12345")])).unwrap();
+        assert!(text.contains("100 ms or longer; 12,345 others"), "{text}");
     }
 }

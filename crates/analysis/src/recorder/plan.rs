@@ -1,32 +1,32 @@
-//! A manifest's plan: what was to be seen, and by what means it was, or why not.
+//! A manifest's plan: each purpose, with how it was served or why it was not.
 
 use report::explanation::Unobservable;
 
-/// How the plan marks what was seen.
+/// Marks a purpose that was served.
 const SEEN: &str = "seen: ";
-/// How the plan marks what could not be seen.
+/// Marks a purpose that could not be served.
 const MISSING: &str = "missing: ";
-/// How many requests there were and how long they took, of a watch that is always on.
+/// Counts and latencies of requests, from an always-on watch.
 pub const REQUEST_LATENCIES: &str = "request-latencies";
-/// Writes to files.
+/// File writes.
 pub const FILE_WRITES: &str = "file-writes";
-/// Requests on listeners that are TLS.
+/// Requests on TLS listeners.
 #[cfg(feature = "live")]
 pub const TLS: &str = "tls-requests";
-/// Waits for Java's locks that the JVM records.
+/// Waits for Java locks, recorded by the JVM.
 #[cfg(feature = "live")]
 pub const LOCK_WAITS: &str = "lock-waits";
-/// Reads of files.
+/// File reads.
 pub const FILE_READS: &str = "file-reads";
-/// How much of what is read comes from the device.
+/// The share of reads that comes from the device.
 pub const DISK_READS: &str = "disk-reads";
 /// Threads off the CPU.
 pub const OFF_CPU: &str = "off-cpu";
 
-/// What was to be seen, and by what means it was, or why not.
+/// Each purpose, with how it was served or why it was not.
 pub type Plan = [(String, String)];
 
-/// A watch's plan, as a manifest keeps it.
+/// Converts a watch's plan to a manifest's.
 #[cfg(feature = "live")]
 pub fn of_watch(plan: &[watch::Purpose]) -> Vec<(String, String)> {
     let line = |of: &watch::Purpose| {
@@ -39,8 +39,8 @@ pub fn of_watch(plan: &[watch::Purpose]) -> Vec<(String, String)> {
     plan.iter().map(line).collect()
 }
 
-/// Reports what was given up because watching cost too much, and has the plan miss it. `known` counts what the plan misses
-/// already. Whether there was anything new.
+/// Reports purposes that were dropped because watching cost too much, and marks them as missing in the plan. `known` counts
+/// those that are marked already. Returns whether there were new ones.
 #[cfg(feature = "live")]
 pub fn note_shed(plan: &mut Plan, costs: &watch::Costs, known: &mut usize) -> bool {
     let shed = costs.shed_after(*known);
@@ -54,17 +54,17 @@ pub fn note_shed(plan: &mut Plan, costs: &watch::Costs, known: &mut usize) -> bo
     !shed.is_empty()
 }
 
-/// Whether each thing was seen.
-pub fn seen(plan: &Plan) -> impl Iterator<Item = (&String, bool)> {
+/// Each purpose, and whether it was served.
+pub fn purposes(plan: &Plan) -> impl Iterator<Item = (&String, bool)> {
     plan.iter().map(|(what, outcome)| (what, outcome.starts_with(SEEN)))
 }
 
-/// Whether something was seen.
+/// Whether a purpose was served.
 pub fn sees(plan: &Plan, purpose: &str) -> bool {
-    seen(plan).any(|(what, is_seen)| what == purpose && is_seen)
+    purposes(plan).any(|(what, is_seen)| what == purpose && is_seen)
 }
 
-/// What could not be seen, and why.
+/// Purposes that could not be served, and why.
 pub fn missing(plan: &Plan) -> Vec<Unobservable> {
     let missing = plan.iter().filter_map(|(what, outcome)| Some((what, outcome.strip_prefix(MISSING)?)));
     missing.map(|(what, why)| Unobservable { what: what.clone(), why: why.to_owned() }).collect()

@@ -1,9 +1,9 @@
-//! The processes that a broker had while it was recorded: kept in the manifest, reported by readers.
+//! The processes of a broker during a recording: stored in the manifest, reported by readers.
 
 use model::Nanos;
 use recording::{Broker, BrokerProcess};
 
-/// Notes a change in a broker's manifest entry.
+/// Adds a change to a broker's manifest entry.
 #[cfg(feature = "live")]
 pub fn note(broker: &mut Broker, change: &model::BrokerChange) {
     let model::BrokerChange { at, pid, state } = *change;
@@ -21,7 +21,7 @@ pub fn note(broker: &mut Broker, change: &model::BrokerChange) {
     }
 }
 
-/// What a reader of a recording should know of them: one line for each process that ended.
+/// Notes for readers: one line for each process that ended.
 pub(super) fn notes(broker: Option<&Broker>, show: &dyn Fn(Nanos) -> String) -> Vec<String> {
     let processes = broker.map(|broker| &broker.processes[..]).unwrap_or_default();
     let following = processes.iter().skip(1).map(Some).chain([None]);
@@ -33,16 +33,16 @@ fn note_of(
     next: Option<&BrokerProcess>,
     show: &dyn Fn(Nanos) -> String,
 ) -> Option<String> {
-    let gone = show(Nanos(process.gone_ns?));
+    let gone_at = show(Nanos(process.gone_ns?));
     let pid = process.pid;
     Some(match next {
         Some(next) => format!(
-            "the broker was restarted: process {pid} was gone at {gone}, process {} was watched from {} on; what \
+            "the broker was restarted: process {pid} was gone at {gone_at}, process {} was watched from {} on; what \
              the new one did before that was not seen",
             next.pid,
             show(Nanos(next.watched_ns))
         ),
-        None => format!("the broker's process {pid} was gone at {gone} and did not come back"),
+        None => format!("the broker's process {pid} was gone at {gone_at} and did not come back"),
     })
 }
 
@@ -59,15 +59,15 @@ mod tests {
     #[test]
     fn a_restart_and_an_end_are_told_and_a_broker_that_ran_on_is_not() {
         let show = |time: Nanos| time.0.to_string();
-        let told = |processes| notes(Some(&Broker { processes, ..Broker::default() }), &show);
+        let describe = |processes| notes(Some(&Broker { processes, ..Broker::default() }), &show);
         assert!(notes(None, &show).is_empty());
-        assert!(told(vec![process(1, 10, None)]).is_empty());
-        let restarted = told(vec![process(1, 10, Some(20)), process(2, 30, None)]);
+        assert!(describe(vec![process(1, 10, None)]).is_empty());
+        let restarted = describe(vec![process(1, 10, Some(20)), process(2, 30, None)]);
         assert_eq!(restarted.len(), 1);
         for part in ["process 1 was gone at 20", "process 2 was watched from 30"] {
             assert!(restarted[0].contains(part), "{restarted:?}");
         }
-        let ended = told(vec![process(1, 10, Some(20)), process(2, 30, Some(40))]);
+        let ended = describe(vec![process(1, 10, Some(20)), process(2, 30, Some(40))]);
         assert_eq!(ended[1], "the broker's process 2 was gone at 40 and did not come back");
     }
 }

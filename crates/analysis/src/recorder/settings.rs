@@ -1,5 +1,5 @@
-//! Keys of `settings` in a manifest: what the recorder notes beside the manifest's own fields. Those of the host are
-//! [`super::host_facts`]'s.
+//! Keys of `settings` in a manifest, which the recorder writes in addition to the manifest's own fields. For keys of host
+//! facts, see [`super::host_facts`].
 
 macro_rules! keys {
     ($($(#[doc = $doc:literal])+ $NAME:ident = $key:literal;)+) => {
@@ -17,16 +17,16 @@ keys! {
     MAX_DISK = "max_disk_bytes";
     /// The network interface on which packets were captured.
     INTERFACE = "interface";
-    /// The process-id namespace of the recorder, as `/proc/self/ns/pid` names it: all process and thread ids are its.
+    /// The recorder's PID namespace, as named by `/proc/self/ns/pid`: all process and thread ids are in it.
     PID_NAMESPACE = "pid_namespace";
     /// `record --slower-than`, nanoseconds.
     SLOWER_THAN = "slower_than_ns";
-    /// Kernel events are only there around requests and file operations that took this long, nanoseconds. Without it,
-    /// everything was recorded.
+    /// Kernel events were only recorded around requests and file operations that took at least this long, nanoseconds.
+    /// Without it, all events were recorded.
     PARTIAL = "fine_events_around_slower_than_ns";
-    /// How many events were left out because nothing slow was near them.
+    /// Number of events that were left out because nothing slow was near them.
     LEFT_OUT = "fine_events_left_out";
-    /// The record header that was kept as message id.
+    /// The record header that was recorded as the message id.
     MESSAGE_ID = "message_id";
     /// Why the broker's settings in force are not known.
     SETTINGS_UNKNOWN = "settings_in_force_unknown";

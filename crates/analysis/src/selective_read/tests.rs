@@ -1,4 +1,4 @@
-//! What is read near slow requests gives the verdicts that everything gives, on recordings of brokers that look random.
+//! Reading only near slow requests gives the same verdicts as reading all events, on randomized simulated recordings.
 
 mod broker;
 
@@ -6,11 +6,11 @@ use diagnose::{Config, Engine, Summary};
 use model::{Event, Nanos, Verdict};
 use recording::{Error, Recording, Table};
 
-use super::{SelectiveRead, looked_through};
-use broker::{Habits, recorded};
+use super::{SelectiveRead, read_plan};
+use broker::{Habits, record};
 
-/// What comes of events, and how many they were.
-fn judged(
+/// Runs the engine over events; returns verdicts, totals and the number of events.
+fn judge(
     config: &Config,
     events: impl Iterator<Item = Result<Event, Error>>,
 ) -> (Vec<Verdict>, Summary, u64) {
@@ -24,14 +24,14 @@ fn judged(
     (engine.take_verdicts(), summary, count)
 }
 
-/// Judges both ways and compares; the verdicts, and which share of the events was read for them.
-fn compared(config: &Config, recording: &Recording) -> (Vec<Verdict>, f64) {
-    let (whole, summary, all) = judged(config, recording.events_of(&Table::ALL));
+/// Compares both ways of reading; returns the verdicts and the share of events that was read for them.
+fn compare(config: &Config, recording: &Recording) -> (Vec<Verdict>, f64) {
+    let (whole, summary, all) = judge(config, recording.events_of(&Table::ALL));
     let mut near = SelectiveRead::of(recording, config).unwrap_or_else(|| {
-        let focus = looked_through(recording, config).unwrap();
+        let focus = read_plan(recording, config).unwrap();
         panic!("read whole: {} verdicts, {focus:?}", whole.len())
     });
-    let (verdicts, mut near_summary, read) = judged(config, &mut near.events);
+    let (verdicts, mut near_summary, read) = judge(config, &mut near.events);
     near.rest().unwrap().add_to(&mut near_summary);
     for (verdict, expected) in verdicts.iter().zip(&whole) {
         assert_eq!(verdict, expected);
@@ -52,13 +52,13 @@ fn verdicts_are_those_of_all_events() {
         [Habits::alone(), Habits::followed(), Habits::read_from_disk()].into_iter().enumerate()
     {
         let directory = tempfile::tempdir().unwrap();
-        let recording = recorded(&directory.path().join("r"), habits, seed as u64);
-        let (verdicts, share) = compared(&Config::replay(Nanos::from_millis(100)), &recording);
+        let recording = record(&directory.path().join("r"), habits, seed as u64);
+        let (verdicts, share) = compare(&Config::replay(Nanos::from_millis(100)), &recording);
         assert!(verdicts.len() > 20, "{} of {habits:?}", verdicts.len());
         assert!(share < 0.8, "{share} of all was read of {habits:?}");
         causes.extend(verdicts.iter().flat_map(|verdict| verdict.chain.iter().map(|cause| cause.as_str())));
     }
-    // Else much of what is compared would be alike for nothing.
+    // Otherwise the comparison would prove little.
     for cause in [
         "journal-commit",
         "log-lock",
@@ -76,10 +76,10 @@ fn verdicts_are_those_of_all_events() {
 #[test]
 fn one_that_is_asked_for_is_told_however_quick_it_was() {
     let directory = tempfile::tempdir().unwrap();
-    let recording = recorded(&directory.path().join("r"), Habits::alone(), 9);
+    let recording = record(&directory.path().join("r"), Habits::alone(), 9);
     for number in [17, 4_000] {
         let config = Config { only_request: Some(number), ..Config::replay(Nanos::from_millis(100)) };
-        let (verdicts, share) = compared(&config, &recording);
+        let (verdicts, share) = compare(&config, &recording);
         assert!(verdicts.len() == 1 && share < 0.1, "{} {share}", verdicts.len());
     }
 }
@@ -87,14 +87,14 @@ fn one_that_is_asked_for_is_told_however_quick_it_was() {
 #[test]
 fn where_nothing_was_slow_hardly_anything_is_read() {
     let directory = tempfile::tempdir().unwrap();
-    let recording = recorded(&directory.path().join("r"), Habits::quiet(), 1);
-    let (verdicts, share) = compared(&Config::replay(Nanos::from_millis(100)), &recording);
+    let recording = record(&directory.path().join("r"), Habits::quiet(), 1);
+    let (verdicts, share) = compare(&Config::replay(Nanos::from_millis(100)), &recording);
     assert!(verdicts.is_empty() && share < 0.1, "{} {share}", verdicts.len());
 }
 
 #[test]
 fn where_most_is_slow_all_is_read() {
     let directory = tempfile::tempdir().unwrap();
-    let recording = recorded(&directory.path().join("r"), Habits::quiet(), 1);
+    let recording = record(&directory.path().join("r"), Habits::quiet(), 1);
     assert!(SelectiveRead::of(&recording, &Config::replay(Nanos(1))).is_none());
 }

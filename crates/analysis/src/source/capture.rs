@@ -1,4 +1,4 @@
-//! Packets as a source of requests: captures of tcpdump, read to their end.
+//! Packets as a source of requests: capture files, pipes and interfaces.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,11 +21,12 @@ pub struct Capture {
     packets: Packets,
     analyzer: Analyzer,
     stop: Stop,
-    found: VecDeque<Box<Request>>,
-    /// What passed as TLS, not handed out yet.
+    requests: VecDeque<Box<Request>>,
+    /// TLS traffic that was not returned yet.
     tls: VecDeque<TlsTraffic>,
-    /// The time of the newest packet, and when TLS was last counted.
+    /// Time of the newest packet.
     newest: Nanos,
+    /// When TLS traffic was last counted.
     tls_counted: Option<Nanos>,
     ended: bool,
 }
@@ -40,31 +41,31 @@ impl Capture {
     /// Reads captures until their end, or until it is time to stop.
     ///
     /// # Errors
-    /// The process is no broker.
+    /// The process is not a broker.
     pub fn new(captures: Captures, options: &ReadOptions, stop: Stop) -> Result<Self, Error> {
         Ok(Self::of(Packets::Captures(captures), analyzer(options)?, stop))
     }
 
     fn of(packets: Packets, analyzer: Analyzer, stop: Stop) -> Self {
-        let (found, tls) = (VecDeque::new(), VecDeque::new());
-        Self { packets, analyzer, stop, found, tls, newest: Nanos::MIN, tls_counted: None, ended: false }
+        let (requests, tls) = (VecDeque::new(), VecDeque::new());
+        Self { packets, analyzer, stop, requests, tls, newest: Nanos::MIN, tls_counted: None, ended: false }
     }
 
     /// Reads an interface until it is time to stop.
     ///
     /// # Errors
-    /// The process is no broker.
+    /// The process is not a broker.
     #[cfg(feature = "live")]
     pub fn on_interface(live: capture::Live, options: &ReadOptions, stop: Stop) -> Result<Self, Error> {
         Ok(Self::of(Packets::Interface(live), analyzer(options)?, stop))
     }
 
-    /// Reads on; there may be no request in it.
+    /// Reads the next packets, which may complete no request.
     fn read(&mut self) -> Result<(), Error> {
-        let found = &mut self.found;
-        let mut keep = |request: Box<Request>| found.push_back(request);
-        // Packets of an interface that passed before it was time to stop are handed over within one more wait.
-        let is_last = self.stop.asked();
+        let requests = &mut self.requests;
+        let mut keep = |request: Box<Request>| requests.push_back(request);
+        // One more wait delivers the packets that passed the interface before it was time to stop.
+        let is_last = self.stop.is_requested();
         self.ended = match &mut self.packets {
             Packets::Captures(captures) => match captures.next().filter(|_| !is_last) {
                 Some(packet) => {
@@ -89,7 +90,7 @@ impl Capture {
         Ok(())
     }
 
-    /// Notes what passed as TLS since the last time.
+    /// Queues the TLS traffic since the last call.
     fn count_tls(&mut self) {
         let end = self.newest;
         let start = self.tls_counted.replace(end).unwrap_or(end);
@@ -100,21 +101,21 @@ impl Capture {
         }));
     }
 
-    /// The next request; none at the end.
+    /// Returns the next request; `None` at the end.
     ///
     /// # Errors
     /// The interface is gone.
     pub fn next_request(&mut self) -> Result<Option<Box<Request>>, Error> {
-        while self.found.is_empty() && !self.ended {
+        while self.requests.is_empty() && !self.ended {
             self.read()?;
         }
-        Ok(self.found.pop_front())
+        Ok(self.requests.pop_front())
     }
 
-    /// What was counted.
+    /// The counters so far.
     ///
     /// # Errors
-    /// The kernel does not say how many packets it dropped.
+    /// The kernel does not report how many packets it dropped.
     pub fn counters(&mut self) -> Result<Counters, Error> {
         let counters = self.analyzer.counters();
         Ok(match &mut self.packets {
@@ -124,7 +125,7 @@ impl Capture {
         })
     }
 
-    /// What is wrong with the capture files themselves. Where a pipe `was_stopped` by the user, its end says nothing.
+    /// Notes on damage in the capture files. If the user stopped a pipe (`was_stopped`), a truncated end is not reported.
     pub fn notes(&self, was_stopped: bool) -> Vec<String> {
         match &self.packets {
             Packets::Captures(captures) => notes(captures, was_stopped),
@@ -153,7 +154,7 @@ impl EventSource for Capture {
         Config { file_ops_observed: false, ..Config::replay(slower_than) }
     }
 
-    fn watched(&self) -> Coverage {
+    fn coverage(&self) -> Coverage {
         Coverage::only_packets()
     }
 
@@ -182,14 +183,14 @@ impl EventSource for Capture {
     }
 }
 
-/// Begins to capture on an interface: `snaplen` bytes of each packet, or all. Takes a capability, and reading it none.
+/// Starts a capture on an interface: `snaplen` bytes of each packet, or all. Needs a capability; reading needs none.
 ///
 /// # Errors
 /// The interface cannot be captured on.
 #[cfg(feature = "live")]
 pub fn open_interface(interface: &str, snaplen: Option<u32>, ports: &[u16]) -> Result<capture::Live, Error> {
     let config = capture::LiveConfig::default();
-    // Whole packets by default, since Kafka's frames begin anywhere in them.
+    // Whole packets by default, because Kafka's frames begin anywhere in them.
     Ok(capture::Live::open(&capture::LiveConfig {
         interface: interface.to_owned(),
         ports: ports.to_vec(),
@@ -198,7 +199,7 @@ pub fn open_interface(interface: &str, snaplen: Option<u32>, ports: &[u16]) -> R
     })?)
 }
 
-/// An analyzer for these ports, with the topic names that this machine's log dirs know.
+/// Creates an analyzer for the configured ports, with topic names from this machine's log dirs.
 fn analyzer(options: &ReadOptions) -> Result<Analyzer, Error> {
     Ok(Analyzer::new(capture::Config {
         ports: options.ports.clone(),
@@ -208,7 +209,8 @@ fn analyzer(options: &ReadOptions) -> Result<Analyzer, Error> {
     }))
 }
 
-/// Names that are known; else from the log dirs that were named; else from those of the process; else from those of all brokers here.
+/// Topic names: those in the options, else from the log dirs in the options, else from the process's log dirs, else from the log
+/// dirs of all brokers on this host.
 pub(super) fn topic_names(options: &ReadOptions) -> Result<HashMap<TopicId, Arc<str>>, Error> {
     if let Some(topics) = &options.topics {
         return Ok(topics.clone());

@@ -1,5 +1,5 @@
-//! A recording that is being written, read until its recorder ends or it is time to stop. Its events come as they would
-//! from the finished recording.
+//! A recording that is still being written, read until its recorder ends or it is time to stop. Its events come in the same
+//! order as from the finished recording.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use recording::{Recording, Tail};
 
 use crate::Stop;
 
-/// How often to look for more.
+/// How often to poll for new events.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// A recorder writes the host's figures every second: after this silence it may be gone.
+/// A recorder writes host figures every second: without events for this long, it may be gone.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
-/// What to know where the recording goes on.
+/// Note if the recording is not finished.
 const STOPPED: &str = "stopped while the recording goes on: the last verdicts may lack evidence that is written later; explain it again when it is finished";
 
-/// The events of a recording that grows.
+/// The events of a growing recording.
 pub(super) struct Growing {
     tail: Tail,
     stop: Stop,
@@ -29,20 +29,20 @@ impl Growing {
         Self { tail: Tail::start(recording), stop, last_event: Instant::now(), silent: false }
     }
 
-    /// Whether the recorder has ended, and everything was handed out.
+    /// Whether the recorder has ended and all events were returned.
     pub(super) fn is_finished(&self) -> bool {
         self.tail.is_finished()
     }
 
-    /// What to know beside the events, at the end.
+    /// Notes on the events, at the end.
     pub(super) fn notes(&self) -> Vec<String> {
         let stopped = (!self.is_finished()).then(|| STOPPED.to_owned());
         self.tail.notes().into_iter().chain(stopped).collect()
     }
 
-    /// The next event of this recording; none where its recorder has ended, or it is time to stop.
+    /// Returns the next event; `None` once the recorder has ended or it is time to stop.
     pub(super) fn next(&mut self, recording: &Recording) -> Option<Event> {
-        while !self.stop.asked() && !self.is_finished() {
+        while !self.stop.is_requested() && !self.is_finished() {
             match self.tail.next_event() {
                 Ok(Some(event)) => {
                     (self.last_event, self.silent) = (Instant::now(), false);

@@ -1,5 +1,5 @@
-//! A broker that runs here as a source: a watch on it, its events as they come. What is held is bounded; what could not
-//! be taken in time is dropped and counted.
+//! A broker on this host as a source: a watch whose events are returned as they arrive. Buffers are bounded; events that do not
+//! fit are dropped and counted.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -18,47 +18,47 @@ use crate::recorder::always_on;
 use crate::recorder::plan::{self, Plan};
 use crate::{Error, Stop};
 
-/// Events taken between two looks at the clock and the signals.
+/// Events between two checks of the clock and of signals.
 const MAX_BURST: usize = 1_000;
 
-/// Why such a watch has no lock waits.
+/// Reason why an always-on watch has no lock waits.
 const NO_LOCK_WAITS: &str = "not recorded while always on: Flight Recorder costs the broker too much; --flight-recorder always starts it";
 
-/// What to watch.
+/// Options of a live watch.
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
-    /// The broker's process; none for the only one that runs here.
+    /// The broker's process; `None` for the only one on this host.
     pub pid: Option<Pid>,
-    /// Its log dirs; none for those of its configuration.
+    /// Its log dirs; empty for those of its configuration.
     pub log_dirs: Vec<PathBuf>,
-    /// A network interface, or `any`; none captures no packets.
+    /// A network interface, or `any`; `None` captures no packets.
     pub interface: Option<String>,
-    /// The ports to capture; none for the broker's own.
+    /// The ports to capture; empty for the broker's own.
     pub ports: Vec<u16>,
-    /// What is slow, where the watch is to cost so little that it can stay on; none for all that can be seen.
+    /// Threshold of slow requests for an always-on watch, which costs very little; `None` for a full watch.
     pub always_on: Option<Nanos>,
-    /// The share of the broker's CPU time above which sources are given up; infinity gives up none, and none does not measure it.
+    /// Share of the broker's CPU time above which sources are dropped. Infinity drops none; `None` does not measure the cost.
     pub max_cost: Option<f64>,
-    /// The record header that is a message's id.
+    /// The record header that holds a message's id.
     pub message_id: Option<String>,
-    /// When to have the JVM record its lock waits; none asks the JVM nothing.
+    /// When to start Flight Recorder for lock waits; `None` does not contact the JVM.
     pub jvm: Option<Jfr>,
     /// Whether an agent in the JVM copies what TLS connections carry.
     pub see_tls: bool,
-    /// Kafka's request log, to take requests from that are not captured.
+    /// Kafka's request log, as the source of requests that are not captured.
     pub request_log: Option<PathBuf>,
-    /// The shortest wait for a Java monitor that the JVM's own probes report; none sets no such probes.
+    /// The shortest wait for a Java monitor that the JVM's own probes report; `None` sets no such probes.
     pub min_lock_wait: Option<Nanos>,
     /// Samples a second on each CPU; 0 takes none.
     pub cpu_samples_hz: u32,
-    /// Memory that may be taken.
+    /// Memory limits.
     pub memory: Memory,
     /// The longest wait for an event; a signal ends it.
     pub wait: Duration,
 }
 
 impl LiveOptions {
-    /// When the JVM is to record: a watch that is always on starts that only where the user asked for it.
+    /// When to start Flight Recorder: an always-on watch starts it only if the user asked for it.
     fn flight_recorder(&self) -> Jfr {
         match self.jvm {
             None => Jfr::Never,
@@ -68,10 +68,10 @@ impl LiveOptions {
     }
 }
 
-/// The broker that was named, or the only one that runs here.
+/// Finds the broker with this process id, or the only one on this host.
 ///
 /// # Errors
-/// There is none, or there are several.
+/// There is no broker, or there are several.
 pub fn broker(pid: Option<Pid>) -> Result<Broker, Error> {
     Ok(match pid {
         Some(pid) => Broker::of_pid(pid)?,
@@ -79,10 +79,10 @@ pub fn broker(pid: Option<Pid>) -> Result<Broker, Error> {
     })
 }
 
-/// Starts to watch a broker.
+/// Starts a watch on a broker.
 ///
 /// # Errors
-/// Nothing at all can be seen of it.
+/// Nothing can be observed.
 pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Error> {
     let interface = options.interface.as_ref();
     let always_on = options
@@ -108,7 +108,7 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
         cpu_samples_hz: (options.cpu_samples_hz > 0).then_some(options.cpu_samples_hz),
         jvm: options.jvm.is_some(),
         jfr: options.flight_recorder(),
-        // This program, also if another one has its name by now.
+        // This program, even if another one has replaced its file.
         parser: "/proc/self/exe".into(),
         memory: options.memory,
         max_cost: options.max_cost,
@@ -139,22 +139,22 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
     Ok(watch)
 }
 
-/// Which of a broker's listeners for clients and brokers cannot be read, and why.
+/// The TLS listeners of a broker, which cannot be read, and why.
 fn unread_listeners(broker: &Broker) -> Option<String> {
     let listeners = broker.tls_listeners().map(ToString::to_string).collect::<Vec<_>>();
     let why = "TLS connections are counted and not read: --see-tls reads them, and record --request-log what Kafka logs of them";
     (!listeners.is_empty()).then(|| format!("{}: {why}", listeners.join(" ")))
 }
 
-/// Has this process give way to all others where its cgroup is its own. Where that is not so, says why if asked for all.
-pub fn give_way() {
+/// Makes this process yield the CPU to all others if it has its cgroup to itself. Logs at debug level why not.
+pub fn lower_priority() {
     match watch::set_cgroup_idle() {
         Ok(group) => tracing::debug!("{} is idle (cpu.idle): all others come first", group.display()),
         Err(why) => tracing::debug!("the cgroup stays as it is, not idle: {why}"),
     }
 }
 
-/// Gives away what attaching needed and watching does not.
+/// Drops the capabilities that attaching needed and watching does not.
 pub fn drop_privileges() {
     if let Err(error) = watch::drop_unneeded_capabilities() {
         tracing::warn!("cannot drop capabilities that are no longer needed: {error}");
@@ -162,7 +162,7 @@ pub fn drop_privileges() {
 }
 
 impl State {
-    /// Begins to end a watch; one that ends already goes on.
+    /// Starts to end a watch; does nothing if it is ending already.
     fn end(&mut self) {
         let watch = match std::mem::replace(self, Self::Ended) {
             Self::Watching(watch) => watch,
@@ -173,14 +173,14 @@ impl State {
         };
         let (sender, events) = sync_channel(MAX_BURST);
         let ending = std::thread::spawn(move || {
-            // Without a receiver they go nowhere.
+            // Without a receiver, the events are dropped.
             watch.stop(&mut |event| drop(sender.send(event)))
         });
         *self = Self::Ending(events, ending);
     }
 }
 
-/// An error leaves the source before its end: the sources still end, and give back what they took from the broker.
+/// After an error, the watch has not been ended yet: end its sources so that they detach from the broker.
 impl Drop for Live {
     fn drop(&mut self) {
         self.end();
@@ -194,40 +194,40 @@ impl Drop for Live {
 /// A running watch on a broker.
 pub struct Live {
     state: State,
-    /// The broker, as it was when the watch began.
+    /// The broker, as of the start of the watch.
     pub broker: Broker,
-    /// What is seen and what is not.
+    /// The plan: each purpose, with how it is served or why not.
     plan: Vec<(String, String)>,
     options: LiveOptions,
-    /// What watching costs.
+    /// The cost of watching.
     pub costs: watch::Costs,
-    /// Whether what the plan has is still seen.
+    /// Whether the sources of the plan still run.
     pub sources: watch::Sources,
-    /// Purposes that were given up and are in the plan as such.
+    /// Number of dropped purposes that the plan already marks as missing.
     shed: usize,
     sees_files: bool,
-    /// When to end; none where [`Live::end`] says so.
+    /// When to end; `None` if only [`Live::end`] ends the watch.
     stop: Option<Stop>,
     /// Events taken since the last pause.
     burst: usize,
-    /// What passed as TLS.
+    /// TLS traffic so far.
     tls: TlsTotals,
-    /// What was seen and could not be taken in time; what ended early.
+    /// Summary after the end: dropped events, and sources that ended early.
     pub ended: Option<WatchSummary>,
 }
 
 enum State {
     Watching(Box<Watch>),
-    /// The sources end; their last events come from a thread.
+    /// The sources are ending; a thread delivers their last events.
     Ending(Receiver<Event>, JoinHandle<WatchSummary>),
     Ended,
 }
 
 impl Live {
-    /// Finds the broker and watches it until it is time to stop; the time counts from when the watch has begun.
+    /// Finds the broker and watches it until it is time to stop; `duration` counts from the start of the watch.
     ///
     /// # Errors
-    /// There is no such broker, or nothing at all can be seen of it.
+    /// There is no such broker, or nothing of it can be observed.
     pub fn start(options: LiveOptions, stop: Option<Stop>, duration: Option<Nanos>) -> Result<Self, Error> {
         let broker = broker(options.pid)?;
         let watch = start_watch(&broker, &options)?;
@@ -251,7 +251,7 @@ impl Live {
         })
     }
 
-    /// Reports what is in the way of each of several means to see the same; nothing where one of them works.
+    /// Reports why each of several alternative purposes is missing; empty if one of them is served.
     pub fn unseen(&self, means: &[&str]) -> Vec<String> {
         if means.iter().any(|purpose| plan::sees(&self.plan, purpose)) {
             return Vec::new();
@@ -266,18 +266,18 @@ impl Live {
         left.map_or(self.options.wait, |left| left.min(self.options.wait))
     }
 
-    /// Ends the watch; [`EventSource::next`] hands out what is left.
+    /// Ends the watch; [`EventSource::next`] returns the remaining events.
     pub fn end(&mut self) {
         self.state.end();
     }
 
-    /// Whether only the last events come.
+    /// Whether the watch is ending or has ended.
     pub fn is_ending(&self) -> bool {
         !matches!(self.state, State::Watching(_))
     }
 }
 
-/// Reports what became of the broker's process, but not that the first one is watched.
+/// Logs a change of the broker's process, except the start of the first one.
 pub fn announce(change: &BrokerChange, first: Pid) {
     let pid = change.pid;
     match change.state {
@@ -291,7 +291,7 @@ pub fn announce(change: &BrokerChange, first: Pid) {
     }
 }
 
-/// Adds what passed as TLS, and reports the first of each listener.
+/// Adds TLS traffic, and warns about the first of each listener.
 pub fn announce_tls(totals: &mut TlsTotals, traffic: &TlsTraffic) {
     if totals.take(traffic) {
         let count = TlsCount { connections: traffic.connections, bytes: traffic.bytes };
@@ -304,7 +304,7 @@ pub fn announce_tls(totals: &mut TlsTotals, traffic: &TlsTraffic) {
 
 impl EventSource for Live {
     fn next(&mut self) -> Step {
-        if self.burst == 0 && self.stop.as_ref().is_some_and(Stop::asked) {
+        if self.burst == 0 && self.stop.as_ref().is_some_and(Stop::is_requested) {
             self.end();
         }
         let event = match &self.state {
@@ -340,7 +340,7 @@ impl EventSource for Live {
     fn config(&self, slower_than: Nanos) -> Config {
         let live = Config { file_ops_observed: self.sees_files, ..Config::live(slower_than) };
         let live = if self.options.always_on.is_some() { always_on::with_disorder(live) } else { live };
-        // The JVM's flight recorder is later than every other source.
+        // Flight Recorder's events arrive later than those of all other sources.
         if self.options.flight_recorder() == Jfr::Never { live } else { live.with_jvm() }
     }
 
@@ -356,7 +356,7 @@ impl EventSource for Live {
     }
 }
 
-/// The time, on the clock of the events.
+/// The current time on the clock of the events.
 fn now(watch: &Watch) -> Nanos {
     watch.clock().0.from_monotonic(watch::now().monotonic_ns)
 }
@@ -405,8 +405,8 @@ mod tests {
     fn a_second_end_keeps_the_last_events() {
         let (sender, events) = sync_channel(1);
         let thread = std::thread::spawn(move || {
-            let gone = BrokerChange { at: Nanos(1), pid: 7, state: BrokerState::Gone };
-            drop(sender.send(Event::BrokerChange(gone)));
+            let change = BrokerChange { at: Nanos(1), pid: 7, state: BrokerState::Gone };
+            drop(sender.send(Event::BrokerChange(change)));
             WatchSummary::default()
         });
         let mut state = State::Ending(events, thread);

@@ -1,4 +1,4 @@
-//! A recording as a source: all of it, a selection, or some tables; with Flight Recorder's files of the same broker.
+//! A recording as a source: all events, a selection, or some tables, merged with Flight Recorder's files of the same broker.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -18,41 +18,41 @@ use crate::recorder::{self, always_on, partial};
 use crate::selective_read::SelectiveRead;
 use crate::{Error, Stop, input};
 
-/// Events of tables that stand beside what was asked for.
+/// Whether an event is only supplementary to the requested tables.
 const BESIDE: fn(&Event) -> bool = |event| matches!(event, Event::HostSample(_) | Event::SocketOp(_));
 
-/// How the events are read.
+/// State of reading.
 enum Reading {
-    /// Not begun.
+    /// Not started.
     Ahead,
-    /// One after the other.
+    /// All events, or those of some tables.
     Events(Box<dyn Iterator<Item = Result<Event, ReadError>> + Send>),
-    /// Those that verdicts depend on.
+    /// Events that verdicts depend on.
     Selected(SelectiveRead),
-    /// As the recording grows.
+    /// Events of a growing recording.
     Growing(Growing),
-    /// At the end.
+    /// Finished.
     Done,
 }
 
-/// A recording.
+/// A recording as a source.
 pub struct Recording {
-    /// What reads it, and knows its manifest.
+    /// The reader, with the manifest.
     pub reader: Reader,
-    /// The copy that is read, if the recording is in a bucket.
+    /// The local copy, if the recording is in a bucket.
     _copy: Option<Copy>,
     reading: Reading,
-    /// Tables that were asked for, if not all.
+    /// Requested tables, if not all.
     pub(super) tables: Option<Vec<Table>>,
-    /// Read, but Flight Recorder has earlier ones.
+    /// An event that was read while Flight Recorder has earlier ones.
     pending: Option<Event>,
     flight_recordings: FlightRecordings,
     zone: report::Zone,
     any: bool,
     rest: Option<RestCounts>,
-    /// What to know of how it grew.
+    /// Notes on the growing recording.
     growth_notes: Vec<String>,
-    /// Messages about parts that could not be read, each once.
+    /// Distinct errors about parts that could not be read.
     damaged: BTreeSet<String>,
 }
 
@@ -74,16 +74,16 @@ impl Recording {
     }
 
     pub(super) fn of_copy(copy: Copy, options: &ReadOptions) -> Result<Self, Error> {
-        let reader = input::open_recording(copy.path()).map_err(named_by_url)?;
+        let reader = input::open_recording(copy.path()).map_err(name_by_url)?;
         Ok(Self { _copy: Some(copy), ..Self::new(reader, options)? })
     }
 
-    /// Reads it as it grows.
+    /// Reads the recording while it grows.
     pub(super) fn growing(self, stop: Stop) -> Self {
         Self { reading: Reading::Growing(Growing::new(&self.reader, stop)), ..self }
     }
 
-    /// Reads the manifest again, after the recorder has ended. What Flight Recorder has for later does not count where that goes on.
+    /// Reads the manifest again at the end. If the recording is not finished, drops Flight Recorder's later events.
     fn end_growth(&mut self, growing: &Growing) {
         self.growth_notes = growing.notes();
         if !growing.is_finished() {
@@ -95,7 +95,7 @@ impl Recording {
         }
     }
 
-    /// What happens next: this event, or one of Flight Recorder's that is earlier.
+    /// Returns this event, or first an earlier one of Flight Recorder's.
     fn in_order(&mut self, event: Event) -> Event {
         match self.flight_recordings.before(&event) {
             Some(earlier) => {
@@ -106,18 +106,18 @@ impl Recording {
         }
     }
 
-    /// The broker's log dirs, as the recorder saw them.
+    /// The broker's log dirs, from the manifest.
     pub fn log_dirs(&self) -> Vec<PathBuf> {
         self.reader.manifest().broker.as_ref().map(|broker| broker.log_dirs.clone()).unwrap_or_default()
     }
 
-    /// How long it lasted, if the manifest says so.
+    /// Length of the recording, if the manifest has its end.
     pub fn span(&self) -> Option<Nanos> {
         let manifest = self.reader.manifest();
         manifest.ended_ns.map(|ended| Nanos(ended) - Nanos(manifest.started_ns))
     }
 
-    /// From which length on it has everything, if the recorder left out what was not near anything slow.
+    /// Duration from which a partial recording holds all events; `None` if it is not partial.
     pub fn partial_from(&self) -> Option<Nanos> {
         partial::threshold(&self.reader.manifest().settings)
     }
@@ -131,7 +131,7 @@ impl Recording {
             Some(tables) => {
                 Box::new(self.reader.events_of(&[Table::Losses]).chain(self.reader.events_of(tables)))
             }
-            None => Box::new(self.reader.events_ahead(&Table::ALL)),
+            None => Box::new(self.reader.prefetch_events(&Table::ALL)),
         })
     }
 
@@ -155,7 +155,7 @@ impl Recording {
         read
     }
 
-    /// What to know beside its events.
+    /// Notes on the recording.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.reader.notes();
         notes.extend_from_slice(&self.growth_notes);
@@ -190,7 +190,7 @@ impl EventSource for Recording {
     }
 
     fn config(&self, slower_than: Nanos) -> Config {
-        // Joins of a partial recording's quick requests would find nothing and say nothing.
+        // In a partial recording, quick requests have no file operations to be joined with.
         let file_ops_observed = self.partial_from().is_none()
             && (plan::sees(self.plan(), plan::FILE_WRITES) || self.has(&[Table::FileOps]));
         let replay = Config { file_ops_observed, ..Config::replay(slower_than) };
@@ -202,9 +202,9 @@ impl EventSource for Recording {
     }
 
     fn gaps(&mut self, slower_than: Nanos) -> Gaps {
-        let jvm_seen = self.flight_recordings.any || self.has(&[Table::LockWaits, Table::JvmPauses]);
+        let jvm_observed = self.flight_recordings.any || self.has(&[Table::LockWaits, Table::JvmPauses]);
         let mut unobservable = plan::missing(self.plan());
-        unobservable.push(gaps::unobservable(if jvm_seen { gaps::QUEUES } else { gaps::JVM }));
+        unobservable.push(gaps::unobservable(if jvm_observed { gaps::QUEUES } else { gaps::JVM }));
         let mut notes = self.notes();
         if let Some(threshold) = self.partial_from().filter(|threshold| slower_than < *threshold) {
             notes.push(format!(
@@ -215,7 +215,7 @@ impl EventSource for Recording {
     }
 
     fn select(&mut self, config: &Config) -> bool {
-        // Flight Recorder's events may bear on any request; what grows is read in its order.
+        // Flight Recorder's events may concern any request; a growing recording is read in order.
         if self.flight_recordings.any || matches!(self.reading, Reading::Growing(_)) {
             return false;
         }
@@ -231,26 +231,26 @@ impl EventSource for Recording {
 
     fn note_damage(&mut self, error: &ReadError) {
         let text = error.to_string();
-        // The same part may be read in several ways.
+        // A part may be read more than once.
         if self.damaged.insert(text.clone()) {
             tracing::warn!("{text}");
         }
     }
 
     fn check(&self) -> Result<(), Error> {
-        check_parts(self.reader.dir(), self.damaged.len() as u64).map_err(named_by_url)
+        check_parts(self.reader.dir(), self.damaged.len() as u64).map_err(name_by_url)
     }
 }
 
-/// An error about a copy, by the URL of what was copied: the copy is gone when the error is printed.
-fn named_by_url(error: Error) -> Error {
+/// Replaces a copy's path in an error by its URL: the copy is gone when the error is printed.
+fn name_by_url(error: Error) -> Error {
     match with_urls(&error.to_string()) {
         Cow::Borrowed(_) => error,
         Cow::Owned(text) => Error::input(text),
     }
 }
 
-/// Fails if parts of a recording could not be read; to be asked after everything else was shown.
+/// Fails if parts of a recording could not be read. Call it after all other output.
 ///
 /// # Errors
 /// The number of damaged parts.

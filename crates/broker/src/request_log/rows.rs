@@ -1,8 +1,9 @@
-//! Requests as rows, from lines of Kafka's request log: which partitions a request named, what the broker answered, and where its time
-//! went. Does not know the recording's clock or the names of topics.
+//! Rows of requests from lines of Kafka's request log: the partitions of a request, the broker's answer, and where the
+//! time went. Does not know the recording's clock or the names of topics.
 //!
-//! The names are those of the schemas in Kafka's `clients/src/main/resources/common/message`; `recordsSizeInBytes` takes the place of
-//! records (`ProduceRequestDataJsonConverter`). A request without a response has `""` for it (`RequestConvertToJson.scala`).
+//! The names are those of the schemas in Kafka's `clients/src/main/resources/common/message`; `recordsSizeInBytes`
+//! takes the place of records (`ProduceRequestDataJsonConverter`). A request without a response has `""` instead
+//! (`RequestConvertToJson.scala`).
 //! Fuzzed by: log.
 
 use std::borrow::Cow;
@@ -22,15 +23,15 @@ use super::ends;
 /// A request of the log.
 #[derive(Debug)]
 pub struct LogRow {
-    /// The request; where topics have ids, it has no names.
+    /// The request; topics with an id have no name.
     pub request: Request,
-    /// Whether it came on a TLS connection.
+    /// Whether the connection was TLS.
     pub is_tls: bool,
-    /// Topics whose names its response told.
+    /// Topic names from its response.
     pub topics: Vec<(TopicId, Arc<str>)>,
 }
 
-/// The row of a line's JSON, of a request that ended at `end`; nothing of what is not as Kafka writes it.
+/// Parses a line's JSON into the row of a request that ended at `end`; `None` if it is not as Kafka writes it.
 pub(crate) fn read(json: &[u8], end: Nanos, times: KafkaTimes) -> Option<LogRow> {
     let Kind { request_header } = serde_json::from_slice(json).ok()?;
     match request_header.request_api_key {
@@ -62,7 +63,7 @@ pub(crate) fn read(json: &[u8], end: Nanos, times: KafkaTimes) -> Option<LogRow>
     }
 }
 
-/// The row of an API of which only ids and codes are kept.
+/// The row of an API of which only ids and error codes are kept.
 fn with_ids<'a, Q: Deserialize<'a> + Into<Ids<'a>>>(
     json: &'a [u8],
     end: Nanos,
@@ -78,7 +79,7 @@ fn with_ids<'a, Q: Deserialize<'a> + Into<Ids<'a>>>(
     Some(row)
 }
 
-/// Which API a line is of.
+/// The API of a line.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Kind {
@@ -91,7 +92,7 @@ struct ApiKey {
     request_api_key: i16,
 }
 
-/// A line of an API with such requests and responses.
+/// A line with the request and response types of its API.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Line<'a, Q, A> {
@@ -119,12 +120,12 @@ impl<Q, A> Line<'_, Q, A> {
     fn row(&self, end: Nanos, times: KafkaTimes) -> Option<LogRow> {
         let (broker, client) = ends(&self.connection)?;
         let arrival = end - times.total;
-        let answered = self.response.0.is_some();
+        let has_response = self.response.0.is_some();
         let request = Request {
             arrival,
             arrival_end: arrival,
-            response: answered.then(|| (end - times.send).max(arrival)),
-            end: answered.then_some(end),
+            response: has_response.then(|| (end - times.send).max(arrival)),
+            end: has_response.then_some(end),
             api_key: self.request_header.request_api_key,
             api: wire::ApiKey(self.request_header.request_api_key).name(),
             api_version: self.request_header.request_api_version,
@@ -141,7 +142,7 @@ impl<Q, A> Line<'_, Q, A> {
     }
 }
 
-/// A response, or none, for which Kafka writes an empty text.
+/// A response, or `None`, for which Kafka writes an empty string.
 struct Response<A>(Option<A>);
 
 impl<'de, A: Deserialize<'de>> Deserialize<'de> for Response<A> {
@@ -175,7 +176,7 @@ struct Ids<'a> {
     transactional_id: Option<Cow<'a, str>>,
 }
 
-/// A request for coordinators: of a group or a transaction, or of several.
+/// A `FindCoordinator` request: for a group or a transaction, or for several.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Coordinator<'a> {
@@ -188,7 +189,7 @@ struct Coordinator<'a> {
     key_type: i8,
 }
 
-/// A request for the offsets of groups.
+/// An `OffsetFetch` request.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Groups<'a> {
@@ -217,13 +218,13 @@ impl<'a> From<Groups<'a>> for Ids<'a> {
     }
 }
 
-/// The only one of a list.
+/// The element of a list that has only one.
 fn only<T>(list: Vec<T>) -> Option<T> {
     let [only] = <[T; 1]>::try_from(list).ok()?;
     Some(only)
 }
 
-/// What most responses have.
+/// Fields that most responses have.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Codes {
@@ -233,7 +234,7 @@ struct Codes {
     throttle_time_ms: Option<i32>,
 }
 
-/// What responses to produce and fetch requests have.
+/// Fields of Produce and Fetch responses.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer<'a, P> {
@@ -245,11 +246,11 @@ struct Answer<'a, P> {
     throttle_time_ms: Option<i32>,
 }
 
-/// A topic by name, or by id in newer versions, and what is said of its partitions.
+/// A topic by name, or by id in newer versions, with its partitions.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Topic<'a, P> {
-    /// `name` of produce requests, `topic` of fetches.
+    /// `name` in Produce requests, `topic` in fetches.
     #[serde(borrow, default, alias = "topic")]
     name: Option<Cow<'a, str>>,
     #[serde(borrow, default, rename = "topicId")]
@@ -259,7 +260,7 @@ struct Topic<'a, P> {
     partitions: Vec<P>,
 }
 
-/// Which partition, by the topic's name or id.
+/// A partition by its topic's name or id, and its number.
 type Key<'t> = (Option<&'t str>, Option<&'t str>, i32);
 
 impl<P> Topic<'_, P> {
@@ -304,18 +305,18 @@ impl ProduceRequest<'_> {
         request.acks = Some(self.acks);
         request.transactional_id = self.transactional_id.map(Arc::from);
         request.throttle_ms = answer.and_then(|answer| answer.throttle_time_ms);
-        let mut answered: HashMap<Key<'_>, &ProducedPartition> = HashMap::new();
+        let mut answers: HashMap<Key<'_>, &ProducedPartition> = HashMap::new();
         for topic in answer.iter().flat_map(|answer| &answer.responses) {
-            answered.extend(topic.partitions.iter().map(|of| (topic.key(of.index), of)));
+            answers.extend(topic.partitions.iter().map(|of| (topic.key(of.index), of)));
         }
         for topic in &self.topic_data {
-            request.partitions.extend(topic.partitions.iter().map(|sent| {
-                let answer = answered.get(&topic.key(sent.index));
+            request.partitions.extend(topic.partitions.iter().map(|produced| {
+                let answer = answers.get(&topic.key(produced.index));
                 Partition {
-                    bytes: sent.records_size_in_bytes,
+                    bytes: produced.records_size_in_bytes,
                     base_offset: answer.map(|answer| answer.base_offset).filter(|offset| *offset >= 0),
                     error_code: answer.map(|answer| answer.error_code),
-                    ..topic.partition(sent.index)
+                    ..topic.partition(produced.index)
                 }
             }));
         }
@@ -343,22 +344,22 @@ struct FetchPartition {
 struct FetchedPartition {
     partition_index: i32,
     error_code: i16,
-    /// None where there are none.
+    /// Null if there are no records.
     #[serde(default)]
     records_size_in_bytes: u32,
 }
 
 impl FetchRequest<'_> {
-    /// The partitions asked for, then those of the response that an earlier request of the session named.
+    /// Adds the requested partitions, then those of the response that an earlier request of the session named.
     fn fill(self, answer: Option<&Answer<'_, FetchedPartition>>, request: &mut Request) {
         (request.min_bytes, request.max_wait_ms) = (Some(self.min_bytes), Some(self.max_wait_ms));
         let partitions = &mut request.partitions;
         let mut places: HashMap<Key<'_>, usize> = HashMap::new();
         for topic in &self.topics {
-            for asked in &topic.partitions {
-                places.insert(topic.key(asked.partition), partitions.len());
-                let fetch_offset = Some(asked.fetch_offset);
-                partitions.push(Partition { fetch_offset, ..topic.partition(asked.partition) });
+            for requested in &topic.partitions {
+                places.insert(topic.key(requested.partition), partitions.len());
+                let fetch_offset = Some(requested.fetch_offset);
+                partitions.push(Partition { fetch_offset, ..topic.partition(requested.partition) });
             }
         }
         let Some(answer) = answer else { return };
@@ -377,7 +378,7 @@ impl FetchRequest<'_> {
     }
 }
 
-/// What a response to a request for metadata says of topics.
+/// Topics in a Metadata response.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
@@ -489,9 +490,9 @@ mod tests {
 
     #[test]
     fn a_fetch_has_what_it_asked_for_and_what_it_got() {
-        let asked = r#"{"maxWaitMs":500,"minBytes":1,"topics":[{"topic":"t","partitions":[{"partition":0,"fetchOffset":9},{"partition":1,"fetchOffset":8}]}]}"#;
-        let got = r#"{"throttleTimeMs":0,"errorCode":0,"responses":[{"topic":"t","partitions":[{"partitionIndex":2,"errorCode":0,"records":null},{"partitionIndex":1,"errorCode":0,"recordsSizeInBytes":70}]}]}"#;
-        let request = row(1, asked, got).unwrap().request;
+        let request_json = r#"{"maxWaitMs":500,"minBytes":1,"topics":[{"topic":"t","partitions":[{"partition":0,"fetchOffset":9},{"partition":1,"fetchOffset":8}]}]}"#;
+        let response_json = r#"{"throttleTimeMs":0,"errorCode":0,"responses":[{"topic":"t","partitions":[{"partitionIndex":2,"errorCode":0,"records":null},{"partitionIndex":1,"errorCode":0,"recordsSizeInBytes":70}]}]}"#;
+        let request = row(1, request_json, response_json).unwrap().request;
         let seen: Vec<_> = request
             .partitions
             .iter()

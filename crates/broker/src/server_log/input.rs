@@ -1,5 +1,5 @@
-//! A text in pieces as blocks of whole lines, in bounded memory and without copying what is whole. Does not look at
-//! what lines say.
+//! Cuts a text that comes in pieces into blocks of whole lines, in bounded memory and without copying lines that are
+//! whole. Does not look at what lines say.
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
@@ -11,10 +11,10 @@ use zstd::stream::read::Decoder as ZstdDecoder;
 
 use super::Counts;
 
-/// What is kept of a line. A line of the request log names every partition of the request.
+/// Bytes kept of a line. A line of the request log names every partition of the request.
 pub(super) const LONGEST_LINE: usize = 1 << 20;
 
-/// What is left of the pieces so far: the beginning of a line.
+/// The start of a line that the pieces so far did not finish.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lines {
     carried: Vec<u8>,
@@ -23,7 +23,7 @@ pub(super) struct Lines {
     counts: Counts,
 }
 
-/// Where a line lies in a block: its end is that of its text, or of the block.
+/// The position of a line in a block; it ends at the line end or at the end of the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) start: usize,
@@ -31,7 +31,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// The line that `at` is in; no line before `from` is looked at.
+    /// The line around `at`; bytes before `from` are not searched.
     pub(super) fn around(block: &[u8], from: usize, at: usize) -> Self {
         let before = block.get(from..at).unwrap_or_default();
         let start = memrchr(b'\n', before).map_or(from, |end| from + end + 1);
@@ -40,21 +40,21 @@ impl Span {
         Self { start, end }
     }
 
-    /// What is kept of it. Of a line that is cut, a number at the end would lack digits.
-    pub(super) fn kept(self, block: &[u8]) -> &[u8] {
+    /// The part that is kept. The last word of a line that is cut is dropped: a number there would lack digits.
+    pub(super) fn retained(self, block: &[u8]) -> &[u8] {
         let end = self.end.min(self.start.saturating_add(LONGEST_LINE));
-        let kept = block.get(self.start..end).unwrap_or_default();
-        if end < self.end { but_the_last_word(kept) } else { kept }
+        let retained = block.get(self.start..end).unwrap_or_default();
+        if end < self.end { without_last_word(retained) } else { retained }
     }
 }
 
-fn but_the_last_word(line: &[u8]) -> &[u8] {
+fn without_last_word(line: &[u8]) -> &[u8] {
     let end = line.iter().rposition(u8::is_ascii_whitespace).unwrap_or(0);
     line.get(..end).unwrap_or_default()
 }
 
 impl Lines {
-    /// Takes the next piece. What is handed on are whole lines, those in between with the end of each.
+    /// Takes the next piece and hands whole lines to `each`, all but the last with their line end.
     pub(super) fn feed<E>(
         &mut self,
         piece: &[u8],
@@ -72,7 +72,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The text is over. A number at the end of a line that has none may lack digits: the last word is left out.
+    /// Ends the text. The last word of an unterminated line is dropped: a number there may lack digits.
     pub(super) fn finish<E>(
         &mut self,
         each: &mut impl FnMut(&[u8], &mut Counts) -> Result<(), E>,
@@ -82,13 +82,13 @@ impl Lines {
         }
         self.counts.lines += 1;
         if self.carried.len() <= LONGEST_LINE {
-            let words = but_the_last_word(&self.carried).len();
+            let words = without_last_word(&self.carried).len();
             self.carried.truncate(words);
         }
         self.hand_over(each)
     }
 
-    /// Ends the line that was begun, if this piece has its end, and gives what follows it.
+    /// Completes the line that was begun if this piece holds its end; returns the bytes after it.
     fn complete<'p, E>(
         &mut self,
         piece: &'p [u8],
@@ -105,32 +105,32 @@ impl Lines {
     }
 
     fn hand_over<E>(&mut self, each: &mut impl FnMut(&[u8], &mut Counts) -> Result<(), E>) -> Result<(), E> {
-        let handed_over = each(&self.carried, &mut self.counts);
+        let result = each(&self.carried, &mut self.counts);
         self.carried.clear();
         self.open = false;
-        handed_over
+        result
     }
 
     fn carry(&mut self, part: &[u8]) {
         self.open |= !part.is_empty();
-        // A byte more than is kept shows that the line was longer.
+        // One byte more than is kept shows that the line was longer.
         let room = (LONGEST_LINE + 1).saturating_sub(self.carried.len());
         self.carried.extend_from_slice(part.get(..room).unwrap_or(part));
     }
 
-    /// What came so far.
+    /// Counts so far.
     pub(super) fn counts(&self) -> Counts {
         self.counts
     }
 }
 
-// A log as rotation leaves it: plain, or compressed by gzip or zstd, told by its first bytes and unpacked as it is
-// read. Does not look at lines.
+// A log as rotation leaves it: plain, or compressed with gzip or zstd, recognized by its first bytes and decompressed
+// as it is read. Does not look at lines.
 
-/// Read and searched at once: what fits into a processor's own cache.
+/// Bytes read and searched at once: small enough for a CPU core's own cache.
 const BLOCK_BYTES: usize = 256 << 10;
 const PACKED_BYTES: usize = 64 << 10;
-/// The largest window of a zstd frame, 128 MiB, which the `zstd` tool too refuses to go beyond unless told.
+/// The largest window of a zstd frame, 128 MiB, which is also the default limit of the `zstd` tool.
 const ZSTD_WINDOW_LOG_LIMIT: u32 = 27;
 
 /// Why a log could not be read to its end.
@@ -139,10 +139,10 @@ pub enum ReadError {
     /// Reading failed, or it is damaged.
     #[error("cannot read further: {0}")]
     Io(#[from] io::Error),
-    /// A compressed file that ends in the middle.
+    /// A compressed file ends early.
     #[error("it is compressed and truncated: only the part before the cut was read")]
     CutOff,
-    /// Compressed in a way that is not read.
+    /// Compressed in an unsupported format.
     #[error("it is compressed with {0}, which is not supported; pipe `{0} -dc` into `-`")]
     OtherPacking(&'static str),
     /// UTF-16.
@@ -150,7 +150,7 @@ pub enum ReadError {
     Utf16,
 }
 
-/// What a file begins with.
+/// A file's compression, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packing {
     None,
@@ -173,10 +173,10 @@ impl Packing {
     }
 }
 
-/// Reads a log to its end and hands on what is in it, unpacked, in blocks.
+/// Reads a log to its end and hands its decompressed content to `take`, in blocks.
 ///
 /// # Errors
-/// `take`'s, and [`ReadError`] once everything before it was handed on.
+/// Errors of `take`, and [`ReadError`] after everything before the error was handed over.
 pub fn read<E: From<ReadError>>(
     mut input: impl Read,
     mut take: impl FnMut(&[u8]) -> Result<(), E>,
@@ -214,20 +214,20 @@ fn blocks<E: From<ReadError>>(
     }
 }
 
-// A log while it is written: what is added to it, also after it was rotated (another file has its name) or truncated
-// (copied away and emptied). Asks the file system; waits for nothing.
+// Follows a log while it is written, also after it is rotated (another file has its name) or truncated (copied away and
+// emptied). Polls the file system; does not wait.
 //
-// A file that was emptied and has grown beyond what was read of it before anybody looked cannot be told from one that
-// was only added to.
+// If a file was emptied and grew beyond the position read before the next poll, this looks as if it had only been
+// appended to.
 
 const FOLLOW_BYTES: usize = 64 << 10;
 
-/// What came of a log.
+/// News of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// More of it.
+    /// More of the log.
     Data(&'a [u8]),
-    /// The log starts over: a line that was begun does not go on.
+    /// The log starts over: an unfinished line will not be continued.
     Restart,
 }
 
@@ -236,44 +236,44 @@ pub enum Piece<'a> {
 pub struct LogFollower {
     path: PathBuf,
     file: File,
-    /// Which file it is; none where the system does not say.
+    /// Identifies the file; `None` if the system does not.
     identity: Option<(u64, u64)>,
     read_bytes: u64,
     block: Vec<u8>,
 }
 
 impl LogFollower {
-    /// Follows the log of this name, from its beginning.
+    /// Follows the log with this name, from its beginning.
     ///
     /// # Errors
-    /// Where it cannot be opened, or is compressed: then nothing is added to it.
+    /// If it cannot be opened, or is compressed: nothing is appended to a compressed log.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
         let mut file = foreign::open_named(path)?;
         let mut first = Vec::with_capacity(4);
         (&file).take(4).read_to_end(&mut first)?;
         if Packing::of(&first)? != Packing::None {
-            let refused = "it is compressed, so it cannot be followed: leave out --follow";
-            return Err(io::Error::other(refused).into());
+            let message = "it is compressed, so it cannot be followed: leave out --follow";
+            return Err(io::Error::other(message).into());
         }
         file.seek(SeekFrom::Start(0))?;
         let identity = identity(&file.metadata()?);
         Ok(Self { path: path.to_owned(), file, identity, read_bytes: 0, block: vec![0; FOLLOW_BYTES] })
     }
 
-    /// Follows the log of this name, from its end: of the last line there may be a part.
+    /// Follows the log with this name, from its end. The first line may be incomplete.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Like [`Self::open`].
     pub fn open_at_end(path: &Path) -> Result<Self, ReadError> {
         let mut log = Self::open(path)?;
         log.read_bytes = log.file.seek(SeekFrom::End(0))?;
         Ok(log)
     }
 
-    /// Hands on what came since, a bounded part of it, and says whether anything came.
+    /// Hands a bounded part of what was appended to `take`; returns whether there was any.
     ///
     /// # Errors
-    /// `take`'s, and those of reading.
+    /// Errors of `take`, and of reading.
     pub fn poll<E: From<ReadError>>(
         &mut self,
         take: &mut impl FnMut(Piece<'_>) -> Result<(), E>,
@@ -283,7 +283,7 @@ impl LogFollower {
         }
         let found = foreign::named(&self.path).ok();
         if found.as_ref().is_some_and(|found| identity(found) != self.identity) {
-            // Between looking at its end and at its name, more may have been written.
+            // More may have been written between reading to the end and checking the name.
             while self.more(take)? {}
             return self.reopen(take);
         }
@@ -311,7 +311,7 @@ impl LogFollower {
         Ok(length > 0)
     }
 
-    /// Goes on with the file that has the name now; it may be gone again.
+    /// Continues with the file that has the name now; that may have been removed again.
     fn reopen<E: From<ReadError>>(
         &mut self,
         take: &mut impl FnMut(Piece<'_>) -> Result<(), E>,
@@ -384,13 +384,13 @@ mod packing_tests {
 
     #[test]
     fn what_is_not_read_says_what_to_do() {
-        for (first, said) in [
+        for (first, message) in [
             (&b"\xfd7zXZ\0"[..], "pipe `xz -dc` into `-`"),
             (b"BZh91AY", "pipe `bzip2 -dc` into `-`"),
             (b"\x04\x22\x4d\x18", "pipe `lz4 -dc` into `-`"),
             (b"\xff\xfex\0", "iconv"),
         ] {
-            assert!(unpacked(first).1.unwrap_err().to_string().contains(said));
+            assert!(unpacked(first).1.unwrap_err().to_string().contains(message));
         }
     }
 }
@@ -404,8 +404,8 @@ mod follow_tests {
     use super::{LogFollower, Piece};
     use crate::server_log::ReadError;
 
-    /// What comes of a log, with `|` where it starts over.
-    fn comes(log: &mut LogFollower) -> String {
+    /// What a poll of the log returns, with `|` where the log starts over.
+    fn poll_all(log: &mut LogFollower) -> String {
         let mut text = String::new();
         let mut take = |piece: Piece<'_>| {
             match piece {
@@ -423,7 +423,7 @@ mod follow_tests {
         file.write_all(text.as_bytes()).unwrap();
     }
 
-    /// By a link that leads elsewhere for this process.
+    /// Through a link that resolves to a different file for this process.
     #[test]
     fn a_log_in_a_container_is_followed_there() {
         let dir = tempfile::tempdir().unwrap();
@@ -434,8 +434,8 @@ mod follow_tests {
         add(&outside, "outside\n");
         add(&inside, "one\n");
         let mut log = LogFollower::open(&root.join("link")).unwrap();
-        assert_eq!(comes(&mut log), "one\n");
-        assert_eq!(comes(&mut log), "");
+        assert_eq!(poll_all(&mut log), "one\n");
+        assert_eq!(poll_all(&mut log), "");
     }
 
     #[test]
@@ -444,11 +444,11 @@ mod follow_tests {
         let path = dir.path().join("server.log");
         add(&path, "one\n");
         let mut log = LogFollower::open_at_end(&path).unwrap();
-        assert_eq!(comes(&mut log), "");
+        assert_eq!(poll_all(&mut log), "");
         add(&path, "two\n");
-        assert_eq!(comes(&mut log), "two\n");
+        assert_eq!(poll_all(&mut log), "two\n");
         fs::write(&path, "new\n").unwrap();
-        assert_eq!(comes(&mut log), "|new\n");
+        assert_eq!(poll_all(&mut log), "|new\n");
     }
 
     #[test]
@@ -457,25 +457,25 @@ mod follow_tests {
         let path = dir.path().join("server.log");
         add(&path, "one\n");
         let mut log = LogFollower::open(&path).unwrap();
-        assert_eq!(comes(&mut log), "one\n");
+        assert_eq!(poll_all(&mut log), "one\n");
         add(&path, "tw");
         add(&path, "o\n");
-        assert_eq!(comes(&mut log), "two\n");
-        // Rotated, and the old file written to once more by a process that has it open.
+        assert_eq!(poll_all(&mut log), "two\n");
+        // Rotated, then the old file is written to once more by a process that has it open.
         let old = dir.path().join("server.log.1");
         fs::rename(&path, &old).unwrap();
         add(&old, "three\n");
-        assert_eq!(comes(&mut log), "three\n");
+        assert_eq!(poll_all(&mut log), "three\n");
         add(&old, "four\n");
         add(&path, "five\n");
-        assert_eq!(comes(&mut log), "four\n|five\n");
+        assert_eq!(poll_all(&mut log), "four\n|five\n");
         // Emptied.
         fs::write(&path, "6\n").unwrap();
-        assert_eq!(comes(&mut log), "|6\n");
+        assert_eq!(poll_all(&mut log), "|6\n");
         fs::remove_file(&path).unwrap();
-        assert_eq!(comes(&mut log), "");
+        assert_eq!(poll_all(&mut log), "");
         add(&path, "seven\n");
-        assert_eq!(comes(&mut log), "|seven\n");
+        assert_eq!(poll_all(&mut log), "|seven\n");
     }
 
     #[test]

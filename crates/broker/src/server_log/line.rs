@@ -1,9 +1,9 @@
-//! A line as text: without colours, and out of the JSON that a layout, a container's runtime or the journal wraps it in.
-//! Does not look for times in text.
+//! A line as text: without colours, and extracted from the JSON that a layout, a container runtime or the journal wraps
+//! it in. Does not look for times in the text.
 //!
-//! Known by the names of their fields: log4j2's `JsonLayout` (`instant` or `timeMillis`, `message`, `level`) and
-//! `JsonTemplateLayout` (ECS: `@timestamp`, `message`, `log.level`), logstash's encoders (the same and `level`), GELF
-//! (`short_message`, `timestamp` in seconds), Docker's json-file (`log`, `time`), `journalctl -o json` (`MESSAGE`,
+//! Formats are recognized by their field names: log4j2's `JsonLayout` (`instant` or `timeMillis`, `message`, `level`)
+//! and `JsonTemplateLayout` (ECS: `@timestamp`, `message`, `log.level`), logstash's encoders (the same and `level`),
+//! GELF (`short_message`, `timestamp` in seconds), Docker's json-file (`log`, `time`), `journalctl -o json` (`MESSAGE`,
 //! `__REALTIME_TIMESTAMP` in microseconds).
 
 use std::borrow::Cow;
@@ -14,14 +14,14 @@ use serde_json::Value;
 
 use super::stamp::{OuterTime, Stamp, TimeOfDay, stamps, time_of_day};
 
-/// What stands before JSON in a line, such as a container runtime's prefix.
+/// The maximum length of a prefix before JSON in a line, such as a container runtime's.
 const PREFIX_BYTES: usize = 96;
 const ESCAPE: u8 = 0x1b;
 const MESSAGES: [&str; 5] = ["message", "msg", "log", "short_message", "MESSAGE"];
 const TIMES: [&str; 6] = ["@timestamp", "timestamp", "time", "ts", "timeMillis", "__REALTIME_TIMESTAMP"];
 const LEVEL_FIELDS: [&str; 4] = ["level", "log.level", "severity", "levelname"];
 
-/// A line's text, and what is known beside it.
+/// A line's text, with its time and level from the JSON around it.
 #[derive(Debug)]
 pub(super) struct LogLine<'a> {
     pub(super) text: Cow<'a, str>,
@@ -34,14 +34,14 @@ impl<'a> LogLine<'a> {
         if let Some(unwrapped) = json_in(line).and_then(unwrapped) {
             return unwrapped;
         }
-        // The check goes by words; only what is not UTF-8 has to be gone through byte by byte.
+        // Validation goes word by word; only invalid UTF-8 is processed byte by byte.
         let text = std::str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
-        let text = if memchr(ESCAPE, line).is_some() { Cow::Owned(uncoloured(&text)) } else { text };
+        let text = if memchr(ESCAPE, line).is_some() { Cow::Owned(strip_colours(&text)) } else { text };
         Self { text, outer: None, level: None }
     }
 }
 
-/// The JSON object that a line is, or ends with behind a prefix.
+/// The JSON object that makes up a line, or its end after a prefix.
 fn json_in(line: &[u8]) -> Option<&[u8]> {
     let line = line.trim_ascii();
     line.ends_with(b"}").then_some(())?;
@@ -57,13 +57,13 @@ fn unwrapped(json: &[u8]) -> Option<LogLine<'static>> {
     let nested = || value.pointer("/log/level");
     let level = LEVEL_FIELDS.iter().find_map(|name| value.get(name)).or_else(nested).and_then(Value::as_str);
     Some(LogLine {
-        text: Cow::Owned(if text.contains('\x1b') { uncoloured(text) } else { text.to_owned() }),
+        text: Cow::Owned(if text.contains('\x1b') { strip_colours(text) } else { text.to_owned() }),
         outer: instant(&value).or_else(|| TIMES.iter().find_map(|name| time(value.get(name)?))),
         level: level.and_then(|level| level_named(&level.to_ascii_uppercase())),
     })
 }
 
-/// `"instant":{"epochSecond":1716131087,"nanoOfSecond":458000000}`.
+/// Parses `"instant":{"epochSecond":1716131087,"nanoOfSecond":458000000}`.
 fn instant(value: &Value) -> Option<OuterTime> {
     let seconds = value.pointer("/instant/epochSecond")?.as_i64()?;
     let nanos = value.pointer("/instant/nanoOfSecond").and_then(Value::as_i64).unwrap_or(0);
@@ -71,7 +71,7 @@ fn instant(value: &Value) -> Option<OuterTime> {
     Some(OuterTime::Instant(Nanos(at)))
 }
 
-/// A date as text, or a time since 1970 in whichever unit gives a date of our time.
+/// Parses a date as text, or a time since 1970 in the unit that gives a present-day date.
 fn time(value: &Value) -> Option<OuterTime> {
     let number = match value {
         Value::String(text) => match Stamp::read(text.as_bytes()) {
@@ -82,12 +82,12 @@ fn time(value: &Value) -> Option<OuterTime> {
     };
     let ns =
         [1e9, 1e6, 1e3, 1.0].into_iter().map(|unit| number * unit).find(|ns| (1e17..1e19).contains(ns))?;
-    // A float holds microseconds of our time.
+    // A float represents a present-day time to the microsecond.
     (ns < i64::MAX as f64).then(|| OuterTime::Instant(Nanos((ns / 1e3).round() as i64 * 1_000)))
 }
 
-/// Without escape sequences (ECMA-48: `ESC [`, parameters, one letter) and other controls of the cursor.
-fn uncoloured(text: &str) -> String {
+/// Removes escape sequences (ECMA-48: `ESC [`, parameters, one letter) and other cursor controls.
+fn strip_colours(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('\x1b') {
@@ -100,27 +100,27 @@ fn uncoloured(text: &str) -> String {
     plain
 }
 
-// What stands around a line's message: its time, its level, its logger. Kafka's own layout (`[%d] %p %m (%c)%n`), log4j2's
-// (`%d{HH:mm:ss.SSS} [%t] %-5level %logger{36} - %msg%n`), others like them, and what kubectl, the journal or a
-// container's runtime puts before a line. Does not say which instant a time is.
+// The parts of a line around its message: time, level, logger. Handles Kafka's own layout (`[%d] %p %m (%c)%n`),
+// log4j2's (`%d{HH:mm:ss.SSS} [%t] %-5level %logger{36} - %msg%n`), similar ones, and the prefixes of kubectl, the
+// journal and container runtimes. Does not convert times to instants.
 
-/// The level stands within so many bytes from the line's start, behind everything that was put before it.
+/// The level is within this many bytes of the line's start, after all prefixes.
 const HEAD_BYTES: usize = 256;
-/// Where a line has no level, its time stands within so many.
+/// In a line without a level, the time is within this many bytes.
 const TIME_BYTES: usize = 96;
 
 /// The levels of log4j 1 and 2.
 const LEVELS: [&str; 7] = ["TRACE", "DEBUG", "INFO", "WARN", "WARNING", "ERROR", "FATAL"];
 
-/// A line, taken apart.
+/// A parsed line.
 #[derive(Clone, Debug)]
 pub(super) struct Header<'a> {
     /// The first and the last date and time before the level.
     pub(super) stamps: Option<(Stamp, Stamp)>,
-    /// A time of day, where there is no date.
+    /// A time of day, if there is no date.
     pub(super) time: Option<TimeOfDay>,
     pub(super) level: Option<&'static str>,
-    /// What follows the level, or the whole line.
+    /// The text after the level, or the whole line.
     rest: &'a str,
 }
 
@@ -142,14 +142,14 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// What the line says. Looked for only where it is wanted: lines may be long.
+    /// The message. Computed on demand, because lines may be long.
     pub(super) fn message(&self) -> &'a str {
-        let message = if self.level.is_some() { self.rest } else { undecorated(self.rest) };
-        without_logger(message.trim_start_matches([']', ':', '|', ' ', '\t']))
+        let message = if self.level.is_some() { self.rest } else { strip_decorations(self.rest) };
+        strip_logger(message.trim_start_matches([']', ':', '|', ' ', '\t']))
     }
 }
 
-/// The first word that is a level, and where.
+/// The first word that is a level, and its position.
 fn level(line: &str) -> Option<(usize, usize, &'static str)> {
     let is_letter = |at: usize| line.as_bytes().get(at).is_some_and(u8::is_ascii_alphanumeric);
     let mut start = 0;
@@ -163,14 +163,14 @@ fn level(line: &str) -> Option<(usize, usize, &'static str)> {
     None
 }
 
-/// The level of that name.
+/// The level with this name.
 pub(super) fn level_named(word: &str) -> Option<&'static str> {
     let level = LEVELS.into_iter().find(|level| *level == word)?;
     Some(if level == "WARNING" { "WARN" } else { level })
 }
 
-/// A line without a level, without what the JVM puts into brackets before its messages: times and tags.
-fn undecorated(line: &str) -> &str {
+/// Removes the times and tags in brackets that the JVM writes before its messages, in a line without a level.
+fn strip_decorations(line: &str) -> &str {
     let mut rest = line;
     while let Some((inside, after)) = rest.strip_prefix('[').and_then(|inside| inside.split_once(']')) {
         let is_time = inside.starts_with(|c: char| c.is_ascii_digit());
@@ -182,8 +182,8 @@ fn undecorated(line: &str) -> &str {
     if rest.is_empty() { line } else { rest }
 }
 
-/// Without `kafka.log.Log - ` before it or ` (kafka.log.Log)` behind it.
-fn without_logger(message: &str) -> &str {
+/// Removes `kafka.log.Log - ` before the message or ` (kafka.log.Log)` after it.
+fn strip_logger(message: &str) -> &str {
     let is_logger = |name: &str| {
         name.contains('.') && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._$-".contains(&byte))
     };
@@ -193,7 +193,7 @@ fn without_logger(message: &str) -> &str {
     behind.filter(|(_, name)| is_logger(name)).map_or(message, |(rest, _)| rest)
 }
 
-/// Whether a line goes on with a stack trace.
+/// Whether a line continues a stack trace.
 pub(super) fn is_continuation(line: &str) -> bool {
     let trace = line.trim_start();
     let is_indented = trace.len() < line.len();

@@ -1,4 +1,4 @@
-//! What the messages of brokers say, Kafka 2.0 to 4.1. Does not know the layout of the lines that they stand in.
+//! Parses broker messages of Kafka 2.0 to 4.1. Does not know the layout of the lines around them.
 //!
 //! Kafka's own, from its sources (`core/src/main/scala/kafka/` up to 3.x, from 4.0 on also `storage/src/main/java/`):
 //! ```text
@@ -43,36 +43,37 @@ use super::TEXT_BYTES;
 use super::time::{last_number, length, length_after, number, number_after};
 use crate::path::partition;
 
-/// What the broker says when it has stopped.
+/// The broker's message when it has stopped.
 pub(super) const STOPPED: &str = "shut down completed";
 
-/// How far a message is looked through for what follows its needle: the rest of the line may be long.
+/// Bytes of a message searched after its needle: the rest of the line may be long.
 const AFTER_BYTES: usize = 4 * TEXT_BYTES;
 
-/// A text that a kind of line has, and how such a line is read.
+/// A text that identifies a kind of line, and the rule that parses such a line.
 pub(super) struct Needle {
     pub(super) text: &'static str,
     rule: fn(SplitLine<'_>) -> Option<LogEntry>,
 }
 
-/// A line, by the needle in it.
+/// A line, split at its needle.
 #[derive(Clone, Copy)]
 pub(super) struct SplitLine<'a> {
     pub(super) before: &'a str,
     pub(super) after: &'a str,
 }
 
-/// What a line is.
+/// A line by its kind.
 pub(super) enum Read<'a> {
-    /// One of the request log, from its request on.
+    /// A line of the request log, from its request on.
     Request(&'a str),
-    /// Any other.
+    /// Any other line.
     Message(LogEntry),
 }
 
 const REQUEST: &str = "Completed request:";
 
-/// What is looked for. The first that reads a line is who tells it; of two at one place, the first here.
+/// The texts searched for. The first needle whose rule parses the line wins; at the same position, the first in this
+/// list.
 pub(super) static NEEDLES: [Needle; 28] = [
     Needle { text: REQUEST, rule: |_| None },
     Needle { text: "Rolled new log segment", rule: roll },
@@ -83,7 +84,10 @@ pub(super) static NEEDLES: [Needle; 28] = [
     Needle { text: "ISR updated to ", rule: |line| Some(of(LogKind::IsrChange, line)) },
     Needle { text: "Completed load of ", rule: load },
     Needle { text: "logs in ", rule: loads },
-    Needle { text: "Logs loading complete in ", rule: |line| lasting(LogKind::LogsLoad, length(line.after)) },
+    Needle {
+        text: "Logs loading complete in ",
+        rule: |line| with_length(LogKind::LogsLoad, length(line.after)),
+    },
     Needle { text: "Recovering unflushed segment ", rule: segment_recovery },
     Needle { text: "clean shutdown file was found", rule: recovery },
     Needle { text: "Producer state recovery took ", rule: producer_state },
@@ -99,19 +103,19 @@ pub(super) static NEEDLES: [Needle; 28] = [
     Needle { text: "Unable to send a heartbeat because ", rule: |line| Some(of(LogKind::Heartbeat, line)) },
     Needle {
         text: "Cancelled in-flight ",
-        rule: |line| lasting(LogKind::RequestTimeout, length_after(line.after, "since creation: ")),
+        rule: |line| with_length(LogKind::RequestTimeout, length_after(line.after, "since creation: ")),
     },
-    Needle { text: " took ", rule: took },
+    Needle { text: " took ", rule: timed_operation },
     Needle { text: " Pause ", rule: collection },
     // `Safepoint "G1PauseRemark", …, Total: 32660156 ns`: runtime/safepoint.cpp, JDK 13 on.
     Needle {
         text: "Safepoint \"",
-        rule: |line| lasting(LogKind::Safepoint, length_after(line.after, "Total: ")),
+        rule: |line| with_length(LogKind::Safepoint, length_after(line.after, "Total: ")),
     },
-    Needle { text: "application threads were stopped: ", rule: stopped },
+    Needle { text: "application threads were stopped: ", rule: application_stop },
 ];
 
-/// What a line tells, if anything. A needle that turns out to be another text does not hide the next.
+/// Parses a line, if it contains a message. A needle that turns out to be part of another text does not hide the next.
 pub(super) fn read<'a>(line: &'a str, finder: &Finder) -> Option<Read<'a>> {
     let mut from = 0;
     while let Some(found) = finder.find(line.as_bytes(), from) {
@@ -128,19 +132,19 @@ pub(super) fn read<'a>(line: &'a str, finder: &Finder) -> Option<Read<'a>> {
     None
 }
 
-/// A message of this kind, about the partition that its line names.
+/// A message of this kind, about the partition named in its line.
 fn of(kind: LogKind, line: SplitLine<'_>) -> LogEntry {
-    let topic_partition = named(line.before).or_else(|| fields(line.after));
+    let topic_partition = partition_in_prefix(line.before).or_else(|| fields(line.after));
     LogEntry { topic_partition, ..LogEntry::new(kind) }
 }
 
-/// A message of this kind that says how long it took.
-fn lasting(kind: LogKind, length: Option<Nanos>) -> Option<LogEntry> {
+/// A message of this kind with its duration.
+fn with_length(kind: LogKind, length: Option<Nanos>) -> Option<LogEntry> {
     Some(LogEntry { length: Some(length?), ..LogEntry::new(kind) })
 }
 
-/// The partition in what Kafka puts before messages: `[Log partition=t-0, dir=/d] `, `[Partition t-0 broker=1] `.
-fn named(before: &str) -> Option<TopicPartition> {
+/// Parses the partition in Kafka's message prefixes: `[Log partition=t-0, dir=/d] `, `[Partition t-0 broker=1] `.
+fn partition_in_prefix(before: &str) -> Option<TopicPartition> {
     let open = before.rfind('[')?;
     let inside = before.get(open + 1..)?;
     let name = inside.split_once(" partition=").map(|(_, rest)| rest);
@@ -148,7 +152,7 @@ fn named(before: &str) -> Option<TopicPartition> {
     partition(name.split([',', ' ', ']']).next()?)
 }
 
-/// `topic=t, partition=0`, as a log prints itself.
+/// Parses `topic=t, partition=0`, as a log prints itself.
 fn fields(text: &str) -> Option<TopicPartition> {
     let topic = text.split_once("topic=")?.1.split([',', ')']).next()?;
     let partition = number(text.split_once("partition=")?.1)?.0.try_into().ok()?;
@@ -177,7 +181,7 @@ fn snapshot(line: SplitLine<'_>) -> Option<LogEntry> {
     })
 }
 
-/// Both lines of tiered storage end alike.
+/// Both lines of tiered storage have the same ending.
 fn tier(line: SplitLine<'_>) -> Option<LogEntry> {
     let (before_bytes, rest) = number(line.after)?;
     let (after_bytes, _) = number(rest.strip_prefix(" to ")?)?;
@@ -208,17 +212,17 @@ fn isr(kind: LogKind, line: SplitLine<'_>) -> Option<LogEntry> {
 
 fn load(line: SplitLine<'_>) -> Option<LogEntry> {
     let length = length_after(line.after, " in ")?;
-    let whose = line.after.strip_prefix("log ").and_then(|rest| partition(rest.split(' ').next()?));
+    let topic_partition = line.after.strip_prefix("log ").and_then(|rest| partition(rest.split(' ').next()?));
     let message = of(LogKind::LogLoad, line);
     Some(LogEntry {
         length: Some(length),
         count: number_after(line.after, " with "),
-        topic_partition: whose.or(message.topic_partition),
+        topic_partition: topic_partition.or(message.topic_partition),
         ..message
     })
 }
 
-/// `Loaded 50 logs in 123ms.`
+/// Parses `Loaded 50 logs in 123ms.`
 fn loads(line: SplitLine<'_>) -> Option<LogEntry> {
     let mut words = line.before.trim_end().rsplit(' ');
     let (count, verb) = (words.next()?.parse().ok()?, words.next()?);
@@ -232,19 +236,19 @@ fn loads(line: SplitLine<'_>) -> Option<LogEntry> {
 
 fn segment_recovery(line: SplitLine<'_>) -> Option<LogEntry> {
     let (offset, rest) = number(line.after)?;
-    let whose = rest.split_once(" recovered for ").and_then(|(_, name)| {
+    let topic_partition = rest.split_once(" recovered for ").and_then(|(_, name)| {
         let name = name.split(' ').next()?;
         partition(name.strip_suffix('.').unwrap_or(name))
     });
     let message = of(LogKind::SegmentRecovery, line);
     Some(LogEntry {
         offset: i64::try_from(offset).ok(),
-        topic_partition: whose.or(message.topic_partition),
+        topic_partition: topic_partition.or(message.topic_partition),
         ..message
     })
 }
 
-/// That the stop was clean is no news.
+/// A clean shutdown is not reported.
 fn recovery(line: SplitLine<'_>) -> Option<LogEntry> {
     line.before.ends_with("no ").then(|| LogEntry::new(LogKind::Recovery))
 }
@@ -262,19 +266,19 @@ fn controlled_shutdown(line: SplitLine<'_>) -> Option<LogEntry> {
     Some(LogEntry { length, ..LogEntry::new(LogKind::ControlledShutdown) })
 }
 
-/// Its parts say the same of themselves, one after the other; the broker itself begins and ends.
+/// The broker's parts log the same messages one after the other; only the broker's own start and end count.
 fn stopping(line: SplitLine<'_>) -> Option<LogEntry> {
     let (_, who) = line.before.rsplit_once('[')?;
     let is_broker = who.starts_with("BrokerServer ") || who.starts_with("KafkaServer ");
     is_broker.then(|| LogEntry::new(LogKind::Shutdown))
 }
 
-/// Who leads which partition from now on: the name stands right before, perhaps with the topic's id.
+/// Parses a leader change: the partition's name comes right before, perhaps with the topic's id.
 fn election(line: SplitLine<'_>) -> Option<LogEntry> {
     let before = line.before.trim_end();
     let before = before.rsplit_once(" with topic id ").map_or(before, |(name, _)| name);
-    let whose = partition(before.rsplit(' ').next()?)?;
-    Some(LogEntry { topic_partition: Some(whose), ..LogEntry::new(LogKind::LeaderElection) })
+    let topic_partition = partition(before.rsplit(' ').next()?)?;
+    Some(LogEntry { topic_partition: Some(topic_partition), ..LogEntry::new(LogKind::LeaderElection) })
 }
 
 fn coordinator(line: SplitLine<'_>) -> Option<LogEntry> {
@@ -295,65 +299,66 @@ fn leader_and_isr(line: SplitLine<'_>) -> Option<LogEntry> {
     })
 }
 
-/// Any other line that says how long it took.
-fn took(line: SplitLine<'_>) -> Option<LogEntry> {
+/// Any other line with a duration.
+fn timed_operation(line: SplitLine<'_>) -> Option<LogEntry> {
     let length = length(line.after)?;
-    Some(LogEntry { length: Some(length), ..of(synced(line.before), line) })
+    Some(LogEntry { length: Some(length), ..of(sync_kind(line.before), line) })
 }
 
-/// Whether it was a way to the disk.
-fn synced(before: &str) -> LogKind {
+/// Whether a slow operation was a disk sync.
+fn sync_kind(before: &str) -> LogKind {
     let message = before.as_bytes();
     let near = message.get(message.len().saturating_sub(200)..).unwrap_or_default().to_ascii_lowercase();
     let has = |word: &[u8]| memchr::memmem::find(&near, word).is_some();
     if has(b"fsync") || has(b"flush") { LogKind::Fsync } else { LogKind::SlowOperation }
 }
 
-// Lines of the JVM among the broker's, as where both go to a container's output: collections and safepoints. Only how
-// long they took; what else such a log says, `jvm::gc_log` reads.
+// Lines of the JVM among the broker's, as when both go to a container's output: collections and safepoints. Only their
+// durations; `jvm::gc_log` reads the rest of such a log.
 
-/// `[…][gc] GC(12) Pause Young (Normal) (G1 Evacuation Pause) 123M->45M(512M) 12.345ms`: gc/shared/gcTraceTime.cpp.
+/// Parses `[…][gc] GC(12) Pause Young (Normal) (G1 Evacuation Pause) 123M->45M(512M) 12.345ms`:
+/// gc/shared/gcTraceTime.cpp.
 fn collection(line: SplitLine<'_>) -> Option<LogEntry> {
     let word = line.before.rsplit(' ').find(|word| !word.is_empty() && !word.ends_with(':'))?;
     (word.contains("GC(") && word.ends_with(')')).then_some(())?;
-    lasting(LogKind::GcPause, length(line.after.trim_end().rsplit(' ').next()?))
+    with_length(LogKind::GcPause, length(line.after.trim_end().rsplit(' ').next()?))
 }
 
-/// `Total time for which application threads were stopped: 0.0123 seconds, …`: up to JDK 12.
-fn stopped(line: SplitLine<'_>) -> Option<LogEntry> {
+/// Parses `Total time for which application threads were stopped: 0.0123 seconds, …`: up to JDK 12.
+fn application_stop(line: SplitLine<'_>) -> Option<LogEntry> {
     line.before.ends_with("Total time for which ").then_some(())?;
-    lasting(LogKind::Safepoint, length(line.after))
+    with_length(LogKind::Safepoint, length(line.after))
 }
 
 // Finds the first of a few texts in a block, many bytes at a time. Does not know what they mean.
 
-/// Looks for all texts at once: by vector instructions where the processor has them, else by an automaton.
+/// Searches for all texts at once: with vector instructions if the CPU has them, else with an automaton.
 #[derive(Clone, Debug)]
 pub(super) struct Finder {
     vectors: Option<Searcher>,
     automaton: Option<AhoCorasick>,
 }
 
-/// Where a text was found.
+/// A match of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Match {
-    /// Its place in the list of texts.
+    /// Its index in the list of texts.
     pub(super) nth: usize,
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
 impl Finder {
-    /// Of several texts at the same place the first in the list is found.
+    /// If several texts match at one position, the first in the list wins.
     pub(super) fn new(texts: impl Iterator<Item = &'static str> + Clone) -> Self {
         let vectors = packed::Config::new().builder().extend(texts.clone()).build();
-        // A few hundred states: this cannot fail for want of room.
+        // A few hundred states: this cannot run out of space.
         let automaton = || AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(texts).ok();
         let automaton = if vectors.is_none() { automaton() } else { None };
         Self { vectors, automaton }
     }
 
-    /// The first text that begins at `from` or later.
+    /// The first text that starts at `from` or later.
     pub(super) fn find(&self, block: &[u8], from: usize) -> Option<Match> {
         let range = Range { start: from.min(block.len()), end: block.len() };
         let found = match (&self.vectors, &self.automaton) {

@@ -1,11 +1,11 @@
-//! What the user looks for besides: patterns from a small file, one a line. Does not read the file.
+//! The user's own patterns, from a small file with one pattern per line. Does not read the file.
 //!
 //! ```text
 //! # NAME     UNIT   REGULAR EXPRESSION
 //! slow-disk  ms     disk write of (?<topic>[a-z]+)-(?<partition>\d+) stalled for (?<value>\d+)
 //! retry      -      retrying after error
 //! ```
-//! Expressions are those of the crate `regex`, which take time in proportion to the line, on bytes: `\d` and `\w` are
+//! Expressions have the syntax of the crate `regex`, take time linear in the line, and match bytes: `\d` and `\w` are
 //! ASCII. `value` is measured in UNIT: a unit of time, `bytes`, or `count`.
 
 use std::sync::Arc;
@@ -16,32 +16,32 @@ use regex::bytes::{Captures, Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use super::time::{in_unit, unit_ns};
 use crate::path::partition;
 
-/// Patterns at most: each line is looked at with all of them.
+/// Maximum number of patterns: each line is matched against all of them.
 const MAX_PATTERNS: usize = 64;
-/// What one expression may take when compiled, and what it may take while it runs.
+/// Memory of one expression: of its compiled form, and of its automaton while it runs.
 const EXPRESSION_BYTES: usize = 1 << 20;
-/// What all together may take, which only makes looking faster.
+/// Memory of the combined set, which only speeds up the search.
 const TOGETHER_BYTES: usize = 8 << 20;
 const GROUPS: [&str; 7] = ["value", "topic", "partition", "offset", "count", "before", "after"];
 
-/// Why a file of patterns cannot be used.
+/// Why a pattern file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PatternError {
-    /// A line that is no pattern.
+    /// A line that is not a pattern.
     #[error("line {line}: write NAME UNIT EXPRESSION, as in: slow-disk ms stalled for (?<value>\\d+)")]
     Form {
         /// Its line, from 1.
         line: usize,
     },
-    /// A unit that is not known.
+    /// An unknown unit.
     #[error("line {line}: {unit:?} is not a unit: write ns, us, ms, s, min, bytes, count, or - for none")]
     Unit {
         /// Its line, from 1.
         line: usize,
-        /// What stands there.
+        /// The unit in the file.
         unit: String,
     },
-    /// A named group that means nothing, or one that is missing.
+    /// An unknown named group, or a missing one.
     #[error("line {line}: {what}; groups are {}", GROUPS.join(", "))]
     Group {
         /// Its line, from 1.
@@ -49,28 +49,28 @@ pub enum PatternError {
         /// What is wrong.
         what: String,
     },
-    /// No regular expression, or one that takes too much memory.
+    /// An invalid regular expression, or one that takes too much memory.
     #[error("line {line}: {}", last_line(source))]
     Expression {
         /// Its line, from 1.
         line: usize,
-        /// What the engine says.
+        /// The regex engine's error.
         source: regex::Error,
     },
-    /// Too many.
+    /// Too many patterns.
     #[error("line {line}: more than {MAX_PATTERNS} patterns: join some of them with |")]
     TooMany {
-        /// The first one too many, from 1.
+        /// The first line beyond the limit, from 1.
         line: usize,
     },
 }
 
-/// The engine draws the expression first, in several lines.
+/// The engine prints the expression first, over several lines.
 fn last_line(error: &regex::Error) -> String {
     error.to_string().lines().last().unwrap_or_default().to_owned()
 }
 
-/// What a pattern's value is.
+/// The unit of a pattern's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Unit {
     Time { unit_ns: f64 },
@@ -86,19 +86,19 @@ struct Pattern {
     expression: Regex,
 }
 
-/// Patterns, of which the first that fits a line counts.
+/// Patterns, of which the first that matches a line counts.
 #[derive(Clone, Debug, Default)]
 pub struct Patterns {
     patterns: Vec<Pattern>,
-    /// All of them at once, for lines that none fits.
+    /// All patterns combined, to reject lines that match none.
     any: Option<RegexSet>,
 }
 
 impl Patterns {
-    /// Those of a file with this text.
+    /// Parses the text of a pattern file.
     ///
     /// # Errors
-    /// The first line that is no pattern.
+    /// The first line that is not a pattern.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let mut patterns = Vec::new();
         for (line, text) in (1..).zip(text.lines()) {
@@ -120,7 +120,7 @@ impl Patterns {
         self.patterns.is_empty()
     }
 
-    /// What the first pattern that fits says of a line.
+    /// The entry from the first pattern that matches a line.
     pub(super) fn find(&self, line: &str) -> Option<LogEntry> {
         if self.any.as_ref().is_some_and(|any| !any.is_match(line.as_bytes())) {
             return None;
@@ -154,7 +154,7 @@ impl Pattern {
         let number = |name: &str| group(name)?.parse::<u64>().ok();
         let mut entry = LogEntry {
             pattern: Some(Arc::clone(&self.name)),
-            topic_partition: whose(group("topic"), group("partition")),
+            topic_partition: parse_partition(group("topic"), group("partition")),
             offset: number("offset").and_then(|offset| offset.try_into().ok()),
             count: number("count"),
             before_bytes: number("before"),
@@ -198,8 +198,8 @@ fn group<'a>(captures: &Captures<'_>, line: &'a str, name: &str) -> Option<&'a s
     line.get(captures.name(name)?.range())
 }
 
-/// A topic and a number, or both in one, as `t-0`.
-fn whose(topic: Option<&str>, number: Option<&str>) -> Option<TopicPartition> {
+/// A partition from a topic and a number, or from both in one, such as `t-0`.
+fn parse_partition(topic: Option<&str>, number: Option<&str>) -> Option<TopicPartition> {
     match (topic, number) {
         (Some(topic), Some(number)) => {
             let partition = number.parse::<u64>().ok()?.try_into().ok()?;
@@ -226,13 +226,13 @@ mod tests {
             gone       -      is gone|no longer there
         ";
         let patterns = Patterns::parse(file).unwrap();
-        let told = patterns.find("[x] WARN write of a.b-7 stalled for 1.5 s").unwrap();
-        let named = |told: &LogEntry| told.topic_partition.as_ref().unwrap().to_string();
-        assert_eq!((told.pattern.as_deref(), named(&told).as_str()), (Some("slow-disk"), "a.b-7"));
-        assert_eq!(told.length, Some(Nanos(1_500_000_000)));
-        let told = patterns.find("t-x-3 is now 5, was 90").unwrap();
+        let entry = patterns.find("[x] WARN write of a.b-7 stalled for 1.5 s").unwrap();
+        let partition_name = |entry: &LogEntry| entry.topic_partition.as_ref().unwrap().to_string();
+        assert_eq!((entry.pattern.as_deref(), partition_name(&entry).as_str()), (Some("slow-disk"), "a.b-7"));
+        assert_eq!(entry.length, Some(Nanos(1_500_000_000)));
+        let entry = patterns.find("t-x-3 is now 5, was 90").unwrap();
         assert_eq!(
-            (named(&told).as_str(), told.before_bytes, told.after_bytes),
+            (partition_name(&entry).as_str(), entry.before_bytes, entry.after_bytes),
             ("t-x-3", Some(90), Some(5))
         );
         assert_eq!(patterns.find("retried 3 times").unwrap().count, Some(3));
@@ -254,9 +254,9 @@ mod tests {
             ("a - (a{1000}){1000}", "line 1: Compiled regex exceeds size limit"),
             (&many, "line 65: more than 64 patterns"),
         ] {
-            let said = Patterns::parse(file).unwrap_err().to_string();
-            assert!(said.starts_with(expected), "{file}: {said}");
-            assert_eq!(said.lines().count(), 1, "{said}");
+            let message = Patterns::parse(file).unwrap_err().to_string();
+            assert!(message.starts_with(expected), "{file}: {message}");
+            assert_eq!(message.lines().count(), 1, "{message}");
         }
     }
 }

@@ -1,28 +1,29 @@
-//! A line of Kafka's request log: its API and its times. Does not join it with anything; [`crate::RequestLog`] does.
+//! Parses a line of Kafka's request log into its API and times. Does not join it with anything; [`crate::RequestLog`]
+//! does.
 //!
-//! JSON since Kafka 2.7 (KIP-673). Before, text: `RequestHeader(apiKey=PRODUCE, …) -- {…},response:{…} from connection
-//! …;totalTime:6.25,requestQueueTime:0.5,…` (`RequestChannel.scala` 2.0 to 2.6), in milliseconds too.
+//! JSON since Kafka 2.7 (KIP-673). Before that, text: `RequestHeader(apiKey=PRODUCE, …) -- {…},response:{…} from
+//! connection …;totalTime:6.25,requestQueueTime:0.5,…` (`RequestChannel.scala` 2.0 to 2.6), also in milliseconds.
 
 use model::{KafkaTimes, Nanos};
 
 use crate::request_log;
 use crate::request_log::rows::{self, LogRow};
 
-/// A request, as the broker's log has it.
+/// A request in the broker's log.
 #[derive(Clone, Copy, Debug)]
 pub struct LoggedRequest<'a> {
-    /// When the line was written: when it was answered.
+    /// When the line was written, which is when the request was answered.
     pub at: Option<Nanos>,
-    /// Its API, as Kafka writes it: `PRODUCE`.
+    /// Its API, in Kafka's spelling: `PRODUCE`.
     pub api: &'a str,
     /// Where its time went.
     pub times: KafkaTimes,
-    /// What the line says.
+    /// The line from its request on.
     pub(super) line: &'a str,
 }
 
 impl LoggedRequest<'_> {
-    /// All that the line says of it, where that is JSON: as a request that ended at `end`, on whichever clock that is.
+    /// The full row of a JSON line, for a request that ended at `end`, on any clock.
     pub fn row(&self, end: Nanos) -> Option<LogRow> {
         let last = self.line.rfind('}')?;
         rows::read(self.line.get(..=last)?.as_bytes(), end, self.times)
@@ -36,7 +37,7 @@ impl LoggedRequest<'_> {
             let bytes = self.line.as_bytes();
             let before = at.checked_sub(1).and_then(|before| bytes.get(before));
             let after = bytes.get(at + topic.len());
-            // Of text, a partition's number may follow; in JSON names stand in quotes.
+            // In text, a partition's number may follow the name; in JSON, names are in quotes.
             !is_part(before)
                 && before != Some(&b'-')
                 && !is_part(after)
@@ -45,14 +46,14 @@ impl LoggedRequest<'_> {
     }
 }
 
-/// Whether what follows a name is `-7` and no more of a name.
+/// Whether a name is followed by `-7` and ends there.
 fn numbered(bytes: &[u8], from: usize) -> bool {
     let rest = bytes.get(from + 1..).unwrap_or_default();
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     digits > 0 && !rest.get(digits).is_some_and(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte))
 }
 
-/// What follows `Completed request:` in a line.
+/// Parses the part of a line after `Completed request:`.
 pub(super) fn read(text: &str) -> Option<LoggedRequest<'_>> {
     let (api, times) = if text.starts_with('{') { json(text)? } else { plain(text)? };
     is_name(api).then_some(())?;
@@ -85,12 +86,12 @@ fn plain(text: &str) -> Option<(&str, KafkaTimes)> {
     Some((api, times))
 }
 
-/// APIs are in capitals.
+/// API names are in capitals.
 fn is_name(api: &str) -> bool {
     (1..=64).contains(&api.len()) && api.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
 }
 
-/// Milliseconds with a fraction, up to the next separator.
+/// Parses milliseconds with a fraction, up to the next separator.
 fn ms(text: &str) -> Option<Nanos> {
     request_log::nanos(text.split([',', ' ', ';']).next()?.parse().ok()?)
 }
@@ -121,8 +122,8 @@ mod tests {
         let (header, rest) = rest.split_once(",\"request\":").unwrap();
         let turned = format!("{head}\"request\":{rest}");
         let turned = format!("{},\"requestHeader\"{header}}}", turned.strip_suffix('}').unwrap());
-        let [request, as_it_was] = [read(&turned).unwrap(), read(JSON).unwrap()];
-        assert_eq!((request.api, request.times.total), (as_it_was.api, as_it_was.times.total));
+        let [request, original] = [read(&turned).unwrap(), read(JSON).unwrap()];
+        assert_eq!((request.api, request.times.total), (original.api, original.times.total));
     }
 
     #[test]

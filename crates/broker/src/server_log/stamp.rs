@@ -1,8 +1,8 @@
-//! The date and time that a line begins with, as text. Does not know which instant that is.
+//! The date and time at the start of a line, as text. Does not convert it to an instant.
 
 use model::Nanos;
 
-/// When a line was written, by what it is wrapped in or by itself.
+/// The time of a line, from its wrapping or from the line itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OuterTime {
     /// In UTC.
@@ -11,7 +11,7 @@ pub(super) enum OuterTime {
     Stamp(Stamp),
 }
 
-/// A date and time of day, and how far east of UTC its clock is, where it says.
+/// A date and time of day, with the offset of its clock east of UTC if known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) date: (i16, i8, i8),
@@ -28,7 +28,7 @@ pub(super) struct TimeOfDay {
     pub(super) nanos: i32,
 }
 
-/// Where a text is read.
+/// The unread part of a text.
 struct Cursor<'a>(&'a [u8]);
 
 impl Cursor<'_> {
@@ -53,7 +53,7 @@ impl Cursor<'_> {
         })
     }
 
-    /// `15:04:47,458`, with up to nine digits behind the second.
+    /// Parses `15:04:47,458`, with up to nine digits after the second.
     fn time(&mut self) -> Option<TimeOfDay> {
         let hour = self.two()?;
         self.any(b":")?;
@@ -76,7 +76,7 @@ impl Cursor<'_> {
         (digits..9).fold(number, |number, _| number * 10)
     }
 
-    /// `Z`, `+02:00`, `-0700`, `+02`, with a blank before it or none, ` UTC`, ` GMT`.
+    /// Parses `Z`, `+02:00`, `-0700`, `+02`, ` UTC` or ` GMT`; a blank may come before any of them.
     fn zone(&mut self) -> Option<i32> {
         let text = self.0.strip_prefix(b" ").unwrap_or(self.0);
         if [&b"Z"[..], b"UTC", b"GMT"].iter().any(|name| text.starts_with(name)) {
@@ -92,7 +92,7 @@ impl Cursor<'_> {
 }
 
 impl Stamp {
-    /// The one that a text begins with: `2024-05-19 15:04:47,458`, `2024-05-19T15:04:47.458123Z`.
+    /// Parses the stamp at the start of a text: `2024-05-19 15:04:47,458`, `2024-05-19T15:04:47.458123Z`.
     pub(super) fn read(text: &[u8]) -> Option<Self> {
         let mut at = Cursor(text);
         let year = i16::try_from(at.digits(4)?).ok()?;
@@ -106,7 +106,7 @@ impl Stamp {
     }
 }
 
-/// The first and the last one in a text.
+/// The first and the last stamp in a text.
 pub(super) fn stamps(text: &[u8]) -> Option<(Stamp, Stamp)> {
     let starts =
         || (0..text.len()).filter(|&at| at == 0 || !text.get(at - 1).is_some_and(u8::is_ascii_digit));

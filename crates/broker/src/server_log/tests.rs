@@ -1,4 +1,4 @@
-//! Lines of brokers from 2.0 to 4.1 and what they tell, in every layout, whole, cut, damaged and in any pieces.
+//! Lines of brokers from 2.0 to 4.1 and their entries, in every layout, whole, cut, damaged and in any pieces.
 
 use std::convert::Infallible;
 
@@ -14,12 +14,12 @@ mod kafka_lines;
 const REQUEST: &str = r#"[2024-05-19 15:04:47,458] DEBUG Completed request:{"isForwarded":false,"requestHeader":{"requestApiKey":0,"requestApiVersion":12,"correlationId":7,"clientId":"a","requestApiKeyName":"PRODUCE"},"request":{"topicData":[{"name":"orders","partitionData":[]}]},"response":{},"connection":"127.0.0.1:9092-10.0.0.7:60670-0-1","totalTimeMs":6.25,"requestQueueTimeMs":0.5,"localTimeMs":4.0,"remoteTimeMs":0.125,"throttleTimeMs":0,"responseQueueTimeMs":0.625,"sendTimeMs":1.0,"securityProtocol":"PLAINTEXT"} (kafka.request.logger)"#;
 const AT: Nanos = Nanos(1_716_131_087_458_000_000);
 
-/// What a log tells, each line about a request as an entry too.
-pub(super) fn told(pieces: &[&[u8]], patterns: &str) -> (Vec<LogEntry>, Counts) {
+/// Entries of a log, including one for each line about a request.
+pub(super) fn scan_log(pieces: &[&[u8]], patterns: &str) -> (Vec<LogEntry>, Counts) {
     let mut scan = LogScanner::new(Zone::utc(), None, Patterns::parse(patterns).unwrap());
     let mut entries = Vec::new();
-    let mut take = |told: LogItem<'_>| {
-        entries.push(match told {
+    let mut take = |item: LogItem<'_>| {
+        entries.push(match item {
             LogItem::Entry(entry) => entry,
             LogItem::Request(request) => LogEntry {
                 at: request.at,
@@ -45,20 +45,20 @@ pub(super) fn told(pieces: &[&[u8]], patterns: &str) -> (Vec<LogEntry>, Counts) 
 }
 
 fn only(line: &str) -> Option<LogEntry> {
-    let (mut entries, _) = told(&[line.as_bytes(), b"\n"], "");
+    let (mut entries, _) = scan_log(&[line.as_bytes(), b"\n"], "");
     assert!(entries.len() <= 1, "{line}");
     entries.pop()
 }
 
 /// A line in Kafka's own layout.
-fn laid_out(message: &str) -> String {
+fn format_line(message: &str) -> String {
     format!("[2024-05-19 15:04:47,458] INFO {message} (kafka.log.Log)")
 }
 
 #[test]
 fn every_message_of_every_version_is_read() {
     for line in LINES {
-        let entry = only(&laid_out(line.text)).unwrap_or_else(|| panic!("nothing told: {}", line.text));
+        let entry = only(&format_line(line.text)).unwrap_or_else(|| panic!("no entry: {}", line.text));
         let partition = entry.topic_partition.as_ref().map(ToString::to_string);
         assert_eq!((entry.kind, entry.level, entry.at), (line.kind, Some("INFO"), Some(AT)), "{}", line.text);
         assert_eq!(partition.as_deref(), line.partition, "{}", line.text);
@@ -80,15 +80,15 @@ fn every_kind_has_its_lines() {
 #[test]
 fn every_layout_tells_the_same() {
     for line in LINES {
-        let expected = only(&laid_out(line.text)).unwrap();
+        let expected = only(&format_line(line.text)).unwrap();
         let escaped = line.text.replace('"', "\\\"");
         for layout in [
             format!(
                 "\x1b[36m[2024-05-19 15:04:47,458]\x1b[0m \x1b[32mINFO\x1b[0m {} (kafka.log.Log)",
                 line.text
             ),
-            format!("2024-05-19T15:04:47.470Z stdout F {}", laid_out(line.text)),
-            format!("May 19 15:04:47 host kafka[7]: {}\r", laid_out(line.text)),
+            format!("2024-05-19T15:04:47.470Z stdout F {}", format_line(line.text)),
+            format!("May 19 15:04:47 host kafka[7]: {}\r", format_line(line.text)),
             format!("[2024-05-19T15:04:47,458+0000] INFO [kafka-scheduler-3] {} (kafka.log.Log)", line.text)
                 .replace("[kafka-scheduler-3] ", ""),
             format!("2024-05-19 17:04:47.458+02:00 [main] INFO  kafka.log.Log - {}", line.text),
@@ -100,7 +100,7 @@ fn every_layout_tells_the_same() {
             ),
             format!(
                 r#"{{"log":"{} \n","stream":"stdout","time":"2024-05-19T15:04:47.459757986Z"}}"#,
-                laid_out(&escaped)
+                format_line(&escaped)
             ),
         ] {
             assert_eq!(only(&layout).as_ref(), Some(&expected), "{layout}");
@@ -161,7 +161,7 @@ fn what_only_looks_like_a_message_tells_nothing() {
 
 #[test]
 fn a_log_of_many_layouts_with_stack_traces_and_damage_tells_every_line_that_is_whole() {
-    let roll = laid_out("[LocalLog partition=t-0, dir=/d] Rolled new log segment at offset 5 in 3 ms.");
+    let roll = format_line("[LocalLog partition=t-0, dir=/d] Rolled new log segment at offset 5 in 3 ms.");
     let log = [
         roll.as_bytes(),
         b"[2024-05-19 15:04:47,458] ERROR failed (kafka.Kafka)",
@@ -175,7 +175,7 @@ fn a_log_of_many_layouts_with_stack_traces_and_damage_tells_every_line_that_is_w
         b"",
     ]
     .join(&b'\n');
-    let (entries, counts) = told(&[&log], "");
+    let (entries, counts) = scan_log(&[&log], "");
     let lengths: Vec<_> = entries.iter().filter_map(|entry| Some(entry.length?.0 / 1_000)).collect();
     assert_eq!(lengths, [3_000, 5_000, 7_000, 9_000, 1_500_000, 6_250]);
     let expected = Counts { bytes: log.len() as u64, lines: 9, cut: 0, unreadable_requests: 1 };
@@ -188,16 +188,16 @@ fn how_long_a_broker_took_to_stop_is_between_two_lines() {
                [2024-05-19 15:04:45,000] INFO [ReplicaFetcherManager on broker 1] shutting down (kafka.server.X)\n\
                [2024-05-19 15:04:47,458] INFO [BrokerServer id=1] shut down completed (kafka.server.BrokerServer)\n\
                [2024-05-19 15:04:48,458] INFO [BrokerServer id=1] shut down completed (kafka.server.BrokerServer)\n";
-    let (entries, _) = told(&[log.as_bytes()], "");
+    let (entries, _) = scan_log(&[log.as_bytes()], "");
     let lengths: Vec<_> = entries.iter().map(|entry| entry.length).collect();
     assert_eq!(lengths, [None, Some(Nanos::from_millis(7_458)), None]);
 }
 
 #[test]
 fn a_pattern_tells_beside_what_is_known() {
-    let line = laid_out("[LocalLog partition=t-0, dir=/d] Rolled new log segment at offset 5 in 3 ms.");
+    let line = format_line("[LocalLog partition=t-0, dir=/d] Rolled new log segment at offset 5 in 3 ms.");
     let log = format!("{line}\n[2024-05-19 15:04:47,458] INFO nothing\nthe disk stalled for 12 s\n");
-    let (entries, _) = told(
+    let (entries, _) = scan_log(
         &[log.as_bytes()],
         "rolled ms offset (?<offset>\\d+) in (?<value>\\d+)\nstalled s for (?<value>\\d+)",
     );
@@ -211,27 +211,27 @@ fn a_pattern_tells_beside_what_is_known() {
 fn a_number_at_the_end_of_an_unfinished_line_is_not_believed() {
     let line = "[2024-05-19 15:04:47,458] INFO tier partition state file format migration complete for topicIdPartition a:t-0, state file size changed from 508509470 to 591531390";
     for cut in 0..line.len() {
-        let (entries, counts) = told(&[&line.as_bytes()[..cut]], "");
+        let (entries, counts) = scan_log(&[&line.as_bytes()[..cut]], "");
         assert!(entries.is_empty(), "{}", &line[..cut]);
         assert_eq!(counts.lines, u64::from(cut > 0));
     }
-    assert_eq!(told(&[line.as_bytes(), b"\n"], "").0.len(), 1);
-    assert_eq!(told(&[line.as_bytes(), b" (kafka.tier.state.FileTierPartitionState)"], "").0.len(), 1);
+    assert_eq!(scan_log(&[line.as_bytes(), b"\n"], "").0.len(), 1);
+    assert_eq!(scan_log(&[line.as_bytes(), b" (kafka.tier.state.FileTierPartitionState)"], "").0.len(), 1);
 }
 
 #[test]
 fn every_beginning_of_every_line_is_read_without_complaint() {
     for line in LINES {
-        let line = laid_out(line.text);
+        let line = format_line(line.text);
         for cut in 0..line.len() {
-            let _ = told(&[&line.as_bytes()[..cut], b"\n"], "");
+            let _ = scan_log(&[&line.as_bytes()[..cut], b"\n"], "");
         }
     }
 }
 
 #[test]
 fn a_line_that_is_too_long_is_cut_in_the_same_place_however_it_comes() {
-    let roll = laid_out("[LocalLog partition=t-0, dir=/d] Rolled new log segment at offset 5 in 3 ms.");
+    let roll = format_line("[LocalLog partition=t-0, dir=/d] Rolled new log segment at offset 5 in 3 ms.");
     let padded = |before: usize, text: &str, behind: usize| {
         [vec![b'x'; before], text.as_bytes().to_vec(), vec![b'x'; behind], b"\n".to_vec()].concat()
     };
@@ -241,14 +241,14 @@ fn a_line_that_is_too_long_is_cut_in_the_same_place_however_it_comes() {
         (padded(0, &format!("{roll} "), LONGEST_LINE), 1, 1),
         (padded(LONGEST_LINE, &roll, 0), 0, 0),
         (padded(LONGEST_LINE - short.len(), short, 0), 1, 0),
-        // The number's unit is beyond what is kept.
+        // The number's unit lies beyond the part that is kept.
         (padded(LONGEST_LINE - short.len() + 3, short, 0), 0, 1),
     ] {
         let log = [&line[..], roll.as_bytes(), b"\n"].concat();
-        let whole = told(&[&log], "");
+        let whole = scan_log(&[&log], "");
         assert_eq!((whole.0.len(), whole.1.cut), (expected + 1, cut));
         for piece in [4_096, 300_000, LONGEST_LINE, LONGEST_LINE + 1] {
-            assert_eq!(told(&log.chunks(piece).collect::<Vec<_>>(), ""), whole, "{piece}");
+            assert_eq!(scan_log(&log.chunks(piece).collect::<Vec<_>>(), ""), whole, "{piece}");
         }
     }
 }
@@ -256,11 +256,11 @@ fn a_line_that_is_too_long_is_cut_in_the_same_place_however_it_comes() {
 fn any_line() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..60),
-        (0..LINES.len()).prop_map(|nth| laid_out(LINES[nth].text).into_bytes()),
+        (0..LINES.len()).prop_map(|nth| format_line(LINES[nth].text).into_bytes()),
         (0..LINES.len()).prop_map(|nth| LINES[nth].text.as_bytes().to_vec()),
         Just(REQUEST.as_bytes().to_vec()),
         (0..LINES.len(), 0..200_usize, any::<u8>()).prop_map(|(nth, at, byte)| {
-            let mut line = laid_out(LINES[nth].text).into_bytes();
+            let mut line = format_line(LINES[nth].text).into_bytes();
             let at = at % line.len();
             line[at] = byte;
             line
@@ -274,10 +274,10 @@ proptest! {
         lines in proptest::collection::vec(any_line(), 0..12),
         cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..9),
         with_patterns: bool,
-        ended: bool,
+        has_line_end: bool,
     ) {
         let mut log = lines.join(&b'\n');
-        log.extend(ended.then_some(b'\n'));
+        log.extend(has_line_end.then_some(b'\n'));
         let patterns = if with_patterns { "any ms ([a-z]+) (?<value>\\d+) ?ms" } else { "" };
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(log.len() + 1)).collect();
         cuts.sort_unstable();
@@ -290,19 +290,19 @@ proptest! {
         }
         pieces.push(rest);
         pieces.reverse();
-        prop_assert_eq!(told(&pieces, patterns), told(&[&log], patterns));
+        prop_assert_eq!(scan_log(&pieces, patterns), scan_log(&[&log], patterns));
     }
 
     #[test]
     fn with_patterns_nothing_that_is_known_is_missed(lines in proptest::collection::vec(any_line(), 0..12)) {
         let log = lines.join(&b'\n');
-        let known = told(&[&log], "").0;
-        let beside = told(&[&log], "never - \\x00never").0;
-        prop_assert_eq!(beside, known);
+        let known = scan_log(&[&log], "").0;
+        let with_pattern = scan_log(&[&log], "never - \\x00never").0;
+        prop_assert_eq!(with_pattern, known);
     }
 
     #[test]
     fn any_bytes_are_read(bytes: Vec<u8>) {
-        let _ = told(&[&bytes], "a count (?<value>.*)");
+        let _ = scan_log(&[&bytes], "a count (?<value>.*)");
     }
 }

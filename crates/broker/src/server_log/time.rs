@@ -1,8 +1,8 @@
-//! Which instant a line's date and time is. Does not read lines.
+//! Converts a line's date and time to an instant. Does not read lines.
 //!
-//! A broker writes its own zone's time, and mostly without saying so. Where what carries the line (a container's log, the
-//! journal) has put a time with a zone before it, the line's own time is that instant in whichever zone fits; else it is
-//! in the zone that the user says.
+//! A broker writes times in its own zone, and mostly without naming it. If the line's carrier (a container's log, the
+//! journal) put a time with a zone before it, the line's own time is taken in whichever zone makes the two agree.
+//! Otherwise it is taken in the zone that the user gives.
 
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
@@ -13,13 +13,13 @@ use super::stamp::{OuterTime, Stamp, TimeOfDay};
 
 const SECOND_NS: i64 = 1_000_000_000;
 const HALF_A_DAY_S: i32 = 43_200;
-/// Offsets from UTC are whole quarters of an hour.
+/// Offsets from UTC are multiples of a quarter of an hour.
 const QUARTER_NS: i64 = 900 * SECOND_NS;
-/// What carries a line has it no later than that.
+/// The maximum delay between a line and its carrier's time.
 const CARRIED_WITHIN_NS: i64 = 60 * SECOND_NS;
 const FURTHEST_NS: i64 = 15 * 3_600 * SECOND_NS;
 
-/// The zone of times that name none.
+/// The zone of times without one.
 #[derive(Clone, Debug)]
 pub struct Zone(TimeZone);
 
@@ -34,7 +34,7 @@ impl Zone {
         Self(TimeZone::UTC)
     }
 
-    /// `UTC`, `+02:00`, `-0700`; none for anything else.
+    /// Parses `UTC`, `+02:00`, `-0700`; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
         let stamp = Stamp::read(format!("2000-01-01 00:00:00{}", text.replace("UTC", "Z")).as_bytes())?;
         let offset = Offset::from_seconds(stamp.east_seconds?).ok()?;
@@ -42,7 +42,7 @@ impl Zone {
     }
 }
 
-/// The instant that a person means by `2024-05-19`, `2024-05-19 15:04` or `2024-05-19T15:04:47.458Z`.
+/// The instant meant by `2024-05-19`, `2024-05-19 15:04` or `2024-05-19T15:04:47.458Z`.
 pub fn parse_instant(text: &str, zone: &Zone) -> Option<Nanos> {
     let text = text.trim();
     let whole = match text.len() {
@@ -58,9 +58,9 @@ pub fn parse_instant(text: &str, zone: &Zone) -> Option<Nanos> {
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
     zone: Zone,
-    /// The minute of the last line, and when that began: neighbours are mostly of the same.
+    /// The minute of the last line, and its start: adjacent lines mostly share it.
     minute: Option<(Minute, i64)>,
-    /// Of a log whose times have no date: the day it is, and the second of that day.
+    /// In a log whose times have no date: the current day, and the second of that day.
     day: Option<(DateTime, i32)>,
 }
 
@@ -72,14 +72,14 @@ impl Clock {
         Self { zone, minute: None, day: day.and_then(midnight).map(|day| (day, 0)) }
     }
 
-    /// When a line was written, by its own time and by that of what carries it.
+    /// When a line was written, from its own time and its carrier's.
     pub(super) fn at(&mut self, header: &Header<'_>, outer: Option<OuterTime>) -> Option<Nanos> {
         let (first, last) = header.stamps.unzip();
-        let carried = outer.or(first.map(OuterTime::Stamp)).and_then(exact);
+        let carrier_time = outer.or(first.map(OuterTime::Stamp)).and_then(exact);
         let Some(last) = last.map(OuterTime::Stamp).or(outer) else { return self.on_its_day(header.time?) };
-        match (last, exact(last), carried) {
+        match (last, exact(last), carrier_time) {
             (_, Some(at), _) | (OuterTime::Instant(at), ..) => Some(at),
-            (OuterTime::Stamp(stamp), None, Some(carried)) => Some(beside(stamp, carried)),
+            (OuterTime::Stamp(stamp), None, Some(carrier_time)) => Some(resolve_zone(stamp, carrier_time)),
             (OuterTime::Stamp(stamp), None, None) => self.local(stamp),
         }
     }
@@ -99,7 +99,7 @@ impl Clock {
         Some(Nanos(began + i64::from(second) * SECOND_NS + i64::from(nanos)))
     }
 
-    /// A time much earlier than that of the line before is the next day's.
+    /// A time much earlier than the previous line's is on the next day.
     fn on_its_day(&mut self, time: TimeOfDay) -> Option<Nanos> {
         let (day, before) = self.day?;
         let second = i32::from(time.hour) * 3_600 + i32::from(time.minute) * 60 + i32::from(time.second);
@@ -115,7 +115,7 @@ fn civil(stamp: Stamp) -> Option<DateTime> {
 }
 
 fn local(stamp: Stamp, zone: &TimeZone) -> Option<Nanos> {
-    // Of an hour that is there twice, the first is meant.
+    // An hour that occurs twice means its first occurrence.
     let timestamp = zone.to_ambiguous_timestamp(civil(stamp)?).compatible().ok()?;
     i64::try_from(timestamp.as_nanosecond()).ok().map(Nanos)
 }
@@ -131,34 +131,34 @@ fn exact(time: OuterTime) -> Option<Nanos> {
     }
 }
 
-/// A time without a zone, beside the instant at which it was carried on.
-fn beside(stamp: Stamp, carried: Nanos) -> Nanos {
-    let Some(utc) = local(stamp, &TimeZone::UTC) else { return carried };
-    let east_ns = (utc - carried).0;
+/// The instant of a time without a zone, from the instant at which its carrier has it.
+fn resolve_zone(stamp: Stamp, carrier_time: Nanos) -> Nanos {
+    let Some(utc) = local(stamp, &TimeZone::UTC) else { return carrier_time };
+    let east_ns = (utc - carrier_time).0;
     let nearest_ns = (east_ns + QUARTER_NS / 2).div_euclid(QUARTER_NS) * QUARTER_NS;
     let fits = (east_ns - nearest_ns).abs() <= CARRIED_WITHIN_NS && nearest_ns.abs() <= FURTHEST_NS;
-    if fits { utc - Nanos(nearest_ns) } else { carried }
+    if fits { utc - Nanos(nearest_ns) } else { carrier_time }
 }
 
-// Numbers and lengths of time as messages have them. Does not look for them.
+// Parses numbers and durations in messages. Does not search for them.
 
-/// No broker is at anything for longer than a year: what is longer is no length of time.
+/// No operation of a broker takes longer than a year: anything longer is not a duration.
 const LONGEST_NS: f64 = 365.0 * 86_400e9;
 
-/// The number that a text begins with, and what follows it.
+/// The number at the start of a text, and the rest of it.
 pub(super) fn number(text: &str) -> Option<(u64, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, rest) = text.split_at_checked(digits)?;
     Some((number.parse().ok()?, rest))
 }
 
-/// The number that a text ends with.
+/// The number at the end of a text.
 pub(super) fn last_number(text: &str) -> Option<u64> {
     let digits = text.bytes().rev().take_while(u8::is_ascii_digit).count();
     text.get(text.len() - digits..)?.parse().ok()
 }
 
-/// The length of time that a text begins with: `12 ms`, `12ms`, `1.5 seconds`, `3 milliseconds`.
+/// The duration at the start of a text: `12 ms`, `12ms`, `1.5 seconds`, `3 milliseconds`.
 pub(super) fn length(text: &str) -> Option<Nanos> {
     let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
     let (number, rest) = text.split_at_checked(digits)?;
@@ -168,14 +168,14 @@ pub(super) fn length(text: &str) -> Option<Nanos> {
     in_unit(number, unit_ns)
 }
 
-/// A number of such units.
+/// Converts a number of units.
 pub(super) fn in_unit(number: &str, unit_ns: f64) -> Option<Nanos> {
     let is_decimal = number.starts_with(|c: char| c.is_ascii_digit());
     let ns = number.parse::<f64>().ok().filter(|_| is_decimal)? * unit_ns;
     (0.0..LONGEST_NS).contains(&ns).then(|| Nanos(ns.round() as i64))
 }
 
-/// Nanoseconds of a unit of time.
+/// Nanoseconds per unit of time.
 pub(super) fn unit_ns(unit: &str) -> Option<f64> {
     Some(match unit {
         "ns" | "nanoseconds" => 1.0,
@@ -187,12 +187,12 @@ pub(super) fn unit_ns(unit: &str) -> Option<f64> {
     })
 }
 
-/// The length of time after the first mark that one follows.
+/// The duration after the first mark that is followed by one.
 pub(super) fn length_after(text: &str, mark: &str) -> Option<Nanos> {
     text.match_indices(mark).find_map(|(at, _)| length(text.get(at + mark.len()..)?))
 }
 
-/// The number after the last mark that one follows.
+/// The number after the last mark that is followed by one.
 pub(super) fn number_after(text: &str, mark: &str) -> Option<u64> {
     text.rmatch_indices(mark).find_map(|(at, _)| Some(number(text.get(at + mark.len()..)?)?.0))
 }
@@ -220,11 +220,11 @@ mod tests {
             ("+02:00", "[2024-05-19 15:04:47,458] INFO x", Some(AT - two_hours)),
             ("-0200", "[2024-05-19 15:04:47,458] INFO x", Some(AT + two_hours)),
             ("+02:00", "[2024-05-19T15:04:47.458Z] INFO x", Some(AT)),
-            // What carries it says UTC, and is a little later.
+            // The carrier's time is in UTC, and a little later.
             ("+05:00", "2024-05-19T15:04:47.470123Z stdout F [2024-05-19 15:04:47,458] INFO x", Some(AT)),
             ("+05:00", "2024-05-19T15:04:49.1Z stdout F [2024-05-19 17:04:47,458] INFO x", Some(AT)),
             ("+05:00", "2024-05-19T17:04:47+0200 host kafka[7]: [2024-05-19 17:04:47,458] INFO x", Some(AT)),
-            // A line that was carried on an hour and a half later: its own time means nothing then.
+            // The carrier's time is an hour and a half later, so the line's own time means nothing.
             ("UTC", "2024-05-19T15:04:47.458Z F [2024-05-19 13:22:30,000] INFO x", Some(AT)),
             ("UTC", "15:04:47.458 [main] INFO kafka.Kafka - x", None),
             ("UTC", "[2024-02-30 15:04:47,458] INFO x", None),

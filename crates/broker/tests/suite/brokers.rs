@@ -27,7 +27,7 @@ impl Machine {
         Processes::at(self.path("proc"))
     }
 
-    /// A process with a working directory and a root, both of which are made.
+    /// Creates a process with a working directory and a root directory.
     fn process(&self, pid: &str, cwd: &str, arguments: &[&str], root: &str, namespace: &str) {
         let proc = self.path("proc").join(pid);
         fs::create_dir_all(proc.join("ns")).unwrap();
@@ -49,8 +49,8 @@ impl Machine {
         fs::canonicalize(cwd).unwrap()
     }
 
-    /// A process that has this mapped, of the user whose files these are or of another one.
-    fn runs(&self, pid: u32, library: &str, is_other: bool) {
+    /// Gives a process this mapped library, and makes it run as the owner of these files or as another user.
+    fn map_library(&self, pid: u32, library: &str, is_other: bool) {
         let proc = self.path("proc").join(pid.to_string());
         let user = fs::metadata(&proc).unwrap().uid() + u32::from(is_other);
         fs::write(proc.join("maps"), format!("7f00-7f01 r-xp 0 08:01 1 {library}\n")).unwrap();
@@ -144,7 +144,7 @@ fn a_process_that_only_looks_like_a_broker_is_passed_over() {
     let machine = Machine::new();
     let data = machine.broker(7, "log.dirs=d", &[]).join("d");
     fs::create_dir(&data).unwrap();
-    // No JVM, a log dir of another user, a pipe that nobody writes to, and what cannot be looked into.
+    // No JVM, a log dir of another user, a pipe without a writer, and a directory that cannot be read.
     for pid in [8, 9, 10, 11] {
         machine.broker(pid, &format!("log.dirs={}", data.display()), &[]);
     }
@@ -154,7 +154,7 @@ fn a_process_that_only_looks_like_a_broker_is_passed_over() {
     for (pid, library, is_other) in
         [(7, JVM, false), (8, "/usr/bin/python3", false), (9, JVM, true), (10, JVM, true)]
     {
-        machine.runs(pid, library, is_other);
+        machine.map_library(pid, library, is_other);
     }
     let processes = machine.processes();
     assert_eq!(Broker::only_of(&processes).unwrap().pid, 7);

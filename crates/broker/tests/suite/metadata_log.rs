@@ -1,4 +1,4 @@
-//! The metadata log of a KRaft broker, made record by record as Kafka's schemas say, read while it grows.
+//! The metadata log of a KRaft broker, built record by record after Kafka's schemas, read while it grows.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -121,7 +121,7 @@ fn replicas_are_known_from_the_log_as_it_grows() {
     assert_eq!(files.changes(&mut log), [], "what is being written is read when it is whole");
     files.append(FIRST, &next[next.len() - 3..]);
     assert_eq!(files.changes(&mut log), [known("orders-1", 3)]);
-    // In the next segment: leaders and in-sync replicas change, replicas do not; then they do.
+    // In the next segment, leaders and in-sync replicas change but replicas do not; later they do.
     let second = "00000000000000000006.log";
     files.append(second, &batch(6, 0, &[change(ORDERS, 1, None), change(ORDERS, 0, Some(&[1, 2]))]));
     assert_eq!(files.changes(&mut log), [known("orders-0", 2)]);
@@ -131,8 +131,8 @@ fn replicas_are_known_from_the_log_as_it_grows() {
     assert_eq!(files.changes(&mut log), []);
 }
 
-/// In the end it is read whole, wherever the first look found it cut. In a record's value is what looks like a batch of a
-/// far later offset.
+/// The log is read whole in the end, wherever the first poll found it cut. A record's value contains bytes that look
+/// like a batch with a far later offset.
 #[test]
 fn a_batch_is_read_wherever_it_was_cut_while_it_was_written() {
     let first = batch(0, 0, &[topic("orders", ORDERS), partition(ORDERS, 0, &[1])]);
@@ -155,11 +155,11 @@ fn a_snapshot_stands_for_what_came_before_it() {
     let snapshot = [topic("orders", ORDERS), partition(ORDERS, 0, &[1, 2])];
     files.append("00000000000000000020-0000000002.checkpoint", &batch(0, 0, &snapshot));
     files.append("00000000000000000031-0000000002.checkpoint.part", b"not whole");
-    // The segment that has the snapshot's end begins before it.
+    // The segment that holds the snapshot's end begins before it.
     files.append("00000000000000000010.log", &batch(10, 0, &vec![change(ORDERS, 0, Some(&[1])); 10]));
     files.append("00000000000000000010.log", &batch(20, 0, &[partition(ORDERS, 1, &[3])]));
     assert_eq!(files.changes(&mut log), [known("orders-0", 2), known("orders-1", 1)]);
-    // Segments are removed behind newer snapshots: then everything is read again, and only news come out.
+    // Newer snapshots replace segments: then everything is read again, and only changes are returned.
     fs::remove_file(files.file("00000000000000000010.log")).unwrap();
     let snapshot = [topic("orders", ORDERS), partition(ORDERS, 0, &[1, 2]), partition(ORDERS, 1, &[3, 4])];
     files.append("00000000000000000040-0000000002.checkpoint", &batch(0, 0, &snapshot));

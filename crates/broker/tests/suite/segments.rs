@@ -40,7 +40,7 @@ fn batch(base_offset: i64, ids: &[&str]) -> Vec<u8> {
     made_batch(base_offset, 0, 1_700_000_000_000, ids.len() as i32, &records)
 }
 
-/// A batch of magic 2 of so many records, all of one time, by no idempotent producer.
+/// A batch of magic 2 with this many records, all with one timestamp, from a producer that is not idempotent.
 pub(crate) fn made_batch(base_offset: i64, attributes: i16, ms: i64, count: i32, records: &[u8]) -> Vec<u8> {
     let mut tail = attributes.to_be_bytes().to_vec();
     tail.extend((count - 1).to_be_bytes());
@@ -85,7 +85,7 @@ fn read_in(bytes: &[u8], position: u64, count: u64) -> Vec<Result<Batch, Damage>
     Segment::open(&file(bytes).path).unwrap().batches_in(position, count).collect()
 }
 
-/// Base offsets of the good batches, and what was passed over as (position, bytes).
+/// Base offsets of the good batches, and the skipped bytes as (position, bytes).
 fn shape(items: &[Result<Batch, Damage>]) -> (Vec<i64>, Vec<(u64, u64)>) {
     let offsets = items.iter().flatten().filter(|batch| batch.crc_ok).map(|batch| batch.header.base_offset);
     let damages = items.iter().filter_map(|item| item.as_ref().err()).map(|d| (d.position, d.bytes));
@@ -140,7 +140,7 @@ fn a_range_that_starts_within_a_batch_says_so_and_goes_on_at_the_next() {
         let items = read_in(&whole, position, whole.len() as u64);
         assert_eq!(shape(&items), (vec![2, 3], vec![(position, first - position)]), "{position}");
     }
-    // No batch starts in the rest of the range, no matter what comes after it.
+    // No batch starts in the rest of the range, regardless of what follows it.
     assert_eq!(shape(&read_in(&whole, 5, 10)), (vec![], vec![(5, 10)]));
     let items = read_in(&whole, first + 1, second - 1);
     assert_eq!(shape(&items), (vec![], vec![(first + 1, second - 1)]));
@@ -203,7 +203,7 @@ fn a_segment_cut_anywhere_gives_the_batches_before_the_cut() {
     assert_eq!(items[2].as_ref().unwrap_err().reason, Reason::Truncated { missing: 3 });
 }
 
-/// Whether what is left after the last whole batch is zeros: the first bytes of a base offset are.
+/// Whether the bytes after the last whole batch are zeros, as the first bytes of a base offset are.
 fn all_zero(whole: &[u8], ends: &[usize], length: usize) -> bool {
     let start = ends.iter().copied().filter(|end| *end <= length).max().unwrap_or(0);
     whole[start..length].iter().all(|&byte| byte == 0)
@@ -244,7 +244,7 @@ fn what_cannot_be_opened_is_told() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Of any bytes in the file, reading it ends, covers it once, and finds batches only where they are.
+    /// With any bytes in the file, reading terminates, covers it once, and finds only real batches.
     #[test]
     fn any_change_is_survived(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),

@@ -1,4 +1,4 @@
-//! `advise`: what to change about a broker, and why. Collects what rules may look at and shows what they say; changes
+//! `advise`: what to change about a broker, and why. Collects the inputs of rules and prints their results; changes
 //! nothing and judges nothing itself.
 
 #[cfg(feature = "live")]
@@ -25,11 +25,11 @@ use crate::failure::usage;
 use crate::file_access::FileAccess;
 use crate::output::{self, Pace};
 
-/// A command line has no limit below this.
+/// Size limit of a file of JVM options; no command line is longer.
 const MAX_OPTION_BYTES: u64 = 4 << 20;
-/// Why there are no thread dumps where the user gave none.
+/// Why there are no thread dumps if the user gave none.
 const NO_DUMPS: &str = "none were given; use --dump with files from jstack, jcmd PID Thread.print or OpenJ9";
-/// What a file of settings does not hold.
+/// What a settings file does not contain.
 const FILE_ONLY: &str =
     "settings changed while the broker runs (kafka-configs) are not in its file and therefore not known";
 
@@ -55,10 +55,10 @@ pub(crate) struct Advise {
     /// Take the broker's settings from this server.properties.
     #[arg(long, help_heading = "Input", value_name = "FILE")]
     properties: Option<PathBuf>,
-    /// Take the JVM's options from this file: its command line, as ps shows it.
+    /// Take the JVM's options from this file, which holds its command line as ps shows it.
     #[arg(long, help_heading = "JVM", value_name = "FILE")]
     jvm_options: Option<PathBuf>,
-    /// Show also the rules that have nothing to advise, and why not.
+    /// Show also the rules that advise nothing, and why.
     #[arg(long, help_heading = "Output")]
     all: bool,
     /// Explain one rule: when it applies, where its threshold comes from, and its result for INPUT.
@@ -78,15 +78,15 @@ pub(crate) struct Advise {
     presentation: Presentation,
 }
 
-/// What was found of the broker that advice is asked for.
+/// Everything found out about the broker, for rules and for people.
 struct Findings {
     inputs: Inputs,
-    /// Locks that thread dumps show threads to be blocked on, for people.
+    /// Locks on which thread dumps show blocked threads, for people.
     blocked: Vec<BlockedRow>,
-    /// What it is, for people.
+    /// Name of the input, for people.
     subject: String,
     notes: Vec<String>,
-    /// What could not be read; to be reported after everything else was shown.
+    /// Error if some input could not be read; reported after everything else is shown.
     whole: anyhow::Result<()>,
 }
 
@@ -100,10 +100,7 @@ impl Run for Advise {
     const FLAGS: Flags = Flags {
         hidden: &["utc", "wide"],
         help: &[
-            (
-                "for",
-                "Watch the broker that runs here for this time first: without it no cost of anything is known",
-            ),
+            ("for", "Watch the broker that runs here for this time first; without it, costs are not known"),
             ("slower-than", "Explain requests that took at least this long"),
         ],
         defaults: &[("slower-than", "100ms")],
@@ -130,19 +127,19 @@ impl Run for Advise {
             all: self.all,
             notes,
         };
-        let out = output::stdout(Pace::AllThere);
+        let out = output::stdout(Pace::Buffered);
         let written = match self.presentation.format {
-            Format::Table => advice::write_text(out, &self.presentation.look(Pace::AllThere), &report),
+            Format::Table => advice::write_text(out, &self.presentation.look(Pace::Buffered), &report),
             Format::Json | Format::Csv => advice::write_json(out, &report),
         };
         written.context(output::CANNOT_WRITE)?;
-        output::say_each(&report.notes);
+        output::log_notes(&report.notes);
         whole
     }
 }
 
 impl Advise {
-    /// Explains one rule; with an input only where one is named, because a rule can be explained anywhere.
+    /// Explains one rule; reads an input only if one is named, because a rule can be explained without one.
     fn explain(&self, rule: &Rule) -> anyhow::Result<()> {
         if self.presentation.format != Format::Table {
             return usage("--explain is for people to read; --format json has each rule's source");
@@ -153,13 +150,13 @@ impl Advise {
         let named = self.input.is_some() || is_live;
         let findings = if named { Some(self.collect()?) } else { None };
         let evaluated = findings.as_ref().map(|findings| rule.evaluate(&findings.inputs));
-        let look = self.presentation.look(Pace::AllThere);
-        let out = output::stdout(Pace::AllThere);
+        let look = self.presentation.look(Pace::Buffered);
+        let out = output::stdout(Pace::Buffered);
         advice::explain_rule(out, &look, rule, evaluated.as_ref()).context(output::CANNOT_WRITE)?;
         findings.map_or(Ok(()), |findings| findings.whole)
     }
 
-    /// All that is known, with what the user gave beside it.
+    /// Collects all inputs, including the files that the user gave besides the main input.
     fn collect(&self) -> anyhow::Result<Findings> {
         let mut findings = match &self.input {
             Some(input) if is_properties(input) => {
@@ -169,7 +166,7 @@ impl Advise {
             Some(input) => self.of_recording(input)?,
             #[cfg(feature = "live")]
             None => {
-                // Files that are not there are known before the watch; they are read when it is over.
+                // Missing files are reported before the watch; the files are read after it.
                 let access = FileAccess::of(self.files())?;
                 let findings = running::collect(self)?;
                 access.enter()?;
@@ -198,7 +195,7 @@ impl Advise {
         Ok(findings)
     }
 
-    /// What is read beside the input.
+    /// Files to read besides the input.
     fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.properties.iter().chain(&self.jvm_options).chain(&self.dump.dump)
     }
@@ -249,12 +246,12 @@ fn of_properties(file: &Path) -> anyhow::Result<Findings> {
 }
 
 fn settings(file: &Path) -> anyhow::Result<Settings> {
-    // What is no file at all gets the same message as everywhere.
+    // A missing file gets the same message as in every command.
     open_file(file)?;
     Ok(Settings::from(broker::properties::read(file)?))
 }
 
-/// Options of the JVM among the words of a file.
+/// Reads the JVM options among the words of a file.
 fn jvm_options(file: &Path) -> anyhow::Result<Vec<Arc<str>>> {
     let mut bytes = Vec::new();
     let read = open_file(file)?.take(MAX_OPTION_BYTES).read_to_end(&mut bytes);

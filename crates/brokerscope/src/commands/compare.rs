@@ -1,5 +1,5 @@
-//! `compare`: runs of a broker under several configurations. Of each recording, the engine gets the events that verdicts
-//! depend on, and all requests are counted; nothing else is read.
+//! `compare`: runs of a broker under several configurations. Feeds the engine only the events of each recording that
+//! verdicts depend on, and counts all requests; reads nothing else.
 
 mod configurations;
 
@@ -50,16 +50,16 @@ pub(crate) struct Compare {
     /// Compare only requests for this topic (repeatable).
     #[arg(long = "topic", help_heading = "Filter", value_name = "TOPIC")]
     topics: Vec<String>,
-    /// Leave out this much of the beginning of every run, as warm-up.
+    /// Leave out this much time at the start of every run, as warm-up.
     #[arg(long, help_heading = "Filter", value_name = "TIME", default_value = "0", value_parser = quantity::time)]
     skip: Nanos,
-    /// Write in this format; json is one object a line.
+    /// Write in this format; json is one object per line.
     #[arg(long, help_heading = "Output", value_enum, default_value_t = ComparisonFormat::Table)]
     format: ComparisonFormat,
-    /// Write a page for a browser too; `-` for standard output, and nothing else there.
+    /// Write an HTML page too; `-` writes it to standard output, and nothing else there.
     #[arg(short, long, help_heading = "Output", value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write a note in Markdown too.
+    /// Write a summary in Markdown too.
     #[arg(long, help_heading = "Output", value_name = "FILE")]
     md: Option<PathBuf>,
     /// Show whole names and all causes.
@@ -69,12 +69,12 @@ pub(crate) struct Compare {
     times: Times,
 }
 
-/// The forms of a comparison. Their names say enough in a list of values.
+/// Output formats. Their names are enough in a list of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ComparisonFormat {
     // For people.
     Table,
-    // One JSON object a line.
+    // One JSON object per line.
     Json,
     // Comma-separated values.
     Csv,
@@ -83,13 +83,13 @@ enum ComparisonFormat {
 }
 
 impl Run for Compare {
-    // A comparison has no times of day but in notes.
+    // Only the notes of a comparison have times of day.
     const FLAGS: Flags = Flags { hidden: &["utc"], ..Flags::NONE };
 
     fn run(&self) -> anyhow::Result<()> {
         let mut runs = ComparisonRuns::new(self.slo, &self.apis, &self.topics);
         runs.filter.check()?;
-        // All are looked for before the first is read, and so are places to write: reading takes time.
+        // Checks all inputs and outputs before reading the first recording, because reading takes time.
         [&self.output, &self.md].into_iter().flatten().try_for_each(|path| output::check_place(path))?;
         let access = FileAccess::of(configurations::paths(&self.configurations)?)?;
         let page = self.output.as_deref().map(Destination::open).transpose()?;
@@ -107,7 +107,7 @@ impl Run for Compare {
 }
 
 impl Compare {
-    /// Counts a run. What could not be read of it to the end is reported after the rest was shown.
+    /// Counts a run. Stores the error of a recording that cannot be read to its end in `whole`, to be reported last.
     fn read(
         &self,
         runs: &mut ComparisonRuns,
@@ -116,7 +116,7 @@ impl Compare {
     ) -> anyhow::Result<ComparedRun> {
         let options = Target::default().read_options(self.times);
         let mut source = source::open(std::slice::from_ref(&recorded.path), &options)?;
-        // Only what is compared is judged.
+        // Only compared requests get verdicts.
         let mut config = source.config(self.slo);
         config.apis.retain(|api| self.apis.iter().any(|wanted| same_api(wanted, api)));
         let counter = runs.count(&recorded.name(), recorded.part);
@@ -131,7 +131,7 @@ impl Compare {
         })?;
         let run = counter.into_run();
         let conclusion = analysis.finish(source.gaps(self.slo));
-        runs.concluded(&recorded.name(), source.recording(), &conclusion);
+        runs.add_conclusion(&recorded.name(), source.recording(), &conclusion);
         if whole.is_ok() {
             *whole = source.check().map_err(Into::into);
         }
@@ -154,8 +154,8 @@ impl Compare {
             let count = format_count_of(compared.comparison.configurations.len() as u64, "configuration");
             tracing::info!("{bytes} written to {page}: {count}");
         }
-        let mut out = output::stdout(Pace::AllThere);
-        let look = output::look(self.times.zone(), self.wide, Pace::AllThere);
+        let mut out = output::stdout(Pace::Buffered);
+        let look = output::look(self.times.zone(), self.wide, Pace::Buffered);
         let written = match self.format {
             ComparisonFormat::Table => write_text(&mut out, &look, compared),
             ComparisonFormat::Json => write_json(&mut out, compared),

@@ -1,4 +1,4 @@
-//! `doctor`: what can be seen on this host, what is missing, and what to do about it.
+//! `doctor`: what can be observed on this host, what is missing, and what to do about it.
 
 #[cfg(feature = "live")]
 mod container;
@@ -42,8 +42,8 @@ impl Run for Doctor {
             return usage("doctor has no csv; use --format json");
         }
         let examination = examine(self.target.pid)?;
-        let out = output::stdout(Pace::AllThere);
-        let written = match self.presentation.form(Pace::AllThere) {
+        let out = output::stdout(Pace::Buffered);
+        let written = match self.presentation.form(Pace::Buffered) {
             report::Format::Table(style) => doctor::write_text(out, &style, &examination),
             report::Format::Json | report::Format::Csv => doctor::write_json(out, &examination),
         };
@@ -102,7 +102,7 @@ fn examine(pid: Option<u32>) -> anyhow::Result<Examination> {
     Ok(examination)
 }
 
-/// What is not read of a broker with TLS listeners, and how it would be.
+/// Remedy for the TLS listeners whose requests are not read.
 fn tls(broker: &Broker) -> Option<Remedy> {
     let listeners = broker.tls_listeners().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     (!listeners.is_empty()).then(|| {
@@ -111,7 +111,7 @@ fn tls(broker: &Broker) -> Option<Remedy> {
     })
 }
 
-/// How requests on TLS listeners are read where nothing may be loaded into the JVM.
+/// Describes how to read requests on TLS listeners if no agent may be loaded into the JVM.
 #[cfg(feature = "live")]
 fn request_log(broker: &Broker) -> Option<Remedy> {
     let listener = broker.tls_listeners().next()?;
@@ -134,7 +134,7 @@ fn request_log(broker: &Broker) -> Option<Remedy> {
     ))
 }
 
-/// What to do where nothing can be loaded into the JVM.
+/// Advice if no agent can be loaded into the JVM.
 const PLAINTEXT: &str = "have clients whose requests matter use a plaintext listener, such as one on localhost; or end TLS in \
                          front of the broker";
 

@@ -1,4 +1,4 @@
-//! `explain`: why requests were slow, from a recording, live, or, as far as packets say, from a capture.
+//! `explain`: why requests were slow, from a recording, live, or, as far as packets show it, from a capture.
 
 #[cfg(feature = "live")]
 mod timeliness;
@@ -27,12 +27,12 @@ use crate::output::{self, Pace};
 use crate::selection::{RequestConditions, Selection};
 use crate::watch_mode::WatchMode;
 
-/// How long verdicts may wait to be written with others.
+/// Maximum time for which verdicts are buffered.
 const MAX_WRITE_DELAY: StdDuration = StdDuration::from_millis(100);
-/// The longest wait for an event of a watch that is always on, whose verdicts come ten times as late.
+/// Longest wait for an event of an always-on watch, whose verdicts come ten times as late.
 #[cfg(feature = "live")]
 const ALWAYS_ON_WAIT: StdDuration = StdDuration::from_secs(1);
-/// What a recording that cannot be written to is good for, before the reason.
+/// Message for a recording that cannot be written to, before the reason.
 const CANNOT_SAVE: &str = "cannot save the verdicts (explain a copy that you can write to, or omit --save)";
 
 /// `explain`.
@@ -46,27 +46,27 @@ const CANNOT_SAVE: &str = "cannot save the verdicts (explain a copy that you can
   brokerscope explain DIR --save --quiet
   brokerscope explain live --slower-than 50ms --for 10m")]
 pub(crate) struct Explain {
-    /// A recording's directory, also while it is written; pcap or pcapng files, plain or compressed (stages on the
+    /// A recording's directory, finished or still being written; pcap or pcapng files, plain or compressed (stages on the
     /// wire only); or live, or live:IFACE, for the broker that runs here, on all interfaces or this one.
     #[arg(value_name = "INPUT", required = true)]
     inputs: Vec<PathBuf>,
-    /// Explain the request with this correlation id, however fast it was. Connections use the same ids:
-    /// --client ADDRESS:PORT chooses one.
+    /// Explain the request with this correlation id, however fast it was. Several connections can use the same id:
+    /// --client ADDRESS:PORT selects one.
     #[arg(long, help_heading = "Filter", value_name = "CORRELATION", allow_negative_numbers = true, conflicts_with_all = ["top", "slower_than"])]
     request: Option<i32>,
-    /// Explain a recording while it is written: each verdict comes as soon as all its evidence is there, about 12 s
-    /// after the request. Stops when the recorder ends, or on Ctrl-C.
+    /// Explain a recording while it is written: each verdict appears once all its evidence is there, about 12 s after the
+    /// request. Stops when the recorder ends, or on Ctrl-C.
     #[arg(long, help_heading = "Input", conflicts_with = "top")]
     follow: bool,
     /// Save the verdicts in the recording too, as the table verdicts/ (Parquet); replaces earlier ones.
     #[arg(long, help_heading = "Output", conflicts_with_all = ["request", "port", "topic", "api", "client", "errors", "no_waits"])]
     save: bool,
     /// Compare each request with Kafka's own request log (kafka.request.logger at DEBUG; plain or gzip), and show how
-    /// far both agree (several files after one --request-log).
+    /// well they agree (several files after one --request-log).
     #[arg(long, help_heading = "Input", value_name = "FILE", num_args = 1..)]
     request_log: Vec<PathBuf>,
-    /// Show what could not be decided, and what data would decide it, for requests without a cause or with one that
-    /// only the times suggest.
+    /// Show what could not be decided, and what data would decide it, for requests without a cause or with one that only
+    /// the timing suggests.
     #[arg(long, help_heading = "Output")]
     why_not: bool,
     #[command(flatten)]
@@ -99,7 +99,7 @@ impl Run for Explain {
                 "Record lock waits with JDK Flight Recorder in the broker's JVM (live): verdicts then come 3 s later",
             ),
         ],
-        // By itself nothing here stalls the broker.
+        // Nothing that stalls the broker is on by default.
         defaults: &[("slower-than", "100ms"), ("flight-recorder", "never")],
         ..Flags::NONE
     };
@@ -115,7 +115,7 @@ impl Run for Explain {
             }
             return self.run_live(interface);
         }
-        if let Some(flag) = self.mode.given() {
+        if let Some(flag) = self.mode.explicit_flag() {
             return usage(format!("{flag} is for live input; a recording is explained as it was made"));
         }
         if self.jvm.see_tls {
@@ -129,7 +129,7 @@ impl Run for Explain {
 }
 
 impl Explain {
-    /// The interface to capture on, where the broker that runs here is meant.
+    /// The interface to capture on, if the input is the live broker.
     fn live_interface(&self) -> Option<&str> {
         let [input] = &self.inputs[..] else { return None };
         match input.to_str()? {
@@ -145,9 +145,9 @@ impl Explain {
         let options = self.restrict()?;
         let (mut source, pace): (Box<dyn EventSource>, _) = if self.follow {
             let stop = Stop::after(self.length.duration)?;
-            (Box::new(source::follow(&self.inputs, &options, stop)?), Pace::AsTheyCome)
+            (Box::new(source::follow(&self.inputs, &options, stop)?), Pace::Immediate)
         } else {
-            (source::open(&self.inputs, &options)?, Pace::AllThere)
+            (source::open(&self.inputs, &options)?, Pace::Buffered)
         };
         let saved = if self.save { Some(self.create_table(&*source)?) } else { None };
         let mut explanation = Explanation { saved, ..Explanation::new(self, pace) };
@@ -161,7 +161,7 @@ impl Explain {
         Ok(source.check()?)
     }
 
-    /// How files are read; gives away what that does not take.
+    /// Enters the sandbox and returns the options for reading files.
     fn restrict(&self) -> anyhow::Result<ReadOptions> {
         let options = ReadOptions { jfr: self.jfr.jfr.clone(), ..self.scope.read_options() };
         let (access, options) = FileAccess::of_sources(&self.inputs, options)?;
@@ -181,7 +181,7 @@ impl Explain {
         let stop = Stop::after(None)?;
         let options = self.scope.live_options(self.jvm);
         let slow = self.scope.slow.slower_than;
-        // An engineer who looks now wants all evidence.
+        // An engineer who is watching now wants all evidence.
         let always_on = self.mode.choose(Preference::Full, &self.only_full(interface), self.scope.slow)?;
         let wait = if always_on.is_some() { ALWAYS_ON_WAIT } else { options.wait };
         let options = LiveOptions { interface: Some(interface.to_owned()), always_on, wait, ..options };
@@ -194,14 +194,14 @@ impl Explain {
         );
         let mut analysis = self.analysis(&live)?;
         let mut timeliness = timeliness::Timeliness::new(&analysis.config);
-        let mut explanation = Explanation::new(self, Pace::HandedOn);
+        let mut explanation = Explanation::new(self, Pace::Batched);
         analysis.run(&mut live, &mut |output| {
             match output {
                 Output::Verdict(verdict) => explanation.verdict(verdict)?,
-                Output::Event(model::Event::Loss(loss)) => timeliness.lost(loss),
+                Output::Event(model::Event::Loss(loss)) => timeliness.add_loss(loss),
                 Output::Event(_) => {}
                 Output::Pause(pause) => {
-                    explanation.flush(|ended| timeliness.told(pause.now - ended))?;
+                    explanation.flush(|ended| timeliness.add_lag(pause.now - ended))?;
                     if let Some(warning) = timeliness.warning(pause.now) {
                         tracing::warn!("{warning}");
                     }
@@ -213,7 +213,7 @@ impl Explain {
         explanation.finish(&analysis.finish(gaps))
     }
 
-    /// What only the full watch can serve. One that is always on shows each verdict as it comes.
+    /// Flags that only the full watch can serve. An always-on watch shows each verdict as it comes.
     #[cfg(feature = "live")]
     fn only_full(&self, interface: &str) -> [crate::watch_mode::FullFlag; 5] {
         [
@@ -230,20 +230,20 @@ impl Explain {
         usage("name a recording: this brokerscope was built without the feature `live`")
     }
 
-    /// The analysis that was asked for: of one request, with doubts, with Kafka's request log.
+    /// The requested analysis: of one request, with doubts, with Kafka's request log.
     fn analysis(&self, source: &dyn EventSource) -> anyhow::Result<Analysis<'_>> {
-        // The one that was asked for may be quick.
+        // The request selected by its id may be quick.
         let slower_than = if self.request.is_some() { Nanos::ZERO } else { self.scope.slow.slower_than };
-        let wanted = RequestConditions::new(&self.scope.filter, &self.selection, slower_than);
+        let conditions = RequestConditions::new(&self.scope.filter, &self.selection, slower_than);
         let config = Config { only_request: self.request, ..source.config(self.scope.slow.slower_than) };
         let mut analysis = Analysis::new(config);
-        analysis.wanted = Box::new(move |request| wanted.wants(request));
+        analysis.filter = Box::new(move |request| conditions.matches(request));
         analysis.cross_check = CrossCheck::read(&self.request_log)?;
-        analysis.doubts = self.why_not.then(|| source.watched());
+        analysis.doubts = self.why_not.then(|| source.coverage());
         Ok(analysis)
     }
 
-    /// The table of verdicts in the recording that they are about.
+    /// Creates the table of verdicts in the recording that they are about.
     fn create_table(&self, source: &dyn EventSource) -> anyhow::Result<VerdictWriter> {
         if let Some(recording) = source.recording() {
             VerdictWriter::create(recording, self.scope.slow.slower_than).context(CANNOT_SAVE)
@@ -258,14 +258,15 @@ struct Explanation {
     report: Box<dyn ExplanationReport>,
     pace: Pace,
     saved: Option<VerdictWriter>,
-    /// When verdicts were flushed last.
+    /// Time of the last flush.
     flushed: Option<Instant>,
-    /// The ends of requests whose verdicts wait to be flushed.
+    /// End times of requests whose verdicts wait to be flushed.
     waiting: Vec<Nanos>,
 }
 
 impl Explanation {
-    /// With [`Pace::AsTheyCome`], verdicts are shown when they are reached; with [`Pace::HandedOn`], by [`Self::flush`].
+    /// With [`Pace::Immediate`], verdicts are written when they are reached; with [`Pace::Batched`], by
+    /// [`Self::flush`].
     fn new(args: &Explain, pace: Pace) -> Self {
         Self { report: report(args, pace), pace, saved: None, flushed: None, waiting: Vec::new() }
     }
@@ -274,25 +275,25 @@ impl Explanation {
         if let Some(saved) = &mut self.saved {
             saved.write(&verdict).context(CANNOT_SAVE)?;
         }
-        if self.pace == Pace::HandedOn {
+        if self.pace == Pace::Batched {
             self.waiting.push(verdict.request.last_seen());
         }
         self.report.verdict(verdict).context(output::CANNOT_WRITE)?;
-        if self.pace != Pace::HandedOn && self.flushed.is_none_or(|at| at.elapsed() >= MAX_WRITE_DELAY) {
+        if self.pace != Pace::Batched && self.flushed.is_none_or(|at| at.elapsed() >= MAX_WRITE_DELAY) {
             self.report.flush().context(output::CANNOT_WRITE)?;
             self.flushed = Some(Instant::now());
         }
         Ok(())
     }
 
-    /// Lets the verdicts since the last time be read; `shown` learns when each one's request ended.
+    /// Writes out buffered verdicts, and calls `on_written` with the end time of each one's request.
     #[cfg(feature = "live")]
-    fn flush(&mut self, shown: impl FnMut(Nanos)) -> anyhow::Result<()> {
+    fn flush(&mut self, on_written: impl FnMut(Nanos)) -> anyhow::Result<()> {
         if self.waiting.is_empty() {
             return Ok(());
         }
         self.report.flush().context(output::CANNOT_WRITE)?;
-        self.waiting.drain(..).for_each(shown);
+        self.waiting.drain(..).for_each(on_written);
         Ok(())
     }
 
@@ -310,8 +311,8 @@ fn report(args: &Explain, pace: Pace) -> Box<dyn ExplanationReport> {
     let out = output::stdout(pace);
     let all: Box<dyn ExplanationReport> = match (args.scope.presentation.form(pace), args.request) {
         (report::Format::Table(style), Some(number)) => Box::new(RequestText::new(out, &style, number)),
-        (report::Format::Table(style), None) if pace != Pace::AllThere && args.top.top.is_none() => {
-            Box::new(ExplanationText::as_they_come(out, &style))
+        (report::Format::Table(style), None) if pace != Pace::Buffered && args.top.top.is_none() => {
+            Box::new(ExplanationText::streaming(out, &style))
         }
         (report::Format::Table(style), None) => Box::new(ExplanationText::new(out, &style)),
         (form, _) => Box::new(report::Writer::new(out, &Verdicts, &form)),

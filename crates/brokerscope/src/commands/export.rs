@@ -1,4 +1,4 @@
-//! `export`: what is seen of a broker as metrics, until it is time to stop.
+//! `export`: serves what is observed about a broker as metrics, until it is time to stop.
 
 mod replay;
 
@@ -20,18 +20,18 @@ use crate::failure::usage;
 use crate::output;
 use crate::watch_mode::WatchMode;
 
-/// Memory that is not for events: code, the kernel's symbols, pieces of streams, or of a recording that is read ahead.
+/// Memory that is not for events: code, the kernel's symbols, buffered stream data, or prefetched parts of a recording.
 const FIXED_BYTES: u64 = 64 << 20;
-/// At the end, traces that are not sent yet are waited for so long.
+/// Longest wait at the end for traces that are not yet sent.
 const MAX_TRACE_WAIT: StdDuration = StdDuration::from_secs(5);
-/// How many topics have series.
+/// Number of topics with their own series.
 const DEFAULT_TOPICS: u32 = 20;
 
 /// `export`.
 #[derive(Debug, Args)]
 #[command(after_help = "Needs root, except with --from. /metrics answers as Prometheus' text,
 OpenMetrics or protobuf; /healthz says whether it runs, /readyz whether it
-watches a broker, by all sources that it began with.
+watches a broker with all sources that it started with.
 
 Examples:
   brokerscope export
@@ -43,16 +43,18 @@ pub(crate) struct Export {
     /// Listen on this address. Anyone who can connect to it can read topic and client names.
     #[arg(long, help_heading = "Output", value_name = "ADDRESS", default_value = "127.0.0.1:9465")]
     listen: SocketAddr,
-    /// Export this many topics one by one, those with the most bytes; 20 unless given. Needs --watch full.
+    /// Export separate series for this many topics, those with the most bytes; 20 unless given. Needs --watch full.
     #[arg(long, help_heading = "Output", value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000))]
     top_topics: Option<u32>,
-    /// Send slow requests as traces to this collector, too (OTLP/HTTP, `http://HOST:4318`). No TLS: use a local collector that forwards over TLS.
+    /// Send slow requests as traces to this collector too (OTLP/HTTP, `http://HOST:4318`). No TLS: use a local
+    /// collector that forwards over TLS.
     #[arg(long, help_heading = "Output", value_name = "URL")]
     otlp: Option<otlp::Endpoint>,
-    /// Send at most this many traces a second, of the slowest requests.
+    /// Send at most this many traces per second, those of the slowest requests.
     #[arg(long, help_heading = "Output", value_name = "N", default_value_t = 10, requires = "otlp", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     otlp_traces: u32,
-    /// Have the kernel measure the time of the BPF programs (live), which itself costs up to two clock readings a run.
+    /// Have the kernel measure the run time of the BPF programs (live), which itself costs up to two clock readings per
+    /// run.
     #[arg(long, conflicts_with = "from")]
     measure_probes: bool,
     #[command(flatten)]
@@ -97,7 +99,7 @@ impl Run for Export {
                 "Record lock waits with JDK Flight Recorder in the broker's JVM (live): causes then come 3 s later",
             ),
         ],
-        // By itself nothing here stalls the broker.
+        // Nothing that stalls the broker is on by default.
         defaults: &[("slower-than", "100ms"), ("flight-recorder", "never"), ("max-memory", "128MiB")],
         ..Flags::NONE
     };
@@ -111,7 +113,7 @@ impl Run for Export {
             );
         }
         if let Some(directory) = &self.from.from {
-            if let Some(flag) = self.mode.given() {
+            if let Some(flag) = self.mode.explicit_flag() {
                 return usage(format!("{flag} is for live input; a recording is exported as it was made"));
             }
             return replay::run(self, directory, server);
@@ -131,7 +133,7 @@ impl Export {
             ..info
         };
         let otlp = self.otlp(&info)?;
-        // As the engine is configured otherwise, within the memory that it may take.
+        // The engine's configuration, with its events limited by the memory that it may take.
         let events =
             self.service.memory.max_memory.saturating_sub(FIXED_BYTES) / 2 / Config::EVENT_BYTES as u64;
         let config = Config { max_events: config.max_events.min(events as usize), ..config };
@@ -142,7 +144,7 @@ impl Export {
         Ok(exporter)
     }
 
-    /// The sender of slow requests as traces, if it was asked for.
+    /// Starts the sender of traces, if requested.
     fn otlp(&self, info: &BrokerInfo) -> anyhow::Result<Option<Otlp>> {
         let Some(endpoint) = self.otlp.clone() else { return Ok(None) };
         let resource = otlp::Resource {
@@ -156,13 +158,13 @@ impl Export {
     }
 }
 
-/// Drops all capabilities of a thread that talks with strangers. Where that fails, there are none.
+/// Drops all capabilities of a thread that talks to untrusted peers. If dropping fails, there are none.
 fn drop_capabilities() {
     #[cfg(feature = "live")]
     let _ = watch::drop_all_capabilities();
 }
 
-/// Waits a while until what is left was sent, and reports what was not.
+/// Waits up to [`MAX_TRACE_WAIT`] for pending traces to be sent, and reports how many were not.
 fn finish_traces(service: &MetricsService) {
     let Some(otlp) = service.feed(|exporter| exporter.otlp.take()) else { return };
     let counts = otlp.close(MAX_TRACE_WAIT);
@@ -180,7 +182,7 @@ fn kind_of(path: &str) -> FileKind {
     broker::path::classify(path).0
 }
 
-/// Begins to answer, and says where. `usage` reads what this process takes.
+/// Starts the server, and prints its URL. `usage` measures this process.
 fn serve(
     server: Server,
     exporter: Exporter,
@@ -193,13 +195,13 @@ fn serve(
         server.serve(&shared);
     };
     std::thread::Builder::new().name("http".to_owned()).spawn(answer).context("cannot start a thread")?;
-    // On standard output: scripts that chose port 0 read it.
+    // On standard output, because scripts that pass port 0 read it.
     let mut out = io::stdout().lock();
     writeln!(out, "http://{address}/metrics").and_then(|()| out.flush()).context(output::CANNOT_WRITE)?;
     Ok(service)
 }
 
-/// The broker that runs here, until it is time to stop.
+/// Exports the broker that runs here, until it is time to stop.
 #[cfg(feature = "live")]
 mod live {
     use analysis::source::{self, Live, LiveOptions, Pause};
@@ -214,21 +216,21 @@ mod live {
     use crate::own_process::OwnProcess;
     use crate::watch_mode::Preference;
 
-    /// Between two bursts: to be woken for every batch costs more, and nobody asks more often than that.
+    /// Pause between two bursts: waking up for every batch costs more, and nobody scrapes more often than that.
     const PAUSE: StdDuration = StdDuration::from_millis(50);
-    /// The same of a watch that is always on, which mostly has nothing to say.
+    /// Like [`PAUSE`], for an always-on watch, which mostly has no events.
     const ALWAYS_ON_PAUSE: StdDuration = StdDuration::from_millis(250);
-    /// Events handed over at a time: a part of a [`Slice`].
+    /// Events fed at a time: a part of a [`Slice`].
     const EVENTS_AT_ONCE: usize = 32;
-    /// Bursts in a row that did not drain the queue, which has room for several times as many.
+    /// Maximum number of consecutive bursts that did not drain the queue, which has room for several times as many.
     const MAX_PACED_BURSTS: usize = 8;
-    const GONE: &str = "the broker is gone; waiting for it to come back";
+    const BROKER_GONE: &str = "the broker is gone; waiting for it to come back";
 
     pub(super) fn run(args: &Export, server: Server) -> anyhow::Result<()> {
         let stop = Stop::after(None)?;
-        source::give_way();
-        // For as long as this is held, also for programs that are loaded after a restart. The right to ask for it is given
-        // away when the watch has begun.
+        source::lower_priority();
+        // The kernel measures as long as this is held, also programs that are loaded after a restart. The capability
+        // for it is dropped once the watch has started.
         let measuring = if args.measure_probes { probes::overhead::count_run_time() } else { None };
         let [tls, interface, message_id] = args.service.packet_flags();
         let topics = ("--top-topics", args.top_topics.is_some_and(|count| count > 0));
@@ -262,18 +264,18 @@ mod live {
         let service = serve(server, exporter, usage)?;
         let pid = live.broker.pid;
         tracing::info!("exporting metrics of broker {pid}{}", args.service.length.until());
-        // Where the kernel does not let it, it does as much.
+        // If the kernel refuses, the watch works all the same.
         let _ = watch::set_sched_batch();
         let rest = if always_on.is_some() { ALWAYS_ON_PAUSE } else { PAUSE };
         let (mut burst, mut bursts) = (Vec::new(), 0);
         loop {
             match live.next() {
-                // How long a scrape waits for the last events does not matter.
+                // It does not matter how long a scrape waits for the last events.
                 Step::Event(event) if live.is_ending() => service.feed(|exporter| exporter.push(event)),
                 Step::Event(event) => burst.push(event),
                 Step::Pause(pause) => {
                     bursts = if pause.drained { 0 } else { bursts + 1 };
-                    take(&service, &mut burst, pause, bursts > MAX_PACED_BURSTS);
+                    feed_burst(&service, &mut burst, pause, bursts > MAX_PACED_BURSTS);
                     for purpose in live.costs.shed_after(shed) {
                         service.feed(|exporter| exporter.end_source(&purpose.purpose));
                         shed += 1;
@@ -291,12 +293,12 @@ mod live {
         Ok(())
     }
 
-    /// How all is that was not given up.
+    /// Health of all sources that were not shed.
     fn health(sources: &Sources, costs: &Costs) -> Vec<SourceHealth> {
         let shed = costs.shed_after(0);
-        let is_wanted = |one: &Health| shed.iter().all(|shed| shed.purpose != one.purpose);
-        let wanted = sources.health().into_iter().filter(is_wanted);
-        wanted
+        let is_in_use = |one: &Health| shed.iter().all(|shed| shed.purpose != one.purpose);
+        let in_use = sources.health().into_iter().filter(is_in_use);
+        in_use
             .map(|Health { purpose, down, last_event, .. }| SourceHealth { purpose, down, last_event })
             .collect()
     }
@@ -307,8 +309,9 @@ mod live {
         ProcessUsage { cost_of_programs, cost_of_process: cost.map(|cost| cost.process), ..usage }
     }
 
-    /// Takes the events of a burst, and rests after each [`Slice`] unless the queue fills up. A scrape waits for some of them.
-    fn take(service: &MetricsService, burst: &mut Vec<model::Event>, pause: Pause, is_filling: bool) {
+    /// Feeds the events of a burst, and rests after each [`Slice`] unless the queue fills up. A scrape waits for some
+    /// of them.
+    fn feed_burst(service: &MetricsService, burst: &mut Vec<model::Event>, pause: Pause, is_filling: bool) {
         let mut slice = Slice::new(Slice::SHORT);
         let mut events = burst.drain(..);
         while events.len() > 0 {
@@ -323,6 +326,6 @@ mod live {
             }
             exporter.is_watched()
         });
-        service.set_ready(if is_watched { Ok(()) } else { Err(GONE.to_owned()) });
+        service.set_ready(if is_watched { Ok(()) } else { Err(BROKER_GONE.to_owned()) });
     }
 }

@@ -1,4 +1,4 @@
-//! `files`: what was read and written of which file, from a recording or live.
+//! `files`: bytes read and written by file, from a recording or live.
 
 use anyhow::Context as _;
 use clap::Args;
@@ -13,7 +13,7 @@ use crate::output::{self, Pace};
 use crate::quantity;
 use crate::reader::{self, Input, Reader};
 
-/// What traffic is found in, and what it is compared with.
+/// Tables with the traffic, and with what it is compared with.
 const TABLES: [Table; 4] = [Table::FileOps, Table::BlockIos, Table::SocketOps, Table::HostSamples];
 
 /// `files`.
@@ -30,10 +30,10 @@ pub(crate) struct Files {
     /// Group by this.
     #[arg(long, help_heading = "Output", value_name = "WHAT", default_value = "file", value_parser = quantity::one_of(&GroupBy::ALL, GroupBy::as_str))]
     by: GroupBy,
-    /// Sort by this, largest first; bytes are those read from disk and those written.
+    /// Sort by this, largest first; bytes are bytes read from disk plus bytes written.
     #[arg(long, help_heading = "Output", value_name = "WHAT", default_value = "bytes", value_parser = quantity::one_of(&Sort::ALL, Sort::as_str))]
     sort: Sort,
-    /// Compare with the requests a second that each device is rated for.
+    /// Compare with this number of requests per second, for which each device is rated.
     #[arg(long, help_heading = "Output", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     rated_iops: Option<u64>,
     #[command(flatten)]
@@ -64,9 +64,9 @@ struct Totals<'a> {
     files: FileTotals,
     args: &'a Files,
     ops: u64,
-    /// What is known of it beforehand.
+    /// Facts about the interval that are known beforehand.
     interval: Interval,
-    /// From the first to the last of what was seen.
+    /// Times of the first and the last event.
     first: Nanos,
     last: Nanos,
 }
@@ -80,7 +80,7 @@ impl<'a> Totals<'a> {
             partial: input.partial
                 || args.scope.slow.slower_than > Nanos::ZERO
                 || !args.scope.filter.topics.is_empty(),
-            // A recording without a plan does not say.
+            // A recording without a plan does not say what was watched.
             watched: WatchedPurposes::by(|purpose| input.plan.is_empty() || input.sees(purpose)),
         };
         let (first, last) = (Nanos::MAX, Nanos::MIN);
@@ -109,15 +109,15 @@ impl Reader for Totals<'_> {
         interval.span = interval.span.or((last > first).then(|| last - first));
         let mut totals = files.finish(args.sort).over(interval);
         if !args.scope.filter.topics.is_empty() {
-            // Among them are those of the topics left out.
+            // These include the topics that are left out.
             totals.unknown = Traffic::default();
         }
         let presentation = args.scope.presentation;
-        let (form, max) = (presentation.form(Pace::AllThere), presentation.max_rows(args.top));
-        let written = report::files::write(output::stdout(Pace::AllThere), &form, &totals, max);
+        let (form, max) = (presentation.form(Pace::Buffered), presentation.max_rows(args.top));
+        let written = report::files::write(output::stdout(Pace::Buffered), &form, &totals, max);
         written.context(output::CANNOT_WRITE)?;
         tracing::info!("{} counted", format_count_of(ops, "file operation"));
-        output::say_each(notes);
+        output::log_notes(notes);
         Ok(())
     }
 }

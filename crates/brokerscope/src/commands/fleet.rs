@@ -1,11 +1,12 @@
-//! `fleet`: recordings of many brokers, here or in an object store, read one broker after the other, and which broker differs in
-//! what. Of each only sums are kept: its tables are counted side by side, each by another thread and of few columns.
+//! `fleet`: reads recordings of many brokers, local or in an object store, one broker after the other, and shows which
+//! brokers differ and how. Keeps only sums: counts the tables of a recording in parallel, each in its own thread and
+//! from few columns.
 
 mod folders;
 
 use std::path::{Path, PathBuf};
 
-use analysis::background::joined;
+use analysis::background::join_thread;
 use analysis::bucket::{self, Bucket, Columns, Copy};
 use analysis::recorder::{partial, plan};
 use analysis::source::check_parts;
@@ -37,16 +38,16 @@ Examples:
   brokerscope fleet /recordings --figures --format csv
   brokerscope fleet s3://bucket/recordings --date 2026-11-22")]
 pub(crate) struct Fleet {
-    /// The directory with recordings of many brokers, or `s3://BUCKET/PREFIX`, with region and credentials from the
-    /// AWS_ environment variables.
+    /// The directory with recordings of many brokers, or `s3://BUCKET/PREFIX`, with region and credentials from the AWS_
+    /// environment variables.
     directory: PathBuf,
     /// Read only this cluster (repeatable).
     #[arg(long = "cluster", help_heading = "Filter", value_name = "NAME")]
     clusters: Vec<String>,
-    /// Read only this date, as named by the date= folders (repeatable).
+    /// Read only recordings of this date, as the date= folders name it (repeatable).
     #[arg(long = "date", help_heading = "Filter", value_name = "DAY")]
     dates: Vec<String>,
-    /// Show the figures of every broker instead.
+    /// Show the figures of every broker instead of the differences.
     #[arg(long, help_heading = "Output", conflicts_with = "top")]
     figures: bool,
     #[command(flatten)]
@@ -56,7 +57,7 @@ pub(crate) struct Fleet {
 }
 
 impl Run for Fleet {
-    // Brokers compared have no times.
+    // A comparison of brokers has no times.
     const FLAGS: Flags = Flags {
         hidden: &["utc"],
         help: &[
@@ -80,7 +81,7 @@ impl Run for Fleet {
         self.show(&Brokers::of(brokers))?;
         tracing::info!("{} read", format_count_of(recordings, "recording"));
         if let Some(bucket) = &bucket {
-            tracing::info!("{}", bucket.fetched());
+            tracing::info!("{}", bucket.describe_fetched());
         }
         Ok(check_parts(&self.directory, unread)?)
     }
@@ -88,8 +89,8 @@ impl Run for Fleet {
 
 impl Fleet {
     fn show(&self, fleet: &Brokers) -> anyhow::Result<()> {
-        let out = output::stdout(Pace::AllThere);
-        let form = self.presentation.form(Pace::AllThere);
+        let out = output::stdout(Pace::Buffered);
+        let form = self.presentation.form(Pace::Buffered);
         let written = if self.figures {
             write_figures(out, &form, &fleet.brokers)
         } else {
@@ -99,10 +100,10 @@ impl Fleet {
     }
 }
 
-/// Counts a broker's recordings. A recording that cannot be read, or a part of one, is said; how many there were of them.
+/// Counts a broker's recordings. Reports recordings, or parts, that cannot be read, and returns their number.
 ///
 /// # Errors
-/// Where there can be no threads, and where the object store does not answer.
+/// A thread cannot be started, or the object store does not answer.
 fn count(
     name: &BrokerName,
     recordings: &[PathBuf],
@@ -113,9 +114,9 @@ fn count(
         match open(path, bucket) {
             Ok((recording, _copy)) => {
                 damaged += add(&recording, &mut stats)?;
-                say(path, &recording);
+                log_notes(path, &recording);
             }
-            Err(error) if bucket.is_some() && bucket::ends_all(&error) => return Err(error.into()),
+            Err(error) if bucket.is_some() && bucket::is_fatal(&error) => return Err(error.into()),
             Err(error) => {
                 damaged += 1;
                 let error = anyhow::Error::from(error);
@@ -126,17 +127,17 @@ fn count(
     Ok((stats, damaged))
 }
 
-/// A recording, and the copy of it that is read where it is not here.
+/// Opens a recording; if it is remote, a local copy, which must be kept while it is read.
 fn open(path: &Path, bucket: Option<&Bucket>) -> Result<(Recording, Option<Copy>), Error> {
     let Some(bucket) = bucket else { return Ok((input::open_for_figures(path)?, None)) };
     let copy = bucket.fetch(path, Columns::Figures)?;
-    // Named while it is known whose copy it was.
+    // Errors name the URL while it is known what the copy is of.
     let named = |error: Error| Error::input(bucket::with_urls(&error.to_string()).into_owned());
     Ok((input::open_for_figures(copy.path()).map_err(named)?, Some(copy)))
 }
 
-/// What to know of a recording.
-fn say(path: &Path, recording: &Recording) {
+/// Logs notes on a recording.
+fn log_notes(path: &Path, recording: &Recording) {
     let mut notes = recording.notes();
     if partial::threshold(&recording.manifest().settings).is_some() {
         notes.push("file operations were left out on purpose: they are not added up".to_owned());
@@ -151,7 +152,7 @@ fn add(recording: &Recording, stats: &mut BrokerStats) -> Result<u64, Error> {
     if partial::threshold(&manifest.settings).is_some() {
         stats.files.partial = true;
     }
-    // A recording without a plan does not say.
+    // A recording without a plan does not say what was watched.
     let lacks = |purpose| !manifest.plan.is_empty() && !plan::sees(&manifest.plan, purpose);
     stats.files.lacks_reads |= lacks(plan::FILE_READS);
     stats.files.lacks_disk_reads |= lacks(plan::DISK_READS);
@@ -170,15 +171,15 @@ fn add(recording: &Recording, stats: &mut BrokerStats) -> Result<u64, Error> {
         let counted = threads
             .spawn(move || each(requests, of_requests, |of: &mut RequestStats, request| of.request(request)));
         let damaged = each(file_ops, files, |of: &mut FileStats, op| of.file_op(op));
-        damaged + joined(others) + joined(counted)
+        damaged + join_thread(others) + join_thread(counted)
     });
     stats.watched += watched(manifest, stats.host.span.take());
     Ok(damaged)
 }
 
-/// How long a recording's broker was watched. A recorder's clock starts before its sources do, of which the host's comes last but for
-/// the packets: so from the host's first reading, where there is one. Until the recording ended, or, of one that was not finished,
-/// until the last reading.
+/// Duration for which a recording's broker was watched. A recorder's clock starts before its sources, the last of
+/// which, apart from packets, is the host's: so from the host's first sample, if any, to the end of the recording or,
+/// if it was not finished, to the last sample.
 fn watched(manifest: &Manifest, sampled: Option<(Nanos, Nanos)>) -> Nanos {
     let Some(started) = Some(Nanos(manifest.started_ns)).filter(|started| *started > Nanos::ZERO) else {
         return Nanos::ZERO;
@@ -188,7 +189,7 @@ fn watched(manifest: &Manifest, sampled: Option<(Nanos, Nanos)>) -> Nanos {
     ended.map_or(Nanos::ZERO, |ended| (ended - started).at_least_zero())
 }
 
-/// Counts each, and says what cannot be read: how much that is.
+/// Counts each summary, logs batches that cannot be read, and returns their number.
 fn each<T, C>(summaries: Summaries<T>, counter: &mut C, count: impl Fn(&mut C, &T)) -> u64 {
     let mut damaged = 0;
     for batch in summaries {
@@ -220,7 +221,7 @@ mod tests {
         assert_eq!(of(1_000, Some(5_500), Some((1_600, 5_000))), 3_900);
         assert_eq!(of(1_000, None, Some((1_600, 5_000))), 3_400);
         assert_eq!(of(1_000, None, None), 0);
-        // What no clock says is no time.
+        // Without valid clock times, the duration is 0.
         assert_eq!(
             [of(0, Some(5_000), None), of(-5, Some(5_000), None), of(9, Some(i64::MIN), None)],
             [0, 0, 0]

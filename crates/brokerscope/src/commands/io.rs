@@ -19,7 +19,7 @@ use crate::reader::{self, Input, Reader};
 
 mod message_ids;
 
-/// What operations and their reasons are found in.
+/// Tables with operations and their reasons.
 const TABLES: [Table; 5] =
     [Table::OffCpu, Table::Reclaims, Table::DirtyThrottles, Table::BlockIos, Table::FileOps];
 
@@ -38,7 +38,7 @@ pub(crate) struct Io {
     /// Show only operations on this kind of file (repeatable).
     #[arg(long = "kind", help_heading = "Filter", value_name = "KIND", value_parser = quantity::one_of(&FileKind::ALL, FileKind::as_str))]
     kinds: Vec<FileKind>,
-    /// Show a summary instead: count, time and reasons of each operation on each kind of file.
+    /// Show a summary instead: count, time and reasons by operation and kind of file.
     #[arg(long, help_heading = "Output", conflicts_with = "top")]
     summary: bool,
     #[command(flatten)]
@@ -58,20 +58,20 @@ impl Run for Io {
     }
 }
 
-/// The output, and how many operations went to it.
+/// The output, and the number of operations written to it.
 struct Operations<'a> {
     report: Box<dyn Sink<FileOps>>,
     message_ids: Option<MessageIds>,
     reasons: Reasons,
     args: &'a Io,
-    seen: u64,
+    total: u64,
     count: u64,
 }
 
 impl<'a> Operations<'a> {
     fn new(args: &'a Io, input: &Input) -> Self {
         let waits_for_end = args.summary || args.top.top.is_some();
-        let pace = if waits_for_end { Pace::AllThere } else { input.pace };
+        let pace = if waits_for_end { Pace::Buffered } else { input.pace };
         if waits_for_end {
             args.source.announce_end();
         }
@@ -81,16 +81,16 @@ impl<'a> Operations<'a> {
             message_ids: ids.map(|header| MessageIds::new(header, input.log_dirs.clone())),
             reasons: Reasons::new(input.sees(OFF_CPU)),
             args,
-            seen: 0,
+            total: 0,
             count: 0,
         }
     }
 
     fn file_op(&mut self, op: &FileOp) -> anyhow::Result<()> {
-        self.seen += 1;
-        // Asked of every operation: the reasons of one are forgotten then.
+        self.total += 1;
+        // Called for every operation, because it also discards the operation's reasons.
         let reasons = self.reasons.of(op);
-        if !self.wants(op) {
+        if !self.matches(op) {
             return Ok(());
         }
         self.count += 1;
@@ -100,7 +100,7 @@ impl<'a> Operations<'a> {
         self.report.row(&row).context(output::CANNOT_WRITE)
     }
 
-    fn wants(&self, op: &FileOp) -> bool {
+    fn matches(&self, op: &FileOp) -> bool {
         let Io { ops, kinds, scope, .. } = self.args;
         scope.admits(op)
             && (ops.is_empty() || ops.contains(&op.op))
@@ -121,10 +121,10 @@ impl Reader for Operations<'_> {
 
     fn finish(mut self, notes: &[String]) -> anyhow::Result<()> {
         self.report.finish().context(output::CANNOT_WRITE)?;
-        let shown = self.args.top.top.map_or(self.count, |most| self.count.min(most as u64));
+        let written = self.args.top.top.map_or(self.count, |most| self.count.min(most as u64));
         let what = if self.args.summary { "summed up" } else { "shown" };
-        tracing::info!("{} {what} of {} file operations", format_count(shown), format_count(self.seen));
-        output::say_each(notes);
+        tracing::info!("{} {what} of {} file operations", format_count(written), format_count(self.total));
+        output::log_notes(notes);
         Ok(())
     }
 }

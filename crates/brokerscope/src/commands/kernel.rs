@@ -1,4 +1,4 @@
-//! `kernel`: journal commits and calls of file-system functions side by side in time, from a recording or live.
+//! `kernel`: journal commits and calls of file-system functions, side by side in time, from a recording or live.
 
 use analysis::recorder::plan::OFF_CPU;
 use anyhow::Context as _;
@@ -16,10 +16,10 @@ use crate::output::{self, Pace, Stdout};
 use crate::reader::{self, Input, Reader};
 use crate::selection::Pattern;
 
-/// What calls are found in.
+/// Tables with calls.
 const TABLES: [Table; 5] =
     [Table::JournalCommits, Table::KernelSpans, Table::Reclaims, Table::OffCpu, Table::FileOps];
-/// How long a call may take and still be listed in order: live, nobody wants to wait longer.
+/// Longest call that is still listed in order. Short for live input, because nobody wants to wait longer.
 const LIVE_REORDER_WINDOW: Nanos = Nanos::from_millis(2_000);
 const REPLAY_REORDER_WINDOW: Nanos = Nanos::from_millis(60_000);
 
@@ -30,7 +30,7 @@ const REPLAY_REORDER_WINDOW: Nanos = Nanos::from_millis(60_000);
   brokerscope kernel --from DIR --slower-than 100ms --wide
   brokerscope kernel --from DIR --function 'ext4_*' --device sda1")]
 pub(crate) struct Kernel {
-    /// Show only this function; `*` at the beginning, the end or both stands for anything (repeatable).
+    /// Show only this function; `*` at the beginning, the end or both matches anything (repeatable).
     #[arg(long = "function", help_heading = "Filter", value_name = "FUNCTION")]
     functions: Vec<Pattern>,
     /// Show only calls for this device, by name or major:minor (repeatable).
@@ -59,7 +59,7 @@ struct Rows<'a> {
     report: Writer<KernelCalls, Stdout>,
     args: &'a Kernel,
     count: u64,
-    /// Whether threads off the CPU were watched.
+    /// Whether off-CPU time was watched.
     off_cpu: bool,
 }
 
@@ -67,9 +67,9 @@ impl<'a> Rows<'a> {
     fn new(args: &'a Kernel, input: &Input) -> Self {
         let out = output::stdout(input.pace);
         let report = Writer::new(out, &KernelCalls, &args.scope.presentation.form(input.pace));
-        let held_for = if input.pace == Pace::AllThere { REPLAY_REORDER_WINDOW } else { LIVE_REORDER_WINDOW };
+        let window = if input.pace == Pace::Buffered { REPLAY_REORDER_WINDOW } else { LIVE_REORDER_WINDOW };
         Self {
-            calls: Calls::new(args.scope.slow.slower_than, held_for),
+            calls: Calls::new(args.scope.slow.slower_than, window),
             report,
             args,
             count: 0,
@@ -79,7 +79,7 @@ impl<'a> Rows<'a> {
 
     fn show(&mut self, all: bool) -> anyhow::Result<()> {
         while let Some(call) = self.calls.take(all) {
-            if self.wants(&call) {
+            if self.matches(&call) {
                 self.count += 1;
                 self.report.row(&call).context(output::CANNOT_WRITE)?;
             }
@@ -87,15 +87,15 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    fn wants(&self, call: &Call) -> bool {
+    fn matches(&self, call: &Call) -> bool {
         let Kernel { functions, devices, .. } = self.args;
-        let device = |wanted: &String| {
+        let device = |name: &String| {
             call.device.as_ref().is_some_and(|device| {
                 let (major, minor) = device.number();
-                *device.name == **wanted || format!("{major}:{minor}") == *wanted
+                *device.name == **name || format!("{major}:{minor}") == *name
             })
         };
-        (functions.is_empty() || functions.iter().any(|wanted| wanted.is(&call.function)))
+        (functions.is_empty() || functions.iter().any(|pattern| pattern.is(&call.function)))
             && (devices.is_empty() || devices.iter().any(device))
     }
 }
@@ -115,7 +115,7 @@ impl Reader for Rows<'_> {
                 "off-CPU time was not watched: only calls whose entry and return were recorded are shown",
             );
         }
-        output::say_each(notes);
+        output::log_notes(notes);
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! `locks`: who waited for which lock, held by whom, and JVM pauses; from a recording, the JVM's own files, or live.
+//! `locks`: waits for locks, with their holders, and JVM pauses; from a recording, the JVM's own files, or live.
 //! Fuzzed by: dump, jfr.
 
 pub(super) mod dumps;
@@ -26,7 +26,7 @@ use crate::file_access::FileAccess;
 use crate::output::{self, Destination, Pace, Stdout};
 use crate::reader::{self, Input, Reader};
 
-/// What waits, their holders and what those were doing are found in.
+/// Tables with waits, their holders and what the holders did.
 const TABLES: [Table; 10] = [
     Table::LockWaits,
     Table::JvmPauses,
@@ -40,7 +40,7 @@ const TABLES: [Table; 10] = [
     Table::FileOps,
 ];
 
-/// How far apart two reports of one pause may come: a flight recording holds events back longer than a recording of ours.
+/// Longest time between two reports of one pause: a flight recording delays events longer than a recording of ours.
 const MAX_PAUSE_SKEW: Nanos = Nanos::from_millis(10_000);
 
 /// `locks`.
@@ -91,12 +91,12 @@ impl Run for Locks {
             (
                 "jfr",
                 "Read recordings of JDK Flight Recorder, or of async-profiler in that format (several after one \
-                 --jfr); with --from, what they hold of the broker that was recorded at the same time on the same host",
+                 --jfr); with --from, recordings of the same broker at the same time on the same host",
             ),
             (
                 "dump",
                 "Read thread dumps (jstack, jcmd PID Thread.print, kill -QUIT in a log) and OpenJ9 javacores, several \
-                 in one file too: who is blocked on which lock, held by whom, in which method, in how many of the dumps",
+                 in one file too: each blocked thread with its lock, the holder, the method, and the number of dumps",
             ),
         ],
         ..Flags::NONE
@@ -119,19 +119,19 @@ impl Run for Locks {
 }
 
 impl Locks {
-    /// Shows what is in the JVM's own files, which know nothing of the kernel's side.
+    /// Shows waits and pauses from the JVM's own files, which lack the kernel's side.
     fn read_files(&self, flame: Option<WaitGraph<'_>>) -> anyhow::Result<()> {
         self.refuse_duration()?;
         let mut rows = Rows::new(self, &Input::default(), flame);
         let mut notes = Vec::new();
         for path in &self.jfr.jfr {
-            let mut taken = Ok(());
+            let mut pushed = Ok(());
             notes.extend(read_flight_recording(path, self.scope.target.pid, &mut |event| {
-                if taken.is_ok() {
-                    taken = rows.event(event);
+                if pushed.is_ok() {
+                    pushed = rows.event(event);
                 }
             })?);
-            taken?;
+            pushed?;
         }
         for path in &self.gc_log {
             for pause in GcLog::new(BufReader::new(open_file(path)?), None) {
@@ -148,10 +148,10 @@ impl Locks {
     }
 }
 
-/// The output, and what went to it.
+/// The output, and counts of the rows written to it.
 struct Rows<'a> {
     locks: LockEngine,
-    stops: PauseMerger,
+    jvm_pauses: PauseMerger,
     to: To,
     flame: Option<WaitGraph<'a>>,
     args: &'a Locks,
@@ -159,23 +159,23 @@ struct Rows<'a> {
     pauses: Count,
 }
 
-/// Where rows go: waits or stops.
+/// The rows that are written: waits or pauses.
 enum To {
     Waits(Box<dyn Sink<LockWaits>>),
     Pauses(Writer<Pauses, Stdout>),
 }
 
-/// How many there were, how many of them were shown, and the longest.
+/// The number of waits or pauses, how many of them were shown, and the longest.
 #[derive(Default)]
 struct Count {
-    seen: u64,
+    total: u64,
     shown: u64,
     longest: Nanos,
 }
 
 impl Count {
     fn add(&mut self, length: Nanos, shown: bool) {
-        self.seen += 1;
+        self.total += 1;
         self.shown += u64::from(shown);
         self.longest = self.longest.max(length);
     }
@@ -183,20 +183,20 @@ impl Count {
 
 impl<'a> Rows<'a> {
     fn new(args: &'a Locks, input: &Input, flame: Option<WaitGraph<'a>>) -> Self {
-        let pace = if args.summary { Pace::AllThere } else { input.pace };
+        let pace = if args.summary { Pace::Buffered } else { input.pace };
         if args.summary {
             args.source.announce_end();
         }
-        // A live watch tells each stop once.
-        let (config, apart) = match input.pace {
-            Pace::AllThere => (Config::replay(args.scope.slow.slower_than), MAX_PAUSE_SKEW),
-            Pace::AsTheyCome | Pace::HandedOn => {
+        // A live watch reports each pause once.
+        let (config, max_skew) = match input.pace {
+            Pace::Buffered => (Config::replay(args.scope.slow.slower_than), MAX_PAUSE_SKEW),
+            Pace::Immediate | Pace::Batched => {
                 (Config::live(args.scope.slow.slower_than).with_jvm(), Nanos::ZERO)
             }
         };
         Self {
             locks: LockEngine::new(config, input.sees(OFF_CPU)),
-            stops: PauseMerger::new(apart),
+            jvm_pauses: PauseMerger::new(max_skew),
             to: to(args, pace),
             flame,
             args,
@@ -209,16 +209,16 @@ impl<'a> Rows<'a> {
         while let Some(row) = self.locks.take(all) {
             self.wait(&row)?;
         }
-        while let Some(pause) = self.stops.take(all) {
+        while let Some(pause) = self.jvm_pauses.take(all) {
             self.pause(&pause)?;
         }
         Ok(())
     }
 
     fn wait(&mut self, row: &LockRow) -> anyhow::Result<()> {
-        let wanted = self.wants(row);
-        self.waits.add(row.latency(), wanted);
-        if !wanted {
+        let is_shown = self.matches(row);
+        self.waits.add(row.latency(), is_shown);
+        if !is_shown {
             return Ok(());
         }
         self.flame.iter_mut().for_each(|flame| flame.add(row));
@@ -229,41 +229,43 @@ impl<'a> Rows<'a> {
     }
 
     fn pause(&mut self, pause: &JvmPause) -> anyhow::Result<()> {
-        let wanted = pause.length() >= self.args.scope.slow.slower_than;
-        self.pauses.add(pause.length(), wanted);
+        let is_shown = pause.length() >= self.args.scope.slow.slower_than;
+        self.pauses.add(pause.length(), is_shown);
         match &mut self.to {
-            To::Pauses(report) if wanted => report.row(pause).context(output::CANNOT_WRITE),
+            To::Pauses(report) if is_shown => report.row(pause).context(output::CANNOT_WRITE),
             _ => Ok(()),
         }
     }
 
-    fn wants(&self, row: &LockRow) -> bool {
-        // A dump shows a moment: how long its waits were it does not know.
+    fn matches(&self, row: &LockRow) -> bool {
+        // A latency of zero is unknown, because a thread dump shows a moment.
         let long = row.latency() >= self.args.scope.slow.slower_than || row.latency() == Nanos::ZERO;
         long && self.args.scope.filter.admits_topic(row.partition.as_ref())
     }
 
-    fn say(&self) {
+    fn log_counts(&self) {
         let Self { waits, pauses, .. } = self;
-        let stops = |count: &Count| {
-            format!("{}, the longest {}", format_count_of(count.seen, "JVM pause"), count.longest)
+        let jvm_pauses = |count: &Count| {
+            format!("{}, the longest {}", format_count_of(count.total, "JVM pause"), count.longest)
         };
         let shown =
-            format!("{} shown of {} waits for locks", format_count(waits.shown), format_count(waits.seen));
-        let said = match &self.to {
-            To::Waits(_) if pauses.seen > 0 => format!("{shown}; {} (--pauses shows them)", stops(pauses)),
+            format!("{} shown of {} waits for locks", format_count(waits.shown), format_count(waits.total));
+        let message = match &self.to {
+            To::Waits(_) if pauses.total > 0 => {
+                format!("{shown}; {} (--pauses shows them)", jvm_pauses(pauses))
+            }
             To::Waits(_) => shown,
-            To::Pauses(_) if pauses.seen == 0 => "no JVM pause was seen".to_owned(),
-            To::Pauses(_) => format!("{} shown of {}", format_count(pauses.shown), stops(pauses)),
+            To::Pauses(_) if pauses.total == 0 => "no JVM pause was seen".to_owned(),
+            To::Pauses(_) => format!("{} shown of {}", format_count(pauses.shown), jvm_pauses(pauses)),
         };
-        tracing::info!("{said}");
+        tracing::info!("{message}");
     }
 }
 
 impl Reader for Rows<'_> {
     fn event(&mut self, event: Event) -> anyhow::Result<()> {
         if let Event::JvmPause(pause) = &event {
-            self.stops.push((**pause).clone());
+            self.jvm_pauses.push((**pause).clone());
         }
         self.locks.push(event);
         self.show(false)
@@ -277,8 +279,8 @@ impl Reader for Rows<'_> {
         };
         finished.context(output::CANNOT_WRITE)?;
         self.flame.iter().try_for_each(|flame| flame.write(notes))?;
-        self.say();
-        output::say_each(notes);
+        self.log_counts();
+        output::log_notes(notes);
         Ok(())
     }
 }
@@ -304,7 +306,7 @@ struct WaitGraph<'a> {
 }
 
 impl<'a> WaitGraph<'a> {
-    /// To be written to this file.
+    /// Opens the file to write to.
     fn open(file: &'a Path) -> anyhow::Result<Self> {
         Ok(Self { file: Destination::open(file)?, fold: FoldedStacks::default(), inferred: 0 })
     }

@@ -1,4 +1,4 @@
-//! `logs`: what a broker's own logs say about slow things, from files, a pipe, or a log that is being written.
+//! `logs`: slow events in a broker's own logs, from files, a pipe, or a log that is being written.
 //! Fuzzed by: log.
 
 mod rows;
@@ -21,9 +21,9 @@ use crate::failure::usage;
 use crate::file_access::FileAccess;
 use crate::quantity;
 
-/// How often a log that nothing was added to is looked at again.
-const LOOK_INTERVAL: StdDuration = StdDuration::from_millis(200);
-/// A file of patterns is small.
+/// Polling interval for a log without new lines.
+const POLL_INTERVAL: StdDuration = StdDuration::from_millis(200);
+/// Size limit of a file of patterns.
 const MAX_PATTERN_BYTES: u64 = 1 << 20;
 
 /// `logs`.
@@ -56,8 +56,8 @@ pub(crate) struct Logs {
     /// Show only lines of this kind (repeatable).
     #[arg(long = "kind", help_heading = "Filter", value_name = "KIND", value_parser = quantity::one_of(&LogKind::ALL, LogKind::as_str))]
     kinds: Vec<LogKind>,
-    /// Show only lines written at this time or later: 2024-05-19, '2024-05-19 15:04', 2024-05-19T15:04:47.458Z, or how
-    /// long ago, as in 2h.
+    /// Show only lines written at this time or later: 2024-05-19, '2024-05-19 15:04', 2024-05-19T15:04:47.458Z, or a time
+    /// before now, as in 2h.
     #[arg(long, help_heading = "Filter", value_name = "WHEN")]
     since: Option<String>,
     /// Show only lines written before this time.
@@ -66,10 +66,10 @@ pub(crate) struct Logs {
     /// Look for the patterns from this file too.
     #[arg(long, help_heading = "Input", value_name = "FILE")]
     patterns: Option<PathBuf>,
-    /// Read times that name no zone in this one: UTC, or +02:00. Without it, this machine's (TZ).
+    /// Read times without a zone in this one: UTC, or +02:00. Without it, this machine's (TZ).
     #[arg(long, help_heading = "Input", value_name = "ZONE")]
     log_zone: Option<String>,
-    /// Use this day for the first line of logs whose times have no date, as 2024-05-19.
+    /// Use this day, as 2024-05-19, for the first line of logs whose times have no date.
     #[arg(long, help_heading = "Input", value_name = "DATE")]
     date: Option<String>,
     #[command(flatten)]
@@ -89,10 +89,7 @@ impl Run for Logs {
         unused: &["port", "message-id"],
         help: &[
             ("for", "Stop after this time (--follow and -)"),
-            (
-                "slower-than",
-                "Show only what took at least this long; of a request log, then each such request too",
-            ),
+            ("slower-than", "Show only what took at least this long, and each such request of a request log"),
             ("top", "Show only this many of the slowest in the totals [default: 10]"),
             (
                 "topic",
@@ -121,7 +118,7 @@ impl Run for Logs {
 }
 
 impl Logs {
-    /// Gives away what reading the logs does not take. Those that are followed are replaced.
+    /// Enters the sandbox. Followed logs are read by name, because they may be replaced.
     fn restrict(&self) -> anyhow::Result<()> {
         let access = FileAccess::of(self.files.iter().chain(&self.patterns))?;
         let followed = self.files.iter().filter(|_| self.follow);
@@ -167,7 +164,7 @@ fn patterns(args: &Logs) -> anyhow::Result<Patterns> {
     Patterns::parse(&text).with_context(|| path.display().to_string())
 }
 
-/// Reads the logs one after the other. What can be read is shown, also where something cannot.
+/// Reads the logs one after the other. If one cannot be read to its end, shows the rest before failing.
 fn read(args: &Logs, scan: &LogScanner, mut rows: Rows<'_>) -> anyhow::Result<()> {
     for path in args.files.iter().filter(|path| !is_stdin(path)) {
         open_file(path)?;
@@ -196,31 +193,31 @@ fn read_one(input: impl Read, scan: &mut LogScanner, path: &Path, rows: &mut Row
     let file = path.to_string_lossy();
     let read = server_log::read(input, |block| scan.feed(block, &mut |item| rows.add(item, &file)));
     let is_cut = |error: &anyhow::Error| error.is::<ReadError>();
-    // Of a log that cannot be read on, what there is counts.
+    // Lines before a read error count.
     if read.as_ref().err().is_none_or(is_cut) {
         scan.finish(&mut |item| rows.add(item, &file))?;
     }
     read
 }
 
-/// A log that is followed, and how far it was read.
+/// A followed log and the position up to which it was read.
 struct OpenLog {
     file: String,
     log: LogFollower,
     scan: LogScanner,
 }
 
-/// Goes on with what is added to the logs until it is time to stop.
+/// Reads lines as they are added to the logs, until it is time to stop.
 fn follow(args: &Logs, scan: &LogScanner, mut rows: Rows<'_>) -> anyhow::Result<()> {
     let mut logs = args.files.iter().map(|path| OpenLog::open(path, scan)).collect::<Result<Vec<_>, _>>()?;
     let stop = Stop::after(args.length.duration)?;
-    while !stop.asked() {
+    while !stop.is_requested() {
         let mut any = false;
         for log in &mut logs {
             any |= log.poll(&mut rows)?;
         }
         if !any {
-            thread::sleep(LOOK_INTERVAL);
+            thread::sleep(POLL_INTERVAL);
         }
     }
     for mut log in logs {

@@ -1,4 +1,4 @@
-//! `record`: collects everything that can be seen of a broker, to be explained later.
+//! `record`: records everything that can be observed about a broker, to be explained later.
 
 #[cfg(feature = "live")]
 mod intake;
@@ -30,25 +30,24 @@ Examples:
   brokerscope record -o DIR --slower-than 100ms --watch full
   brokerscope record -o DIR --pid 4400 --message-id id")]
 pub(crate) struct Record {
-    /// Write to this directory; it must not exist, or be empty and of this user.
+    /// Write to this directory; it must not exist, or must be empty and owned by this user.
     #[arg(short, long, help_heading = "Output", value_name = "DIR")]
     output: PathBuf,
     /// Keep the recording within this size: with --slower-than its oldest parts are removed, else it ends.
     #[arg(long, help_heading = "Output", value_name = "SIZE", value_parser = quantity::disk)]
     max_disk: Option<u64>,
-    /// Keep this share of the file system free, also when others fill it, by the same means; none for no bound.
+    /// Keep this share of the file system free in the same way, also when others fill it; none for no bound.
     #[arg(long, help_heading = "Output", value_name = "SHARE", default_value = "10%", value_parser = quantity::share)]
     min_free: f64,
-    /// Take this many samples a second of what the broker runs on each CPU; 49 unless given, 0 takes none. Needs
+    /// Take this many samples per second of what the broker runs on each CPU; 49 unless given, 0 takes none. Needs
     /// --watch full.
     #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(0..=999))]
     cpu_samples: Option<u32>,
-    /// Record waits for a Java monitor of at least this time, where the broker's JVM runs with
-    /// -XX:+DTraceMonitorProbes.
+    /// Record waits for Java monitors of at least this length, if the broker's JVM runs with -XX:+DTraceMonitorProbes.
     #[arg(long, help_heading = "JVM", value_name = "TIME", default_value = "100us", value_parser = quantity::time)]
     lock_waits: Nanos,
-    /// Take requests that are not captured, such as those of TLS connections, from Kafka's request log while the broker writes it
-    /// (kafka.request.logger at DEBUG; `brokerscope doctor` says how to switch it on). Needs --watch full.
+    /// Take requests that cannot be captured, such as those on TLS connections, from Kafka's request log while the broker
+    /// writes it (kafka.request.logger at DEBUG; `brokerscope doctor` shows how to enable it). Needs --watch full.
     #[arg(long, value_name = "FILE", conflicts_with = "see_tls")]
     request_log: Option<PathBuf>,
     #[command(flatten)]
@@ -102,20 +101,20 @@ impl Run for Record {
 }
 
 impl Record {
-    /// How it is written.
+    /// Options of the recording's writer.
     #[cfg(feature = "live")]
     fn writer_options(&self) -> WriterOptions {
         WriterOptions {
             max_bytes: self.max_disk.unwrap_or(u64::MAX),
             min_free: if self.min_free.is_finite() { self.min_free } else { 0.0 },
-            removes_oldest: self.keep_near().is_some(),
+            removes_oldest: self.flight_threshold().is_some(),
             ..WriterOptions::default()
         }
     }
 
-    /// From where on something is slow, if only what is near it is kept.
+    /// Threshold of slow requests if detail is recorded only around those.
     #[cfg(feature = "live")]
-    fn keep_near(&self) -> Option<Nanos> {
+    fn flight_threshold(&self) -> Option<Nanos> {
         Some(self.service.scope.slow.slower_than).filter(|slower_than| *slower_than > Nanos::ZERO)
     }
 }

@@ -1,5 +1,5 @@
-//! `report`: recordings, or a capture, as a page; several recordings are compared on it too. Reads each input once, or of a long one
-//! apart what verdicts depend on and what totals are made of, and reaches the verdicts that `explain` does.
+//! `report`: recordings, or a capture, as a page; several recordings are also compared on it. Reads each input once, or
+//! of a long one separately what verdicts depend on and what totals need, and reaches the same verdicts as `explain`.
 
 mod info;
 
@@ -27,11 +27,11 @@ use crate::failure::usage;
 use crate::file_access::FileAccess;
 use crate::output::Destination;
 
-/// The API that is compared of several recordings.
+/// The API whose requests are compared between recordings.
 const COMPARED_API: &str = "produce";
-/// Why nothing is known of thread dumps.
+/// Why nothing is known about thread dumps.
 const NO_DUMPS: &str = "a report does not read them; use advise --dump";
-/// Why nothing is known of what is read and not sent.
+/// Why nothing is known about data that is read and not sent.
 const NO_SOCKETS: &str = "a report does not read socket operations; use advise";
 
 /// `report`.
@@ -67,7 +67,7 @@ pub(crate) struct Report {
     target: Target,
 }
 
-/// The forms of a report.
+/// Formats of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum PageFormat {
     /// A page for a browser
@@ -127,13 +127,13 @@ impl Run for Report {
 }
 
 impl Report {
-    /// Reads recordings one by one; anything else that was named is one capture. What could not be read of them to the end is
-    /// reported after the rest was written.
+    /// Reads recordings one by one; any other inputs are one capture. Stores the error of an input that cannot be read
+    /// to its end in `whole`, to be reported last.
     fn read(&self, options: &ReadOptions, whole: &mut anyhow::Result<()>) -> anyhow::Result<Page> {
         let is_recording = |input: &&PathBuf| input.is_dir() || input::url(input).is_some();
         if let Some(file) = self.inputs.iter().find(|input| !is_recording(input)) {
             let mut source = source::open(&self.inputs, options)?;
-            let (data, _) = self.one(&mut *source, info::capture(&self.inputs), file, None)?;
+            let (data, _) = self.read_input(&mut *source, info::capture(&self.inputs), file, None)?;
             *whole = source.check().map_err(Into::into);
             return Ok(Page::of(vec![data]));
         }
@@ -145,12 +145,12 @@ impl Report {
             let counter = runs.count(&name, Part::WHOLE);
             let info = RecordingInfo { name: name.clone(), ..info };
             let compared = (self.inputs.len() > 1).then_some(&counter);
-            let (data, conclusion) = self.one(&mut *source, info, path, compared)?;
+            let (data, conclusion) = self.read_input(&mut *source, info, path, compared)?;
             let run = counter.into_run();
             if whole.is_ok() {
                 *whole = source.check().map_err(Into::into);
             }
-            runs.concluded(&name, source.recording(), &conclusion);
+            runs.add_conclusion(&name, source.recording(), &conclusion);
             recordings.push(data);
             setups.push(Setup { name, note: None, runs: vec![run] });
         }
@@ -161,8 +161,8 @@ impl Report {
         Ok(Page { comparison, ..page })
     }
 
-    /// One input on the page. What is compared is counted too.
-    fn one(
+    /// Reads one input for the page, and counts it for a comparison.
+    fn read_input(
         &self,
         source: &mut dyn EventSource,
         info: RecordingInfo,
@@ -170,12 +170,12 @@ impl Report {
         compared: Option<&RunCounter<'_>>,
     ) -> anyhow::Result<(RecordingData, Conclusion)> {
         let slower_than = self.slow.slower_than;
-        let selected = began(source).is_some() && source.select(&source.config(slower_than));
+        let selected = start_time(source).is_some() && source.select(&source.config(slower_than));
         collect(source, selected, info, input, slower_than, compared)
     }
 }
 
-/// Reads all of a source for a page; in parts where it was narrowed to a selection.
+/// Reads a whole source for a page; in parts if it was narrowed to a selection.
 fn collect(
     source: &mut dyn EventSource,
     selected: bool,
@@ -185,8 +185,8 @@ fn collect(
     compared: Option<&RunCounter<'_>>,
 ) -> anyhow::Result<(RecordingData, Conclusion)> {
     let mut analysis = Analysis::new(source.config(slower_than));
-    analysis.doubts = Some(source.watched());
-    let mut page = Collector::new(began(source), slower_than);
+    analysis.doubts = Some(source.coverage());
+    let mut page = Collector::new(start_time(source), slower_than);
     let mut advice = AdviceTotals::without_files();
     if selected {
         let (mut traffic, mut work, mut cases) = page.part();
@@ -212,7 +212,7 @@ fn collect(
             match output {
                 Output::Event(event) => cases.event(event),
                 Output::Verdict(verdict) => {
-                    counted(compared, &verdict);
+                    count(compared, &verdict);
                     costs.add(&verdict);
                     cases.verdict(&verdict);
                 }
@@ -232,7 +232,7 @@ fn collect(
                     page.event(event);
                 }
                 Output::Verdict(verdict) => {
-                    counted(compared, &verdict);
+                    count(compared, &verdict);
                     advice.verdict(&verdict);
                     page.verdict(&verdict);
                 }
@@ -246,16 +246,16 @@ fn collect(
     let inputs = recorded_inputs(advice, any, input, source.recording(), slower_than);
     let inputs = Inputs { dumps: Err(NO_DUMPS.into()), unsent: Err(NO_SOCKETS.into()), ..inputs };
     let advice = advise(&inputs, &info.name);
-    Ok((page.finish(info, &conclusion).advised(&advice), conclusion))
+    Ok((page.finish(info, &conclusion).with_advice(&advice), conclusion))
 }
 
-fn counted(compared: Option<&RunCounter<'_>>, verdict: &Verdict) {
+fn count(compared: Option<&RunCounter<'_>>, verdict: &Verdict) {
     if let Some(counter) = compared {
         counter.verdict(verdict);
     }
 }
 
-/// What rules say of it. Notes stand elsewhere on the page.
+/// Evaluates the advice rules. Notes are elsewhere on the page.
 fn advise(inputs: &Inputs, subject: &str) -> AdviceReport {
     AdviceReport {
         subject: subject.to_owned(),
@@ -269,13 +269,13 @@ fn advise(inputs: &Inputs, subject: &str) -> AdviceReport {
     }
 }
 
-/// When a recording began, where it says so.
-fn began(source: &dyn EventSource) -> Option<Nanos> {
+/// When a recording started, if it says so.
+fn start_time(source: &dyn EventSource) -> Option<Nanos> {
     let started = Nanos(source.recording()?.manifest().started_ns);
     (started > Nanos::ZERO).then_some(started)
 }
 
-/// The ends of the directories' paths, as long as it takes to tell them apart.
+/// The shortest ends of the directories' paths that distinguish them.
 fn names(dirs: &[PathBuf]) -> Vec<String> {
     let paths: Vec<_> =
         dirs.iter().map(|dir| std::fs::canonicalize(dir).unwrap_or_else(|_| dir.clone())).collect();
@@ -290,8 +290,8 @@ fn names(dirs: &[PathBuf]) -> Vec<String> {
         };
         paths.iter().map(end).collect::<Vec<_>>()
     };
-    let apart = |names: &Vec<String>| names.iter().collect::<BTreeSet<_>>().len() == names.len();
-    (1..longest).map(ends).find(apart).unwrap_or_else(|| ends(longest))
+    let are_distinct = |names: &Vec<String>| names.iter().collect::<BTreeSet<_>>().len() == names.len();
+    (1..longest).map(ends).find(are_distinct).unwrap_or_else(|| ends(longest))
 }
 
 #[cfg(test)]

@@ -31,13 +31,13 @@ use crate::selection::{RequestConditions, Selection};
   tcpdump -i any -U -w - port 9092 | brokerscope requests - --message-id id
   brokerscope requests live:any --port 9092 --for 30s --format json")]
 pub(crate) struct Requests {
-    /// pcap or pcapng files, plain or compressed (gzip, zstd, lz4), in any order: they are read by the time of
-    /// their packets; `-` for a pipe from tcpdump; or live:IFACE (live:any, live:lo).
+    /// pcap or pcapng files, plain or compressed (gzip, zstd, lz4), in any order, because packets are sorted by time; `-`
+    /// for a pipe from tcpdump; or live:IFACE (live:any, live:lo).
     #[arg(value_name = "INPUT", required = true)]
     inputs: Vec<String>,
-    /// Capture only this many bytes of each packet, from its IP header on (live; without it, whole packets).
-    /// Costs less, but misses requests and partitions that begin further inside a packet. Incomplete rows say so;
-    /// missed requests count as gaps.
+    /// Capture only this many bytes of each packet, from its IP header on (live; without it, whole packets). Costs less,
+    /// but misses requests and partitions that start later in a packet. Incomplete rows are marked; missed requests count
+    /// as gaps.
     #[arg(long, help_heading = "Input", value_name = "BYTES", value_parser = quantity::snaplen)]
     snaplen: Option<u32>,
     /// Show a summary instead: latency percentiles by API, topic, client and connection, and
@@ -76,14 +76,14 @@ impl Run for Requests {
         if let Packets::Live(interface) = &input {
             return self.watch(&input, interface);
         }
-        // Signals have a thread, which the sandbox is to hold too.
+        // Enters the sandbox before the thread for signals is started, so that it covers that thread too.
         let options = self.restrict(&input)?;
         let stop = Stop::after(self.length.duration)?;
-        // Files are opened before anything is written: one that cannot be read leaves no headings behind.
+        // Opens files before writing anything, so that an unreadable one leaves no headings behind.
         let (captures, pace) = match input {
-            Packets::Files(paths) => (input::open_files(&paths)?, Pace::AllThere),
-            Packets::Pipe(path) => (input::open_pipe(&path, &stop)?, Pace::AsTheyCome),
-            Packets::Stdin => (input::open_stdin(&stop)?, Pace::AsTheyCome),
+            Packets::Files(paths) => (input::open_files(&paths)?, Pace::Buffered),
+            Packets::Pipe(path) => (input::open_pipe(&path, &stop)?, Pace::Immediate),
+            Packets::Stdin => (input::open_stdin(&stop)?, Pace::Immediate),
             Packets::Live(interface) => anyhow::bail!(
                 "live:{interface}: this brokerscope was built without live capture; pipe `tcpdump -U -w -` into \
                  `brokerscope requests -`"
@@ -94,16 +94,16 @@ impl Run for Requests {
 }
 
 impl Requests {
-    /// Opens the interface first: in the sandbox that cannot be done.
+    /// Watches an interface. Opens it first, because the sandbox forbids that.
     #[cfg(feature = "live")]
     fn watch(&self, input: &Packets, interface: &str) -> anyhow::Result<()> {
         let live = source::open_interface(interface, self.snaplen, &self.scope.read_options().ports)?;
         let options = self.restrict(input)?;
         let stop = Stop::after(self.length.duration)?;
-        self.show(Capture::on_interface(live, &options, stop.clone())?, Pace::AsTheyCome, &stop)
+        self.show(Capture::on_interface(live, &options, stop.clone())?, Pace::Immediate, &stop)
     }
 
-    /// How packets are read; before the first is, what that does not take is given away.
+    /// Enters the sandbox and returns the options for reading packets.
     fn restrict(&self, input: &Packets) -> anyhow::Result<ReadOptions> {
         let options = self.scope.read_options();
         let paths = match input {
@@ -121,12 +121,12 @@ impl Requests {
         while let Some(request) = capture.next_request()? {
             rows.request(*request)?;
         }
-        let was_stopped = pace == Pace::AsTheyCome && stop.asked();
+        let was_stopped = pace == Pace::Immediate && stop.is_requested();
         rows.finish(capture.counters()?, capture.notes(was_stopped))?;
         Ok(capture.check()?)
     }
 
-    /// A snap length that is not obeyed, or that hides what was asked for, must not look as if it were fine.
+    /// Refuses a snap length that has no effect or hides requested data.
     fn check_snaplen(&self, input: &Packets) -> Result<(), Usage> {
         let refuse = |why: &str| Err(Usage::new(format!("--snaplen {why}")));
         match (self.snaplen, input) {
@@ -141,11 +141,11 @@ impl Requests {
     }
 }
 
-/// The output and how many requests went to it.
+/// The output, and the number of requests written to it.
 struct Rows<'a> {
     form: Form,
     args: &'a Requests,
-    wanted: RequestConditions<'a>,
+    conditions: RequestConditions<'a>,
     pace: Pace,
     count: u64,
 }
@@ -157,30 +157,31 @@ enum Form {
 }
 
 impl<'a> Rows<'a> {
-    /// What the flags say. Only rows are shown as they come: the rest is shown when the input has ended.
+    /// Creates the requested output. Only rows are shown as they come; other forms are shown at the end of the input.
     fn new(args: &'a Requests, pace: Pace) -> Self {
         let form = match args.top.top {
             _ if args.summary => Form::Overview(Box::default()),
             Some(most) => {
-                let top = TopRequests::new(most, rows(args, Pace::AllThere));
+                let top = TopRequests::new(most, rows(args, Pace::Buffered));
                 Form::Top(top.less_waits(args.selection.no_waits))
             }
             None => Form::Rows(rows(args, pace)),
         };
-        if pace == Pace::AsTheyCome && !matches!(form, Form::Rows(_)) && args.length.duration.is_none() {
+        if pace == Pace::Immediate && !matches!(form, Form::Rows(_)) && args.length.duration.is_none() {
             tracing::info!("Ctrl-C stops and shows the result");
         }
-        let wanted = RequestConditions::new(&args.scope.filter, &args.selection, args.scope.slow.slower_than);
-        Self { form, args, wanted, pace, count: 0 }
+        let conditions =
+            RequestConditions::new(&args.scope.filter, &args.selection, args.scope.slow.slower_than);
+        Self { form, args, conditions, pace, count: 0 }
     }
 
-    /// Takes every request that was read.
+    /// Adds a request.
     fn request(&mut self, mut request: Request) -> anyhow::Result<()> {
         if let Form::Overview(overview) = &mut self.form {
-            overview.saw(&request);
+            overview.add(&request);
         }
         let hold = request.intended_wait();
-        if self.wanted.admit(&mut request) {
+        if self.conditions.admit(&mut request) {
             self.count += 1;
             self.show(&request, hold)?;
         }
@@ -196,7 +197,7 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// Shows what is left to show, and says what was read and what is missing.
+    /// Shows the rest of the output, and reports what was read and what is missing.
     fn finish(self, counters: Counters, notes: Vec<String>) -> anyhow::Result<()> {
         let Self { form, args, pace, count, .. } = self;
         let requests = counters.requests_by_api.values().sum();
@@ -204,7 +205,7 @@ impl<'a> Rows<'a> {
         match form {
             Form::Rows(mut rows) => rows.finish(&summary).context(output::CANNOT_WRITE)?,
             Form::Top(top) => {
-                summary.shown = top.held();
+                summary.shown = top.count();
                 summary.notes.extend(unranked(top.unranked()));
                 top.finish(&summary).context(output::CANNOT_WRITE)?;
             }
@@ -223,7 +224,7 @@ fn rows(args: &Requests, pace: Pace) -> RequestWriter<Stdout> {
     RequestWriter::new(output::stdout(pace), extra_columns(args), &args.scope.presentation.form(pace))
 }
 
-/// Columns that answer the question of a flag. Who waited behind another is a victim, not the culprit.
+/// Extra columns for the given flags. A request that waited behind another is a victim, not the culprit.
 fn extra_columns(args: &Requests) -> Vec<&'static str> {
     let mut headings = Vec::new();
     if args.top.top.is_some() || args.selection.errors {
@@ -239,12 +240,12 @@ fn extra_columns(args: &Requests) -> Vec<&'static str> {
 }
 
 fn write(args: &Requests, pace: Pace, overview: Overview, summary: &RequestSummary) -> anyhow::Result<()> {
-    let out = output::stdout(Pace::AllThere);
+    let out = output::stdout(Pace::Buffered);
     let written = overview::write(out, &args.scope.presentation.form(pace), &overview.finish(), summary);
     written.context(output::CANNOT_WRITE)
 }
 
-/// A request without a latency is neither slow nor quick.
+/// Notes requests without a latency, which are neither slow nor quick.
 fn unranked(count: u64) -> Option<String> {
     (count > 0)
         .then(|| format!("{} without a latency left out of the ranking", format_count_of(count, "request")))

@@ -1,4 +1,4 @@
-//! `segment`: the batches, or the records, of a segment file. Payloads are never shown.
+//! `segment`: the batches or records of a segment file. Never shows payloads.
 
 mod reading;
 
@@ -19,7 +19,7 @@ use crate::output::{self, Pace, Stdout};
 use crate::quantity;
 use reading::{BatchStart, Piece, Reading};
 
-/// Notes about damaged places at most.
+/// Maximum number of notes about damaged places.
 const MAX_NOTES: usize = 20;
 
 /// `segment`.
@@ -36,7 +36,7 @@ pub(crate) struct Segment {
     /// Show only what was written at this file position.
     #[arg(long, help_heading = "Filter", value_name = "N", requires = "bytes", value_parser = quantity::size)]
     offset: Option<u64>,
-    /// Show this many bytes that were written there.
+    /// Show this many bytes from there.
     #[arg(long, help_heading = "Filter", value_name = "M", requires = "offset", value_parser = quantity::size)]
     bytes: Option<u64>,
     /// Show every record, not only batches.
@@ -69,7 +69,7 @@ struct Rows<'a> {
     args: &'a Segment,
     batches: u64,
     records: u64,
-    /// Batches that do not say how many records they have.
+    /// Batches without a record count.
     uncounted: u64,
     damaged: u64,
     notes: Vec<String>,
@@ -78,8 +78,8 @@ struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     fn new(args: &'a Segment) -> Self {
-        let out = output::stdout(Pace::AllThere);
-        let form = args.presentation.form(Pace::AllThere);
+        let out = output::stdout(Pace::Buffered);
+        let form = args.presentation.form(Pace::Buffered);
         let report = SegmentWriter::new(out, segment_file(args), args.records, &form);
         Self {
             report,
@@ -114,7 +114,7 @@ impl<'a> Rows<'a> {
         records.try_for_each(|record| self.report.record(record))
     }
 
-    /// Keeps a sentence for the end. A file that is no segment at all must not fill the screen.
+    /// Keeps a message for the end, bounded so that a file that is not a segment does not fill the screen.
     fn note(&mut self, sentence: String) {
         if self.notes.len() < MAX_NOTES { self.notes.push(sentence) } else { self.more_notes += 1 }
     }
@@ -125,11 +125,11 @@ impl<'a> Rows<'a> {
         if self.damaged > 0 {
             tracing::info!("{} with a wrong CRC", batches(self.damaged));
         }
-        output::say_each(&self.notes);
+        output::log_notes(&self.notes);
         if self.more_notes > 0 {
             tracing::info!("and {} more places like these", format_count(self.more_notes));
         }
-        // A segment that holds nothing yet is empty; what was written somewhere may be no batch.
+        // An empty segment is fine, and a range in the file may hold no batch.
         let is_none = self.batches == 0 && !self.notes.is_empty() && self.args.offset.is_none();
         anyhow::ensure!(
             !is_none,
@@ -140,7 +140,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// What there is in it, so many batches of which do not say how many records they have.
+/// Formats the contents; `uncounted` batches do not say how many records they have.
 fn contents(all: u64, records: u64, uncounted: u64) -> String {
     let records = format_count_of(records, "record");
     if uncounted == 0 {
@@ -154,7 +154,7 @@ fn batches(count: u64) -> String {
     format!("{} batch{}", format_count(count), if count == 1 { "" } else { "es" })
 }
 
-/// The file below its log dir: its own name and that of its directory.
+/// The file's path relative to its log dir: its directory's name and its own.
 fn segment_file(args: &Segment) -> SegmentFile {
     let path = std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone());
     let names = path.components().rev().take(2).map(|name| name.as_os_str().to_string_lossy());

@@ -25,7 +25,7 @@ use crate::quantity;
 
 /// The kernel keeps this many bytes of a thread's name (`TASK_COMM_LEN` less the NUL).
 const MAX_NAME_BYTES: usize = 15;
-/// What a recording holds of time off the CPU.
+/// Note on which off-CPU time a recording holds.
 const ABSENCES: &str =
     "off CPU: only what the recording holds: intervals within operations, and long waits after them";
 
@@ -46,17 +46,17 @@ pub(crate) struct Stacks {
     /// Show time off the CPU.
     #[arg(long, help_heading = "Filter")]
     off_cpu: bool,
-    /// Show only stacks within this system call (write, read, fsync, sendfile, each with its variants) or function
-    /// (`*` at its end for any more, as in ext4_*).
+    /// Show only stacks within this system call (write, read, fsync, sendfile, each with its variants) or function (a `*`
+    /// at its end matches anything, as in ext4_*).
     #[arg(long, help_heading = "Filter", value_name = "CALL|FUNCTION")]
     inside: Option<Inside>,
-    /// Show only threads whose name begins with this. The kernel keeps 15 characters of a name.
+    /// Show only threads whose name starts with this. The kernel keeps 15 characters of a name.
     #[arg(long, help_heading = "Filter", value_name = "NAME")]
     thread: Option<String>,
     /// Show threads of the same name separately.
     #[arg(long, help_heading = "Output")]
     each_thread: bool,
-    /// Take this many samples a second on each CPU (live).
+    /// Take this many samples per second on each CPU (live).
     #[arg(long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     frequency: u32,
     /// Leave out off-CPU intervals shorter than this.
@@ -105,34 +105,34 @@ impl Run for Stacks {
     }
 }
 
-/// Time by stack, and what is to be said of it.
+/// Time by stack, and the notes on it.
 struct Profile {
     stacks: FoldedStacks,
     header: Header,
 }
 
-/// Which stacks are meant.
+/// The conditions on stacks.
 struct StackFilter<'a> {
     args: &'a Stacks,
-    /// Whether the kernel has left out what is not inside the system call.
+    /// Whether the kernel has already left out stacks outside the system call.
     in_calls: bool,
 }
 
 impl StackFilter<'_> {
     fn admits(&self, spent: &StackTime) -> bool {
         let state = states(self.args).contains(&spent.state);
-        let thread = self.args.thread.as_deref().is_none_or(|wanted| is_named(&spent.thread, wanted));
-        let inside = self.in_calls || self.args.inside.as_ref().is_none_or(|it| it.holds_of(&spent.stack));
+        let thread = self.args.thread.as_deref().is_none_or(|prefix| is_named(&spent.thread, prefix));
+        let inside = self.in_calls || self.args.inside.as_ref().is_none_or(|it| it.matches(&spent.stack));
         state && thread && inside
     }
 }
 
-/// Whether a thread's name, of which the kernel knows only the beginning, may begin as is wanted.
-fn is_named(name: &str, wanted: &str) -> bool {
-    name.starts_with(wanted) || (name.len() >= MAX_NAME_BYTES && wanted.starts_with(name))
+/// Whether a thread's name, which the kernel may have truncated, may start with the requested text.
+fn is_named(name: &str, prefix: &str) -> bool {
+    name.starts_with(prefix) || (name.len() >= MAX_NAME_BYTES && prefix.starts_with(name))
 }
 
-/// What to show.
+/// The states to show.
 fn states(args: &Stacks) -> &'static [CpuState] {
     match (args.on_cpu, args.off_cpu) {
         (true, false) => &[CpuState::On],
@@ -141,7 +141,7 @@ fn states(args: &Stacks) -> &'static [CpuState] {
     }
 }
 
-/// What the notes say of the conditions that hold.
+/// Formats the conditions for titles and notes.
 fn conditions(args: &Stacks) -> String {
     let inside = args.inside.as_ref().map(|inside| format!(" inside {inside}"));
     let thread = args.thread.as_ref().map(|thread| format!(" of threads {thread}*"));
@@ -149,7 +149,7 @@ fn conditions(args: &Stacks) -> String {
 }
 
 impl Profile {
-    /// Reads the time by stack out of a recording.
+    /// Reads the time by stack from a recording.
     fn read(args: &Stacks, directory: &Path, recording: &mut Recording) -> Self {
         let filter = StackFilter { args, in_calls: false };
         let mut time = RecordedTime::default();
@@ -166,7 +166,7 @@ impl Profile {
             missing.push("the recording holds no on-CPU samples".to_owned());
         }
         let title = format!("Where {broker} spent its time{}", conditions(args));
-        let header = Header { title, notes: vec![time.how(args, directory)], missing };
+        let header = Header { title, notes: vec![time.describe_method(args, directory)], missing };
         Self { stacks: time.stacks, header }
     }
 }
@@ -199,7 +199,7 @@ impl RecordedTime {
         }
     }
 
-    fn how(&self, args: &Stacks, dir: &Path) -> String {
+    fn describe_method(&self, args: &Stacks, dir: &Path) -> String {
         let mut parts = vec![format!("from {}", dir.display())];
         parts.extend(self.span.map(|(first, last)| format!("{} of observation", last - first)));
         if let Some(period) = self.period.filter(|_| states(args).contains(&CpuState::On)) {
@@ -213,7 +213,7 @@ impl RecordedTime {
     }
 }
 
-/// Where it is to be written: looked at before anything is measured.
+/// Output files, checked before anything is measured.
 struct Sinks<'a> {
     svg: Option<Destination<'a>>,
     folded: Option<Destination<'a>>,
@@ -255,7 +255,7 @@ impl<'a> Sinks<'a> {
             format!("{} {place} CPU in {} {of}", total.time, format_count(total.count))
         });
         tracing::info!("{}", totals.collect::<Vec<_>>().join(", "));
-        output::say_each(&profile.header.missing);
+        output::log_notes(&profile.header.missing);
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! `top`: what a broker does and why its requests are slow, on the whole screen, live or from a recording.
+//! `top`: a broker's activity and the reasons for slow requests, full-screen, live or from a recording.
 
 #[cfg(feature = "live")]
 mod live;
@@ -17,12 +17,12 @@ use top::{Outcome, Palette, Screen, State, Ui, draw};
 
 use super::Run;
 use crate::args::{Filter, Flags, Interface, Scope, Source, Speed};
-use crate::log::HeldBack;
+use crate::log::LogHold;
 use crate::output::Pace;
 use crate::own_process::OverheadMeter;
 use crate::selection::{RequestConditions, Selection};
 
-/// What is drawn changes no more often than this, unless a key was pressed.
+/// Minimum time between two drawings, unless a key is pressed.
 const FRAME: Duration = Duration::from_millis(200);
 const NO_TERMINAL: &str = "cannot draw on the terminal";
 
@@ -81,17 +81,17 @@ impl Run for Top {
     }
 }
 
-/// What the user wants to see of everything. Verdicts rest on all of it.
+/// Filter for what is shown. Verdicts are computed from all events.
 #[derive(Clone, Debug)]
 struct ScreenFilter<'a> {
     filter: &'a Filter,
-    wanted: RequestConditions<'a>,
+    conditions: RequestConditions<'a>,
 }
 
 impl<'a> ScreenFilter<'a> {
     fn new(args: &'a Top) -> Self {
-        let wanted = RequestConditions::new(&args.scope.filter, &args.selection, Nanos::ZERO);
-        Self { filter: &args.scope.filter, wanted }
+        let conditions = RequestConditions::new(&args.scope.filter, &args.selection, Nanos::ZERO);
+        Self { filter: &args.scope.filter, conditions }
     }
 
     /// Whether an event is counted and listed.
@@ -103,25 +103,25 @@ impl<'a> ScreenFilter<'a> {
         }
     }
 
-    /// Whether a request is.
+    /// Whether a request is counted and listed.
     fn request(&self, request: &Request) -> bool {
-        self.wanted.wants(request)
+        self.conditions.matches(request)
     }
 }
 
 /// Feeds events and verdicts to the screen.
 trait Feed {
-    /// Adds what there is by now.
+    /// Adds the events and verdicts that are due.
     fn update(&mut self, state: &mut State) -> anyhow::Result<()>;
 
-    /// How long keys may be waited for until it has more.
+    /// Longest wait for keys until more events are due.
     fn key_timeout(&self) -> Duration;
 
-    /// Stands still, or goes on. Says whether it goes on all the same: then the screen stands still.
+    /// Pauses or resumes. Returns whether the feed continues even while paused; then only the screen pauses.
     fn pause(&mut self, paused: bool) -> bool;
 
-    /// Goes so many times as fast, where that is possible.
-    fn hasten(&mut self, times: f64);
+    /// Multiplies the speed, if the feed has one.
+    fn multiply_speed(&mut self, times: f64);
 }
 
 fn check_terminal() -> anyhow::Result<()> {
@@ -135,53 +135,53 @@ fn check_terminal() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What asks it to stop, beside keys.
+/// Signals that stop it, besides keys.
 fn stop() -> anyhow::Result<Stop> {
     Ok(Stop::after(None)?.also_by(&[SIGHUP, SIGQUIT])?)
 }
 
-/// Shows what is fed until the user has seen enough, and gives the terminal back.
+/// Shows the feed until the user quits, and restores the terminal.
 fn show(args: &Top, feed: &mut impl Feed, state: &mut State, stop: &Stop) -> anyhow::Result<()> {
-    let colour = args.scope.presentation.look(Pace::AllThere).colour;
-    // What is said meanwhile is said when the terminal is back: this is dropped after the screen.
-    let said = HeldBack::begin();
+    let colour = args.scope.presentation.look(Pace::Buffered).colour;
+    // Messages are held back until the terminal is restored: this is dropped after the screen.
+    let log_hold = LogHold::start();
     let screen = Screen::take().context(NO_TERMINAL)?;
     let palette = Palette { colour };
-    let mut shown = Display { screen, palette, ui: Ui::default(), frozen: None, drawn: None, ended: false };
+    let mut display = Display { screen, palette, ui: Ui::default(), frozen: None, drawn: None, ended: false };
     let mut overhead = OverheadMeter::default();
-    while !shown.ended && !stop.is_due() {
+    while !display.ended && !stop.is_due() {
         feed.update(state)?;
-        said.fresh().into_iter().for_each(|sentence| state.note(sentence));
+        log_hold.take_new().into_iter().for_each(|sentence| state.note(sentence));
         if let Some(overhead) = overhead.read() {
             state.overhead = Some(overhead);
         }
-        shown.keys(feed, state)?;
-        shown.draw_if_due(state)?;
+        display.handle_keys(feed, state)?;
+        display.draw_if_due(state)?;
     }
     Ok(())
 }
 
-/// The screen, and what is on it.
+/// The screen and its contents.
 struct Display {
     screen: Screen,
     palette: Palette,
     ui: Ui,
-    /// What is looked at while the original goes on.
+    /// The state on the screen while the original changes.
     frozen: Option<Box<State>>,
-    /// When it was drawn last; none where it is to be drawn at once.
+    /// Time of the last drawing; `None` to draw at once.
     drawn: Option<Instant>,
     ended: bool,
 }
 
 impl Display {
-    /// Takes the keys that were pressed, and waits a little for the first.
-    fn keys(&mut self, feed: &mut impl Feed, state: &State) -> anyhow::Result<()> {
+    /// Handles the keys that were pressed, and waits a little for the first.
+    fn handle_keys(&mut self, feed: &mut impl Feed, state: &State) -> anyhow::Result<()> {
         let mut wait = feed.key_timeout();
         while let Some(key) = self.screen.key(wait).context(NO_TERMINAL)? {
             wait = Duration::ZERO;
             self.drawn = None;
             let outcome = self.ui.key(key, self.frozen.as_deref().unwrap_or(state));
-            self.heed(outcome, feed, state)?;
+            self.apply(outcome, feed, state)?;
             if self.ended {
                 break;
             }
@@ -189,28 +189,28 @@ impl Display {
         Ok(())
     }
 
-    fn heed(&mut self, outcome: Outcome, feed: &mut impl Feed, state: &State) -> anyhow::Result<()> {
+    fn apply(&mut self, outcome: Outcome, feed: &mut impl Feed, state: &State) -> anyhow::Result<()> {
         match outcome {
-            Outcome::Shown => {}
+            Outcome::Draw => {}
             Outcome::Quit => self.ended = true,
             Outcome::Pause => {
                 let paused = !self.ui.paused;
                 self.ui.paused = paused;
                 self.frozen = (feed.pause(paused) && paused).then(|| Box::new(state.clone()));
             }
-            Outcome::Faster => feed.hasten(2.0),
-            Outcome::Slower => feed.hasten(0.5),
+            Outcome::Faster => feed.multiply_speed(2.0),
+            Outcome::Slower => feed.multiply_speed(0.5),
             Outcome::Suspend => self.suspend()?,
             Outcome::Redraw => self.screen.clear().context(NO_TERMINAL)?,
         }
         Ok(())
     }
 
-    /// Lets the shell have the terminal until it lets this go on.
+    /// Returns the terminal to the shell until it resumes this process.
     fn suspend(&mut self) -> anyhow::Result<()> {
-        self.screen.give_back();
+        self.screen.restore();
         signal_hook::low_level::emulate_default_handler(SIGTSTP).context("cannot suspend")?;
-        self.screen.take_again().context(NO_TERMINAL)
+        self.screen.retake().context(NO_TERMINAL)
     }
 
     fn draw_if_due(&mut self, state: &State) -> anyhow::Result<()> {

@@ -16,7 +16,7 @@ Every command also takes `--quiet` (print only data, warnings and errors), `--ve
 `--help`. A time is a number with its unit: `100us`, `65ms`, `1.5s`, `10m`, `24h`. A size likewise: `512KiB`, `256MiB`.
 [Exit codes](exit-codes.md) are the same for all.
 ";
-/// Of every command.
+/// Flags of every command.
 const GLOBAL: [&str; 4] = ["quiet", "verbose", "help", "version"];
 
 #[test]
@@ -62,7 +62,7 @@ fn add_command(command: &mut Command, to: &mut String) {
     }
 }
 
-/// Groups of flags in the order of their meaning.
+/// Groups of flags, in the order of the output.
 pub(crate) const HEADINGS: [&str; 5] = ["Options", "Input", "Filter", "JVM", "Output"];
 
 pub(crate) fn heading(arg: &Arg) -> &str {

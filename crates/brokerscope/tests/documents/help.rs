@@ -4,7 +4,7 @@ use clap::Command;
 
 use super::commands::{HEADINGS, heading, is_listed};
 
-/// With which the help of a command or a flag may begin. A new one is added here on purpose.
+/// Verbs that help of a command or a flag may start with. A new one is added here on purpose.
 const VERBS: [&str; 50] = [
     "Advise", "Answer", "Count", "Ask", "Call", "Capture", "Check", "Compare", "Draw", "Examine", "Explain",
     "Export", "Get", "Group", "Have", "Keep", "Leave", "List", "Listen", "Look", "Name", "Print", "Profile",

@@ -1,6 +1,6 @@
-//! `docs/reference/json.md`: every field of every JSON object that commands print. Types and fields are those of the goldens of
-//! `report` and of what commands print of the sample. A column that `model` declares brings its meaning; the meaning of any
-//! other field is written in the page, and kept by `BLESS=1`.
+//! Generates `docs/reference/json.md`: every field of every JSON object that commands print. Types and fields are those
+//! of the goldens of `report` and of the commands' output for the sample. The meaning of a column comes from `model`;
+//! the meaning of any other field is written in the page, and preserved by `BLESS=1`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use super::{brokerscope, cell, hold, project};
 const PAGE: &str = "docs/reference/json.md";
 const GOLDENS: &str = "crates/report/tests/goldens/expected";
 const SAMPLE: &str = "samples/journal-stall";
-/// Commands that print objects, with the name of their goldens.
+/// Commands that print objects, with the names of their goldens.
 const GOLDEN_COMMANDS: [(&str, &str); 19] = [
     ("blocked", "locks --dump"),
     ("compare", "compare"),
@@ -55,7 +55,7 @@ const RUN: [(&str, &[&str]); 5] = [
         ],
     ),
 ];
-/// Objects whose fields are names of something, and objects that are printed by themselves elsewhere.
+/// Objects whose fields are names from data, and objects that another command documents.
 const OPEN: [(&str, &str); 17] = [
     ("reasons", "name of a reason"),
     ("functions", "name of a reason"),
@@ -178,7 +178,7 @@ fn meanings(page: &str) -> BTreeMap<(String, String), String> {
     meanings
 }
 
-/// What `model` says of a field: of the table that such objects are rows of.
+/// The meaning of a field in `model`, from the table whose rows such objects are.
 fn declared(kind: &str, field: &str) -> Option<String> {
     let table = match kind {
         "request" => Table::Requests.columns(),

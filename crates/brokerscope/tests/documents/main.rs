@@ -1,5 +1,5 @@
-//! The book's reference is what the code declares, each shown command can be run, and help texts keep their rules.
-//! Needs no privilege; `BLESS=1` writes the generated pages.
+//! Checks that the book's reference matches the code's declarations, that each quoted command can be run, and that help
+//! texts keep their rules. Needs no privilege; `BLESS=1` writes the generated pages.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 
 use pages::{documents, files, project};
 
-/// A page is this text; `BLESS=1` makes it so.
+/// Checks that a page has this text; `BLESS=1` writes it.
 fn hold(page: &str, text: &str) {
     let path = project(page);
     if std::env::var_os("BLESS").is_some() {
@@ -48,7 +48,7 @@ fn tests_that_the_page_on_security_names_are_there() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// What a command prints in the project's directory.
+/// The output of a command in the project's directory.
 fn brokerscope(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_brokerscope"))
         .args(arguments)
@@ -60,7 +60,7 @@ fn brokerscope(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Text for a cell of a table.
+/// Escapes text for a cell of a table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

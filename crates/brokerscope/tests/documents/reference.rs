@@ -1,5 +1,5 @@
-//! Pages of the reference that are lists in the code: stages, rules of `advise`, settings, exit codes, the manifest, environment
-//! variables.
+//! Generates the pages of the reference that are lists in the code: stages, rules of `advise`, settings, exit codes, the
+//! manifest, environment variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{cell, hold, project};
 
-/// A part of a page, between the comments `begin: NAME` and `end`, is this text.
+/// Checks that the part of a page between the comments `begin: NAME` and `end` is this text.
 pub(crate) fn hold_part(page: &str, name: &str, text: &str) {
     let written = fs::read_to_string(project(page)).unwrap();
     let begin = format!("<!-- begin: {name} -->\n");
@@ -99,7 +99,7 @@ fn the_reference_has_every_key_of_a_manifest_s_settings() {
     let of_host = host_facts::NAMES.iter().map(|name| format!("`runs_on.{name}`")).collect::<Vec<_>>();
     writeln!(text, "| {} | What the broker ran on: a value each |", of_host.join(", ")).unwrap();
     hold_part("docs/reference/settings.md", "manifest settings", &text);
-    // What a recorder knows of a whole host is among them, or is one of several.
+    // Includes everything that a recorder notes about a whole host.
     let mut noted = BTreeMap::new();
     host_facts::note(&whole_host(), &mut noted);
     let page = fs::read_to_string(project("docs/reference/settings.md")).unwrap();
@@ -109,7 +109,7 @@ fn the_reference_has_every_key_of_a_manifest_s_settings() {
         let key = if key.starts_with("runs_on.sysctl.") { "runs_on.sysctl.*".to_owned() } else { key };
         assert!(page.contains(&format!("`{key}`")), "settings.md does not name {key}");
     }
-    // Each is written by the constant that declares it.
+    // Each setting is written through the constant that declares it.
     let recorder = project("crates/brokerscope/src/commands/record");
     for source in rust_files(&recorder) {
         assert!(!fs::read_to_string(&source).unwrap().contains("settings.insert(\""), "{}", source.display());
@@ -139,7 +139,7 @@ fn whole_host() -> model::HostFacts {
     }
 }
 
-/// Fields and doc comments of the manifest's structures. That these are all of them says serde.
+/// Fields and doc comments of the manifest's structs. Serde shows that none is missing.
 #[test]
 fn the_reference_has_every_field_of_a_manifest() {
     let source = fs::read_to_string(project("crates/recording/src/manifest.rs")).unwrap();
@@ -173,7 +173,7 @@ fn the_reference_has_every_field_of_a_manifest() {
     hold_part("docs/reference/recording.md", "manifest", &text);
 }
 
-/// The fields of a structure in a source text, in its order, each with its doc comment.
+/// The fields of a struct in a source text, in their order, each with its doc comment.
 fn field_docs(source: &str, structure: &str) -> Vec<(String, String)> {
     let (_, body) = source.split_once(&format!("pub struct {structure} {{")).unwrap();
     let (mut fields, mut doc) = (Vec::new(), Vec::new());
@@ -187,10 +187,11 @@ fn field_docs(source: &str, structure: &str) -> Vec<(String, String)> {
     fields
 }
 
-/// Read by libraries and by `std`, not by name in our sources.
+/// Variables read by libraries and by `std`, not by name in our sources.
 const READ_BY_LIBRARIES: [&str; 3] = ["TZ", "TMPDIR", "SSL_CERT_FILE"];
 
-/// Those that sources of the product read, and no others. Whether the store's library knows the `AWS_` ones is a test of `stores`.
+/// Exactly the variables that the product's sources read. A test of `stores` checks which `AWS_` variables its library
+/// knows.
 #[test]
 fn the_reference_has_every_environment_variable() {
     let page = fs::read_to_string(project("docs/reference/settings.md")).unwrap();
@@ -214,7 +215,7 @@ fn the_reference_has_every_environment_variable() {
             );
         }
     }
-    // Of unit tests.
+    // Read by unit tests.
     read.remove("BLESS");
     let of_store = |name: &&String| name.starts_with("AWS_");
     assert_eq!(
@@ -222,7 +223,7 @@ fn the_reference_has_every_environment_variable() {
         read.iter().filter(|name| !of_store(name)).collect::<Vec<_>>(),
         "docs/reference/settings.md and the sources"
     );
-    // What messages of the store name is in the table.
+    // Variables that messages of the store name are in the table.
     for source in rust_files(&project("crates/stores/src")) {
         let text = fs::read_to_string(source).unwrap();
         let words = text.split(|c: char| !c.is_ascii_uppercase() && c != '_');
@@ -248,7 +249,7 @@ fn rust_files(directory: &Path) -> Vec<std::path::PathBuf> {
     files
 }
 
-/// Those that `doctor` examines, and those that the service has.
+/// The capabilities that `doctor` examines, and those of the service.
 #[test]
 fn the_reference_has_every_capability() {
     let page = std::fs::read_to_string(project("docs/reference/privileges.md")).unwrap();

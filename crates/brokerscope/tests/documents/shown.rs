@@ -1,5 +1,5 @@
-//! Commands that pages and help texts show. Those that need no broker and no bucket are run, in a directory with the names that
-//! pages use; of the others the flags must exist.
+//! Checks the commands that pages and help texts quote. Those that need no broker and no bucket are run, in a directory
+//! with the names that pages use; of the others, the flags must exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,7 +34,7 @@ const RECORDINGS: [&str; 20] = [
     "experiment/ext4",
     "experiment/xfs",
 ];
-/// Files, and of which file each is a copy.
+/// Names of files, and the file that each is a copy of.
 const FILES: [(&str, &str); 15] = [
     ("FILE.pcap", "tests/data/sample.pcap"),
     ("trace.pcap", "tests/data/sample.pcap"),
@@ -52,10 +52,10 @@ const FILES: [(&str, &str); 15] = [
     ("broker.jfr.gz", "crates/jvm/tests/jfr/jdk25.jfr.gz"),
     ("tests/data/sample.pcap", "tests/data/sample.pcap"),
 ];
-/// What a command is not run with: each needs a broker, a bucket, or more time than a test has.
+/// Commands with these are not run: each needs a broker, a bucket, or more time than a test has.
 const NOT_RUN: [&str; 6] = ["live", "s3://", "--follow", "--otlp", "--gc-log", "--patterns"];
 
-/// One `brokerscope …` of a page.
+/// Finds the `brokerscope …` commands in a text.
 fn shown_in(text: &str) -> Vec<String> {
     let joined = text.replace("\\\n", " ");
     let block = joined.lines().filter_map(|line| line.strip_prefix("    ").map(str::to_owned));
@@ -75,8 +75,8 @@ fn shown_in(text: &str) -> Vec<String> {
     parts.filter(|part| part.starts_with("brokerscope ") && !part.contains(['…', '\n', '['])).collect()
 }
 
-fn shown() -> BTreeSet<String> {
-    // What rules say of commands is a part of a sentence.
+fn quoted_commands() -> BTreeSet<String> {
+    // In the page of rules, commands are parts of sentences.
     let pages = pages().into_iter().filter(|(path, _)| !path.ends_with("reference/rules.md"));
     let mut texts: Vec<_> = pages.map(|(_, text)| text).collect();
     let root = brokerscope::command();
@@ -88,7 +88,7 @@ fn shown() -> BTreeSet<String> {
         .collect()
 }
 
-/// The words of a command, as a shell makes them.
+/// Splits a command into words like a shell.
 fn words(line: &str) -> Vec<String> {
     let script = format!("set -f; for word in {line}; do printf '%s\\n' \"$word\"; done");
     let output = Command::new("sh").args(["-c", &script]).output().unwrap();
@@ -96,7 +96,7 @@ fn words(line: &str) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Whether it reads files only.
+/// Whether a command reads only files.
 fn can_run(line: &str) -> bool {
     let words = words(line);
     let has = |flag: &str| words.iter().any(|word| word == flag);
@@ -113,11 +113,11 @@ fn can_run(line: &str) -> bool {
 
 #[test]
 fn flags_of_every_shown_command_exist() {
-    let shown = shown();
-    assert!(shown.len() > 100, "{shown:?}");
+    let quoted = quoted_commands();
+    assert!(quoted.len() > 100, "{quoted:?}");
     let mut faults = Vec::new();
-    for line in &shown {
-        // A name without its arguments is a mention.
+    for line in &quoted {
+        // A name without arguments is only a mention.
         if line.split(' ').count() > 2 {
             let parsed = brokerscope::command().try_get_matches_from(words(line));
             faults.extend(
@@ -130,14 +130,14 @@ fn flags_of_every_shown_command_exist() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// The page shows the whole file, and its command is one.
+/// The page quotes the whole file, which contains one command.
 #[test]
 fn the_file_for_cron_is_shown_and_its_flags_exist() {
     const FILE: &str = "deploy/cron/brokerscope";
     let file = fs::read_to_string(project(FILE)).unwrap();
-    let shown =
+    let quoted =
         file.lines().map(|line| format!("    {line}").trim_end().to_owned() + "\n").collect::<String>();
-    hold_part("docs/how-to/record-for-days.md", FILE, &shown);
+    hold_part("docs/how-to/record-for-days.md", FILE, &quoted);
     let (variable, folders) = file.lines().find_map(|line| line.split_once("RECORDINGS=")).unwrap();
     assert_eq!(variable, "");
     let recorder = file.lines().find_map(|line| line.split_once("* * * * root brokerscope ")).unwrap().1;
@@ -152,14 +152,14 @@ fn the_file_for_cron_is_shown_and_its_flags_exist() {
     assert!(day.starts_with("date=20") && directory.ends_with('h'), "{directory}");
 }
 
-/// Links between README and the book hold in the package, too: each part lies there as it does here.
+/// Links between README and the book also work in the package: each part is in the same place there.
 #[test]
 fn the_package_has_the_book() {
     let manifest = fs::read_to_string(project("crates/brokerscope/Cargo.toml")).unwrap();
     for entry in fs::read_dir(project("docs")).unwrap() {
         let path = entry.unwrap().path();
         let part = path.file_name().unwrap().to_str().unwrap();
-        // What only those need who have the sources.
+        // Only those with the sources need this part.
         if path.is_dir() && part != "contributing" {
             let pages = if part == "pictures" { "*.png" } else { "*.md" };
             let asset = format!(
@@ -175,7 +175,7 @@ fn shown_commands_that_need_no_broker_run() {
     let directory = tempfile::tempdir().unwrap();
     prepare(directory.path());
     let lines: Vec<_> =
-        shown().into_iter().filter(|line| line.split(' ').count() > 2 && can_run(line)).collect();
+        quoted_commands().into_iter().filter(|line| line.split(' ').count() > 2 && can_run(line)).collect();
     assert!(lines.len() > 50, "{lines:?}");
     let (next, faults) = (Mutex::new(lines.into_iter()), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
@@ -192,7 +192,7 @@ fn shown_commands_that_need_no_broker_run() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Absolute paths are below the directory.
+/// Runs a command in the directory, with absolute paths moved below it; returns an error message, if any.
 fn run(line: &str, directory: &Path) -> Option<String> {
     let root = directory.to_str().unwrap();
     let line = line.replace(" /", &format!(" {root}/"));

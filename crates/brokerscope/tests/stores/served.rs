@@ -1,5 +1,5 @@
-//! A server on loopback that lists and sends files as a bucket called `b`, as far as S3's protocol is needed for that, and
-//! gives other answers on request. Checks no signatures: `tests/stores.rs` of the workspace has a server that does.
+//! A server on loopback that lists and sends files as a bucket called `b`, as far as S3's protocol is needed for that,
+//! and gives other answers on request. Checks no signatures: the workspace's `tests/stores.rs` has a server that does.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,47 +9,47 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// An answer that is none of a good store's.
+/// An answer that a good store would not give.
 pub(crate) enum Odd {
     Status(u16, &'static str),
-    /// Another place, of this server.
+    /// A redirect within this server.
     Redirect,
-    /// A list, or what should be one.
+    /// This body in place of a list.
     Body(&'static str),
-    /// So many bytes.
+    /// This many bytes.
     Long(usize),
-    /// Never one.
+    /// No answer.
     Silence,
 }
 
-/// What is odd about the answer to a request, by its target.
+/// Chooses the odd answer to a request, by its target.
 pub(crate) type Oddity = fn(&str) -> Option<Odd>;
 
 /// A server; its thread ends with the test.
 pub(crate) struct StoreServer {
     pub(crate) address: SocketAddr,
-    asked: Arc<Mutex<Vec<String>>>,
+    requested_targets: Arc<Mutex<Vec<String>>>,
 }
 
 impl StoreServer {
     pub(crate) fn start(files: &Path, odd: Oddity) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let asked = Arc::<Mutex<Vec<String>>>::default();
-        let (noted, files) = (Arc::clone(&asked), files.to_owned());
+        let requested_targets = Arc::<Mutex<Vec<String>>>::default();
+        let (noted, files) = (Arc::clone(&requested_targets), files.to_owned());
         std::thread::spawn(move || {
             for connection in listener.incoming().map_while(Result::ok) {
                 let (noted, files) = (Arc::clone(&noted), files.clone());
-                // The client may be gone before the answer.
+                // The client may disconnect before the answer.
                 std::thread::spawn(move || answer(connection, &noted, &files, odd));
             }
         });
-        Self { address, asked }
+        Self { address, requested_targets }
     }
 
-    /// The targets that were asked for, in order.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+    /// The requested targets, in order.
+    pub(crate) fn requested_targets(&self) -> Vec<String> {
+        self.requested_targets.lock().unwrap().clone()
     }
 }
 
@@ -64,7 +64,7 @@ fn answer(mut connection: TcpStream, noted: &Mutex<Vec<String>>, files: &Path, o
     noted.lock().unwrap().push(target.clone());
     let (head, body) = match odd(&target) {
         Some(Odd::Silence) => {
-            // Until the other side has had enough.
+            // Until the client disconnects.
             let _ = connection.read(&mut byte);
             return None;
         }
@@ -86,7 +86,7 @@ fn answer(mut connection: TcpStream, noted: &Mutex<Vec<String>>, files: &Path, o
     connection.write_all(&body).ok()
 }
 
-/// As in a URL (RFC 3986, 2.1).
+/// Decodes percent-encoding (RFC 3986, 2.1).
 fn decoded(target: &str) -> String {
     let mut pieces = target.split('%');
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
@@ -122,7 +122,7 @@ fn walk(root: &Path, folder: &Path, found: &mut BTreeMap<String, u64>) {
     }
 }
 
-/// A range of a file: nobody asks for a whole one.
+/// A range of a file: clients never request a whole one.
 fn object(path: &Path, head: &str) -> Option<(String, Vec<u8>)> {
     let range = head
         .lines()

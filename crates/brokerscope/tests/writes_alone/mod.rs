@@ -1,4 +1,4 @@
-//! The shipped recording as of a recorder that watched requests and writes alone.
+//! The shipped recording, reduced to what a recorder that watched only requests and writes would have.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Whole conversations, packet by packet: what rows and counts come out.
+//! Whole conversations, packet by packet, with the expected rows and counters.
 
 mod order;
 mod sequences;
@@ -34,7 +34,7 @@ fn error(row: &Request) -> &str {
     row.error.as_deref().unwrap_or_default()
 }
 
-/// Correlation id, latency, head of line.
+/// Correlation id, latency and head-of-line time.
 fn timing(row: &Request) -> (i32, Option<i64>, Option<i64>) {
     (row.correlation_id, row.latency().map(|n| n.0), row.head_of_line.map(|n| n.0))
 }
@@ -51,7 +51,7 @@ fn pipelined_requests_are_paired_in_order_and_wait_at_the_head_of_the_line() {
     talk.ask(500, &kafka::small_request(4));
     talk.answer(510, &kafka::response(4, b"four"));
     let mut analyzer = on_port();
-    let rows = talk.tell(&mut analyzer);
+    let rows = talk.analyze(&mut analyzer);
     let timings: Vec<_> = rows.iter().map(timing).collect();
     assert_eq!(
         timings,
@@ -77,14 +77,14 @@ fn pipelined_requests_are_paired_in_order_and_wait_at_the_head_of_the_line() {
 #[test]
 fn a_request_waits_at_the_head_of_the_line_also_behind_one_that_was_not_captured() {
     let mut talk = Conversation::standard();
-    let _before = talk.sent(true, &kafka::small_request(1));
+    let _before = talk.next_packet(true, &kafka::small_request(1));
     talk.ask(100, &kafka::small_request(2)).ask(110, &kafka::small_request(3));
     let (head, tail) = (kafka::response(1, b"the first"), kafka::response(2, b"the second one"));
     talk.answer(150, &head[..9]).answer(200, &head[9..]);
     talk.answer(210, &tail[..9]).answer(220, &tail[9..]);
     talk.answer(230, &kafka::response(3, b"three"));
     let mut analyzer = on_port();
-    let mut rows = talk.tell(&mut analyzer);
+    let mut rows = talk.analyze(&mut analyzer);
     rows.extend(finish(&mut analyzer));
     let timings: Vec<_> = rows.iter().map(timing).collect();
     assert_eq!(timings, [(2, Some(120), Some(100)), (3, Some(120), Some(110))]);
@@ -100,7 +100,7 @@ fn a_produce_request_and_what_its_response_adds() {
     let response = kafka::produced(9, "topicA", [(5, 6, -1), (2, 0, 777)]);
     let (start, end) = response.split_at(10);
     talk.answer(100, start).answer(120, end);
-    let rows = talk.tell(&mut on_port());
+    let rows = talk.analyze(&mut on_port());
     let row = &rows[0];
     assert_eq!(rows.len(), 1);
     assert_eq!((row.arrival, row.arrival_end), (Nanos(10), Nanos(25)));
@@ -123,10 +123,10 @@ fn acks_0_has_its_row_at_once_and_no_response() {
     let mut talk = Conversation::standard();
     talk.open(0).ask(10, &kafka::produce(1, 0, "t", [&batch, &batch])).ask(20, &kafka::small_request(2));
     let mut analyzer = on_port();
-    let rows = talk.tell(&mut analyzer);
+    let rows = talk.analyze(&mut analyzer);
     assert_eq!((rows.len(), rows[0].acks, timing(&rows[0])), (1, Some(0), (1, None, None)));
     talk.answer(30, &kafka::response(2, b""));
-    assert_eq!(talk.tell(&mut analyzer).iter().map(timing).collect::<Vec<_>>(), [(2, Some(10), Some(0))]);
+    assert_eq!(talk.analyze(&mut analyzer).iter().map(timing).collect::<Vec<_>>(), [(2, Some(10), Some(0))]);
     assert_eq!(analyzer.counters().unanswered, 0);
 }
 
@@ -138,13 +138,13 @@ fn a_lost_response_costs_its_own_request_only() {
         talk.ask(10 * i64::from(id), &kafka::small_request(id));
     }
     talk.answer(100, &kafka::response(1, b"one"));
-    let _lost = talk.sent(false, &kafka::response(2, b"two"));
+    let _lost = talk.next_packet(false, &kafka::response(2, b"two"));
     talk.answer(120, &kafka::response(3, b"three"));
-    // The client acknowledges with its next request: what is missing was received.
+    // The client's next request acknowledges the missing bytes, so the client received them.
     talk.ask(130, &kafka::small_request(5));
     talk.answer(140, &kafka::response(4, b"four")).answer(150, &kafka::response(5, b"five"));
     let mut analyzer = on_port();
-    let mut rows = talk.tell(&mut analyzer);
+    let mut rows = talk.analyze(&mut analyzer);
     rows.extend(finish(&mut analyzer));
     let ids: Vec<_> = rows.iter().map(|row| (row.correlation_id, row.end.is_some())).collect();
     assert_eq!(ids, [(1, true), (2, false), (3, true), (4, true), (5, true)]);
@@ -164,10 +164,10 @@ fn a_request_whose_tail_was_not_captured_is_still_paired() {
     let (head, tail) = request.split_at(6_000);
     let mut talk = Conversation::standard();
     talk.open(0).ask(10, head);
-    let _lost = talk.sent(true, tail);
+    let _lost = talk.next_packet(true, tail);
     talk.answer(90, &kafka::produced(1, "t", [(2, 0, 5), (5, 0, 6)]));
     let mut analyzer = on_port();
-    assert_eq!(talk.tell(&mut analyzer), [], "the rest may be in the next packets");
+    assert_eq!(talk.analyze(&mut analyzer), [], "the rest may be in the next packets");
     let rows = finish(&mut analyzer);
     assert_eq!(rows.len(), 1);
     assert_eq!((rows[0].arrival, rows[0].end), (Nanos(10), Some(Nanos(90))));
@@ -181,17 +181,17 @@ fn what_a_snap_length_cuts_off_does_not_lose_the_step() {
     let mut talk = Conversation::standard();
     talk.open(0).ask(10, &kafka::produce(1, -1, "t", [&batch, &batch]));
     talk.answer(20, &kafka::produced(1, "t", [(2, 0, 5), (5, 0, 6)]));
-    // The response is cut as well, to its end: its packet was seen, so its time is known.
+    // The response is cut as well, at its end. Its last packet was captured, so its time is known.
     talk.ask(30, &kafka::small_request(2)).answer(40, &kafka::response(2, &[1; 500]));
     let mut analyzer = on_port();
     let mut rows = Vec::new();
     for (time_ns, bytes) in &talk.packets {
-        let kept = &bytes[..bytes.len().min(300)];
+        let captured = &bytes[..bytes.len().min(300)];
         let packet = Packet {
             time_ns: *time_ns,
             link: LinkType::Ethernet,
             original_len: bytes.len() as u32,
-            bytes: kept,
+            bytes: captured,
         };
         analyzer.packet(&packet, &mut |row| rows.push(*row));
     }
@@ -208,14 +208,17 @@ fn retransmitted_and_reordered_packets_change_times_only() {
     let request = kafka::small_request(1);
     let mut talk = Conversation::standard();
     talk.open(0);
-    let parts =
-        [talk.sent(true, &request[..10]), talk.sent(true, &request[10..20]), talk.sent(true, &request[20..])];
+    let parts = [
+        talk.next_packet(true, &request[..10]),
+        talk.next_packet(true, &request[10..20]),
+        talk.next_packet(true, &request[20..]),
+    ];
     for (time, part) in [(10, 0), (12, 2), (15, 0), (40, 1), (50, 1), (51, 2)] {
         talk.packets.push((time, parts[part].clone()));
     }
     talk.answer(60, &kafka::response(1, b""));
     let mut analyzer = on_port();
-    let rows = talk.tell(&mut analyzer);
+    let rows = talk.analyze(&mut analyzer);
     assert_eq!(rows.len(), 1);
     assert_eq!(
         (rows[0].arrival, rows[0].arrival_end),
@@ -234,7 +237,7 @@ fn a_port_used_again_is_another_connection() {
     talk.broker.seq = 123;
     talk.open(20).open(20).ask(30, &kafka::small_request(1)).answer(40, &kafka::response(1, b"")).close(50);
     let mut analyzer = on_port();
-    let rows = talk.tell(&mut analyzer);
+    let rows = talk.analyze(&mut analyzer);
     assert_eq!(rows.iter().map(timing).collect::<Vec<_>>(), [(1, None, None), (1, Some(10), Some(0))]);
     assert_eq!(error(&rows[0]), "no response before the connection ended");
     assert_eq!(finish(&mut analyzer), []);
@@ -245,7 +248,7 @@ fn a_closed_connection_gives_its_unanswered_requests_their_rows() {
     let mut talk = Conversation::standard();
     talk.open(0).ask(10, &kafka::small_request(1)).close(20);
     let mut analyzer = on_port();
-    let rows = talk.tell(&mut analyzer);
+    let rows = talk.analyze(&mut analyzer);
     assert_eq!(rows.iter().map(error).collect::<Vec<_>>(), ["no response before the connection ended"]);
     assert_eq!(analyzer.counters().unanswered, 1);
 }
@@ -254,9 +257,9 @@ fn a_closed_connection_gives_its_unanswered_requests_their_rows() {
 fn one_direction_alone_gives_rows_without_responses() {
     let mut talk = Conversation::standard();
     talk.ask(10, &kafka::small_request(1)).ask(20, &kafka::small_request(2));
-    let _unseen = talk.sent(false, &kafka::response(1, b""));
+    let _unseen = talk.next_packet(false, &kafka::response(1, b""));
     let mut analyzer = on_port();
-    let mut rows = talk.tell(&mut analyzer);
+    let mut rows = talk.analyze(&mut analyzer);
     assert_eq!(rows, []);
     rows.extend(finish(&mut analyzer));
     assert_eq!(rows.iter().map(error).collect::<Vec<_>>(), ["no response before the capture ended"; 2]);
@@ -270,7 +273,7 @@ fn responses_alone_give_no_rows() {
     }
     for mut analyzer in [on_port(), anywhere()] {
         let mut again = Conversation { packets: talk.packets.clone(), ..Conversation::standard() };
-        assert_eq!(again.tell(&mut analyzer), []);
+        assert_eq!(again.analyze(&mut analyzer), []);
         assert_eq!(finish(&mut analyzer), []);
         assert_eq!(analyzer.counters().other_connections, 1);
     }
@@ -282,7 +285,7 @@ fn an_unfinished_request_or_response_says_so_at_the_end() {
     talk.open(0).ask(10, &kafka::small_request(1)).answer(20, &kafka::response(1, &[0; 50])[..30]);
     talk.ask(30, &kafka::small_request(2)[..20]);
     let mut analyzer = on_port();
-    assert_eq!(talk.tell(&mut analyzer), []);
+    assert_eq!(talk.analyze(&mut analyzer), []);
     let rows = finish(&mut analyzer);
     let ends: Vec<_> = rows.iter().map(|row| (row.correlation_id, row.response, row.end)).collect();
     assert_eq!(ends, [(1, Some(Nanos(20)), None), (2, None, None)]);
@@ -293,7 +296,7 @@ fn an_unfinished_request_or_response_says_so_at_the_end() {
 #[test]
 fn without_ports_the_syn_or_the_content_tells_the_broker() {
     for opened in [true, false] {
-        // The client's port is the lower one: numbers prove nothing.
+        // The client's port is the lower one: port numbers prove nothing.
         let mut talk = Conversation::new("10.0.0.1:1024", "10.0.0.7:50000");
         if opened {
             talk.open(0);
@@ -304,7 +307,7 @@ fn without_ports_the_syn_or_the_content_tells_the_broker() {
         talk.ask(10, &kafka::small_request(17)).answer(20, &kafka::response(17, b"\0\0x"));
         talk.ask(30, &kafka::small_request(18)).answer(40, &kafka::response(18, b"\0\0x"));
         let mut analyzer = anywhere();
-        let mut rows = talk.tell(&mut analyzer);
+        let mut rows = talk.analyze(&mut analyzer);
         rows.extend(finish(&mut analyzer));
         assert_eq!(
             rows.iter().map(timing).collect::<Vec<_>>(),
@@ -320,7 +323,7 @@ fn other_ports_are_passed_over() {
     let mut talk = Conversation::new("10.0.0.7:41234", "10.0.0.1:9093");
     talk.open(0).ask(10, &kafka::small_request(1));
     let mut analyzer = on_port();
-    assert_eq!(talk.tell(&mut analyzer), []);
+    assert_eq!(talk.analyze(&mut analyzer), []);
     assert_eq!((analyzer.counters().other_ports, analyzer.counters().connections), (4, 0));
 }
 
@@ -335,7 +338,7 @@ fn tls_on_the_port_is_counted_once_and_gives_no_rows() {
             .answer(20, &server)
             .ask(30, &[0x17, 3, 3, 0, 2, 1, 1])
             .answer(40, &hello);
-        assert_eq!(talk.tell(&mut analyzer), []);
+        assert_eq!(talk.analyze(&mut analyzer), []);
         assert_eq!(finish(&mut analyzer), []);
         assert_eq!((analyzer.counters().tls_connections, analyzer.counters().other_connections), (1, 0));
         assert_eq!(analyzer.counters().undecodable_frames, 0, "verdicts near it are near no loss");
@@ -343,10 +346,10 @@ fn tls_on_the_port_is_counted_once_and_gives_no_rows() {
         let tls: Vec<_> = analyzer.take_tls().iter().collect();
         assert_eq!(tls, [("10.0.0.1:9092".parse().unwrap(), TlsCount { connections: 1, bytes })]);
         assert!(!analyzer.has_new_tls() && analyzer.take_tls().is_empty(), "it is counted once");
-        // What comes later is more of the same connection.
+        // Later packets continue the same connection.
         talk.packets.clear();
         talk.ask(50, &[0x17, 3, 3, 0, 1, 1]);
-        talk.tell(&mut analyzer);
+        talk.analyze(&mut analyzer);
         assert!(!analyzer.has_new_tls());
         assert_eq!(analyzer.take_tls().total(), TlsCount { connections: 0, bytes: 6 });
     }
@@ -372,7 +375,7 @@ fn garbage_on_the_port_is_counted_once_and_gives_no_rows() {
         for i in 0..900 {
             talk.ask(i, &noise()).answer(i, &noise());
         }
-        assert_eq!(talk.tell(&mut analyzer), []);
+        assert_eq!(talk.analyze(&mut analyzer), []);
         assert_eq!(finish(&mut analyzer), []);
         assert_eq!((analyzer.counters().tls_connections, analyzer.counters().other_connections), (0, 1));
     }
@@ -391,7 +394,7 @@ fn topic_ids_are_named_by_metadata_responses_and_beforehand() {
     }
     talk.ask(20, &kafka::metadata_request(3)).answer(30, &kafka::metadata_response(3, [2; 16], "learnt"));
     talk.ask(40, &kafka::produce_by_id(4, [2; 16], &batch));
-    let rows = talk.tell(&mut analyzer);
+    let rows = talk.analyze(&mut analyzer);
     let names: Vec<_> = rows
         .iter()
         .filter_map(|row| row.partitions.first())
@@ -417,11 +420,11 @@ fn waiting_is_bounded_in_time_and_number() {
     for id in 1..=5 {
         talk.ask(i64::from(id), &kafka::small_request(id));
     }
-    let rows = talk.tell(&mut analyzer);
+    let rows = talk.analyze(&mut analyzer);
     let reasons: Vec<_> = rows.iter().map(|row| (row.correlation_id, error(row))).collect();
     assert_eq!(reasons, [1, 2].map(|id| (id, "no response yet, and too many requests are waiting")));
     talk.ask(2_000, &kafka::small_request(6));
-    let late = talk.tell(&mut analyzer);
+    let late = talk.analyze(&mut analyzer);
     let reasons: Vec<_> = late.iter().map(|row| (row.correlation_id, error(row))).collect();
     assert_eq!(reasons[1..], [4, 5].map(|id| (id, "no response before the timeout")));
 }
@@ -435,11 +438,11 @@ fn what_waits_is_bounded_in_bytes() {
     for id in 1..=40 {
         talk.ask(id.into(), &kafka::small_request(id));
     }
-    let rows = talk.answer(99, &kafka::response(40, b"last")).tell(&mut analyzer);
-    let given_up =
+    let rows = talk.answer(99, &kafka::response(40, b"last")).analyze(&mut analyzer);
+    let dropped =
         rows.iter().filter(|row| error(row) == "no response yet, and too many requests are waiting");
-    let given_up = given_up.count();
-    assert!((20..38).contains(&given_up), "{given_up} of those of which 4 KiB wait");
+    let dropped = dropped.count();
+    assert!((20..38).contains(&dropped), "{dropped} requests beyond the 4 KiB that may wait");
     assert_eq!(rows.iter().map(|row| row.correlation_id).collect::<Vec<_>>(), (1..=40).collect::<Vec<_>>());
     assert_eq!(rows.last().map(timing), Some((40, Some(59), Some(0))));
 }
@@ -455,7 +458,7 @@ fn rows_of_one_packet_are_bounded_and_those_dropped_are_counted() {
         .open(0)
         .ask(1, &many)
         .ask(2, &kafka::produce(20, 0, "topic", [&batch, &batch]))
-        .tell(&mut analyzer);
+        .analyze(&mut analyzer);
     assert!((2..10).contains(&rows.len()), "{} rows", rows.len());
     assert_eq!(rows.len() as u64 + analyzer.counters().dropped_requests, 21);
     assert_eq!(rows.last().map(|row| row.correlation_id), Some(20), "the next packet has room again");
@@ -467,20 +470,20 @@ fn connections_that_take_too_much_forget_the_quietest_and_others_than_forged_one
     let mut analyzer = Analyzer::new(Config { ports: vec![9092], limits, ..Config::default() });
     let mut honest = Conversation::standard();
     honest.open(0).ask(10, &kafka::small_request(1));
-    assert_eq!(honest.tell(&mut analyzer), []);
-    let mut given_up = 0;
+    assert_eq!(honest.analyze(&mut analyzer), []);
+    let mut dropped = 0;
     for port in 1..=200 {
         let mut forged = Conversation::new(&format!("10.0.0.8:{port}"), "10.0.0.1:9092");
-        let rows = forged.ask(20, &kafka::small_request(port)).tell(&mut analyzer);
+        let rows = forged.ask(20, &kafka::small_request(port)).analyze(&mut analyzer);
         assert!(rows.iter().all(|row| error(row) == "no response yet, and too many connections are open"));
-        given_up += rows.len();
+        dropped += rows.len();
         assert!(analyzer.connections.bytes() < 32 << 10, "{} bytes", analyzer.connections.bytes());
     }
-    assert!(given_up > 150, "{given_up}");
-    assert_eq!(analyzer.counters().evicted_connections, given_up as u64);
-    let rows = honest.answer(30, &kafka::response(1, b"late")).tell(&mut analyzer);
+    assert!(dropped > 150, "{dropped}");
+    assert_eq!(analyzer.counters().evicted_connections, dropped as u64);
+    let rows = honest.answer(30, &kafka::response(1, b"late")).analyze(&mut analyzer);
     assert_eq!(rows.iter().map(timing).collect::<Vec<_>>(), [(1, Some(20), Some(0))]);
-    assert_eq!(finish(&mut analyzer).len() + given_up, 200, "each has its row");
+    assert_eq!(finish(&mut analyzer).len() + dropped, 200, "each has its row");
 }
 
 #[test]
@@ -488,10 +491,10 @@ fn a_silent_connection_is_asked_about_its_waiting_requests_too() {
     let mut analyzer = on_port();
     let mut silent = Conversation::standard();
     silent.open(0).ask(10, &kafka::small_request(1));
-    assert_eq!(silent.tell(&mut analyzer), []);
+    assert_eq!(silent.analyze(&mut analyzer), []);
     let mut busy = Conversation::new("10.0.0.8:41234", "10.0.0.1:9092");
     busy.open(800_000_000_000);
-    assert_eq!(busy.tell(&mut analyzer).len(), 1);
+    assert_eq!(busy.analyze(&mut analyzer).len(), 1);
 }
 
 #[test]
@@ -502,7 +505,7 @@ fn too_many_connections_forget_the_quietest() {
     for port in 1..=3 {
         let mut talk = Conversation::new(&format!("10.0.0.7:{port}"), "10.0.0.1:9092");
         talk.open(0).ask(10, &kafka::small_request(port));
-        rows.extend(talk.tell(&mut analyzer));
+        rows.extend(talk.analyze(&mut analyzer));
     }
     assert_eq!(rows.iter().map(|row| row.correlation_id).collect::<Vec<_>>(), [1]);
     assert_eq!((analyzer.counters().evicted_connections, analyzer.counters().connections), (1, 3));
@@ -515,11 +518,11 @@ fn idle_connections_beyond_the_limit_go_on_where_they_were() {
     let mut analyzer = Analyzer::new(Config { ports: vec![9092], limits, ..Config::default() });
     let talk = |port| Conversation::new(&format!("10.0.0.7:{port}"), "10.0.0.1:9092");
     let mut talks: Vec<_> = (1..=5).map(talk).collect();
-    let mut rows: Vec<_> = talks.iter_mut().flat_map(|talk| talk.open(0).tell(&mut analyzer)).collect();
+    let mut rows: Vec<_> = talks.iter_mut().flat_map(|talk| talk.open(0).analyze(&mut analyzer)).collect();
     for id in 1..=3 {
         for talk in &mut talks {
             talk.ask(100, &kafka::small_request(id)).answer(110, &kafka::response(id, b"answer"));
-            rows.extend(talk.tell(&mut analyzer));
+            rows.extend(talk.analyze(&mut analyzer));
         }
     }
     let in_turn = (1..=3).flat_map(|id| [(id, Some(10), Some(0)); 5]);
@@ -538,7 +541,7 @@ fn of_many_connections_the_idle_ones_are_suspended_and_those_that_wait_are_not()
         let mut rows = Vec::new();
         for talk in talks {
             talk.ask(10, &kafka::small_request(id)).answer(20, &kafka::response(id, b"answer")).ask(20, b"");
-            rows.extend(talk.tell(&mut analyzer));
+            rows.extend(talk.analyze(&mut analyzer));
         }
         (rows.len(), analyzer.connections.bytes())
     };
@@ -551,32 +554,37 @@ fn of_many_connections_the_idle_ones_are_suspended_and_those_that_wait_are_not()
     let (rows, bytes) = exchange(talks, 1);
     assert_eq!(rows, 99);
     assert!(bytes <= quarter + 2 * one && quarter < 50 * one, "{bytes} bytes, {one} of one connection");
-    // It is asked as the one that was used least recently, again and again.
+    // It is repeatedly checked as the least recently used connection.
     waiting.ask(30, &kafka::small_request(2));
-    assert_eq!(waiting.tell(&mut analyzer), []);
+    assert_eq!(waiting.analyze(&mut analyzer), []);
     for id in 2..=4 {
         for talk in &mut *talks {
             talk.ask(40, &kafka::small_request(id)).answer(50, &kafka::response(id, b"answer")).ask(50, b"");
             assert_eq!(
-                talk.tell(&mut analyzer).iter().map(timing).collect::<Vec<_>>(),
+                talk.analyze(&mut analyzer).iter().map(timing).collect::<Vec<_>>(),
                 [(id, Some(10), Some(0))]
             );
         }
     }
-    let rows = waiting.answer(60, &kafka::response(2, b"late")).tell(&mut analyzer);
+    let rows = waiting.answer(60, &kafka::response(2, b"late")).analyze(&mut analyzer);
     assert_eq!(rows.iter().map(timing).collect::<Vec<_>>(), [(2, Some(30), Some(0))]);
     let counters = analyzer.counters();
     assert_eq!((counters.connections, counters.evicted_connections, counters.skipped_bytes), (100, 0, 0));
-    // Those that are closed make room first.
+    // Closed connections are evicted first.
     for port in 1_001..=1_100 {
-        talk(port).open(70).ask(80, &kafka::small_request(1)).answer(90, b"").close(100).tell(&mut analyzer);
+        talk(port)
+            .open(70)
+            .ask(80, &kafka::small_request(1))
+            .answer(90, b"")
+            .close(100)
+            .analyze(&mut analyzer);
     }
     let bytes = analyzer.connections.bytes();
     assert!(bytes <= quarter + 2 * one, "{bytes} bytes, {one} of one connection");
     assert_eq!(analyzer.counters().evicted_connections, 0);
 }
 
-/// A conversation of many requests, as the two streams.
+/// A conversation of many requests, as its two streams.
 fn streams(requests: i32) -> (Vec<u8>, Vec<u8>) {
     let (mut asked, mut answered) = (Vec::new(), Vec::new());
     let batch = kafka::batch(5, 2, &[3; 700]);
@@ -606,7 +614,7 @@ fn shuffled(
             break;
         }
         let (now, later) = rest.split_at((*len).min(rest.len()));
-        packets.push(talk.sent(by_client, now));
+        packets.push(talk.next_packet(by_client, now));
         rest = later;
         let last = packets.len() - 1;
         if *repeat {
@@ -634,7 +642,7 @@ proptest! {
             talk.packets.extend(packets.into_iter().map(|packet| (10, packet)));
         }
         let mut analyzer = on_port();
-        let rows = talk.tell(&mut analyzer);
+        let rows = talk.analyze(&mut analyzer);
         prop_assert_eq!(rows.iter().map(|row| row.correlation_id).collect::<Vec<_>>(), (0..30).collect::<Vec<_>>());
         for row in &rows {
             prop_assert_eq!((row.end, row.error.as_deref()), (Some(Nanos(10)), None));
@@ -643,8 +651,8 @@ proptest! {
         prop_assert_eq!(analyzer.counters().gaps, 0);
     }
 
-    /// Losing packets never invents a request, and every request that is seen whole and answered whole
-    /// between losses is there at most once.
+    /// Lost packets never invent a request, and every request that is captured whole and answered whole between losses
+    /// appears at most once.
     #[test]
     fn lost_packets_invent_nothing(
         cuts in prop::collection::vec((1..900usize, Just(false), prop::bool::weighted(0.1)), 1..40),
@@ -659,7 +667,7 @@ proptest! {
             talk.packets.extend(captured.map(|(packet, _)| (10, packet)));
         }
         let mut analyzer = on_port();
-        let mut rows = talk.tell(&mut analyzer);
+        let mut rows = talk.analyze(&mut analyzer);
         rows.extend(finish(&mut analyzer));
         let mut ids: Vec<i32> = rows.iter().map(|row| row.correlation_id).collect();
         ids.sort_unstable();
@@ -686,7 +694,7 @@ proptest! {
             let len = bytes.len();
             bytes[at % len] = value;
         }
-        talk.tell(&mut analyzer);
+        talk.analyze(&mut analyzer);
         for (link, bytes) in &packets {
             let packet = Packet {
                 time_ns: i64::from(*link),

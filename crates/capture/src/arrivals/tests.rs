@@ -1,4 +1,4 @@
-//! When the data of fetches had come, told from whole conversations made by hand.
+//! Arrival times of fetched data, in whole hand-made conversations.
 
 use model::Request;
 
@@ -23,12 +23,12 @@ fn fetch(correlation_id: i32, topic: &str, min_bytes: i32, isolation: u8) -> Vec
     kafka::request(1, 7, correlation_id, &tail)
 }
 
-/// Its answer: these records of partitions 2 and 5, as far as there are any.
+/// The answer to [`fetch`]: these records of partitions 2 and 5, where not empty.
 fn fetched(correlation_id: i32, topic: &str, partitions: [&[u8]; 2]) -> Vec<u8> {
     fetched_below(correlation_id, topic, [(0, 0), (0, 0)], partitions)
 }
 
-/// The same, with their error codes and high watermarks.
+/// Like [`fetched`], with error codes and high watermarks.
 fn fetched_below(
     correlation_id: i32,
     topic: &str,
@@ -51,12 +51,12 @@ fn fetched_below(
     kafka::response(correlation_id, &tail)
 }
 
-/// The batch as the log has it: at its offset. The checksum does not cover that.
+/// The batch as the log has it: with its offset, which the checksum does not cover.
 fn at(offset: i64, batch: &[u8]) -> Vec<u8> {
     [&offset.to_be_bytes()[..], &batch[8..]].concat()
 }
 
-/// The same with another checksum, as a broker writes that sets the time of the append.
+/// The batch with another checksum, as written by a broker that sets the append time.
 fn rewritten(batch: &[u8]) -> Vec<u8> {
     let mut batch = batch.to_vec();
     batch[17..21].copy_from_slice(&0xdead_beefu32.to_be_bytes());
@@ -80,7 +80,7 @@ impl Scene {
         Self { producer, consumer }
     }
 
-    /// When the data of every fetch had come, in nanoseconds.
+    /// Arrival times of the data of every fetch, in nanoseconds.
     fn data(self) -> Vec<Option<i64>> {
         self.data_within(Limits::default())
     }
@@ -94,7 +94,7 @@ impl Scene {
         let mut both = self.producer;
         both.packets.extend(self.consumer.packets);
         both.packets.sort_by_key(|(time, _)| *time);
-        let mut rows: Vec<Request> = both.tell(&mut analyzer);
+        let mut rows: Vec<Request> = both.analyze(&mut analyzer);
         analyzer.finish(&mut |row| rows.push(*row));
         assert!(rows.iter().all(|row| row.api_key != 0 || row.data.is_none()));
         rows.iter().filter(|row| row.api_key == 1).map(|row| row.data.map(|at| at.0)).collect()
@@ -114,7 +114,7 @@ fn data_came_with_the_request_that_brought_it_whether_that_is_answered_yet_or_no
         scene.producer.ask(200, &kafka::produce(1, -1, "t", [&two, &five]));
         scene.producer.answer(answered, &kafka::produced(1, "t", [(2, 0, 40), (5, 0, 70)]));
         scene.consumer.answer(300, &fetched(1, "t", [&at(40, &two), &[]]));
-        // There already when it was asked for; and of another topic or offset: something else.
+        // There before it was fetched; and data of another topic or offset, which does not count.
         scene.consumer.ask(400, &fetch(2, "t", 1, 0)).answer(410, &fetched(2, "t", [&[], &at(70, &five)]));
         scene.consumer.ask(500, &fetch(3, "u", 1, 0)).answer(510, &fetched(3, "u", [&at(40, &two), &[]]));
         scene.consumer.ask(600, &fetch(4, "t", 1, 0)).answer(610, &fetched(4, "t", [&at(41, &two), &[]]));
@@ -165,7 +165,7 @@ fn a_refused_batch_brought_nothing_and_of_two_that_may_be_it_none_is_chosen() {
     }
 }
 
-/// Loss makes it less certain, and nothing here can tell: what was not captured is not known to have been there.
+/// Loss makes this less certain, and nothing here can detect it: an uncaptured batch is not known to have been there.
 #[test]
 fn of_two_that_may_be_it_the_one_that_was_captured_is_taken() {
     let [two, five] = batches();
@@ -189,7 +189,7 @@ fn a_rewritten_batch_is_known_by_its_offset_and_one_sent_again_is_not_taken_for_
     scene.producer.answer(210, &kafka::produced(1, "t", [(2, 0, 40), (5, 0, 70)]));
     scene.consumer.ask(220, &fetch(1, "t", 1, 0));
     scene.consumer.answer(230, &fetched(1, "t", [&at(40, &rewritten(&two)), &[]]));
-    // The same content again, not answered yet: it has a later offset than any given out before.
+    // The same content again, not yet answered: it has a later offset than any assigned before.
     scene.producer.ask(300, &kafka::produce(2, -1, "t", [&two, &five]));
     scene.consumer.ask(310, &fetch(2, "t", 1, 0)).answer(320, &fetched(2, "t", [&at(37, &two), &[]]));
     scene.consumer.ask(330, &fetch(3, "t", 1, 0)).answer(340, &fetched(3, "t", [&at(43, &two), &[]]));
@@ -218,14 +218,14 @@ fn what_is_remembered_is_bounded_and_what_is_forgotten_is_unknown() {
     assert_eq!(scene.data(), [None, Some(201)]);
 }
 
-/// The batch as the log has it, of a time before the test.
+/// The batch as the log has it, with a time before the test.
 fn old(offset: i64, batch: &[u8]) -> Vec<u8> {
     let mut batch = at(offset, batch);
     batch[35..43].copy_from_slice(&0i64.to_be_bytes());
     batch
 }
 
-/// A fetch at 200 of what these records and the watermark of its response at 900 say, after a response at 110 with the
+/// A fetch at 200 whose response at 900 has these records and this watermark, after a response at 110 with the
 /// watermark 50.
 fn fetched_late(min_bytes: i32, isolation: u8, watermark: (i16, i64), records: &[u8]) -> Option<i64> {
     let mut scene = Scene::new();
@@ -252,7 +252,7 @@ fn what_lay_below_an_earlier_watermark_was_there() {
 
 #[test]
 fn what_came_back_empty_from_below_an_earlier_watermark_was_there() {
-    // It asks for offset 40.
+    // The fetch starts at offset 40.
     let empty = |isolation, watermark| fetched_late(1, isolation, watermark, &[]);
     assert_eq!(empty(0, (0, 60)), Some(110));
     assert_eq!(empty(0, (0, 50)), Some(110));
@@ -304,15 +304,15 @@ fn after_a_log_was_cut_or_an_error_nothing_is_known() {
     assert_eq!(fetched_late(1, 0, (0, 49), &old(10, &two)), None);
     for (error, watermark) in [(0, 30), (6, -1)] {
         let mut scene = Scene::new();
-        let mut say = |id: i32, told: (i16, i64), records: &[u8]| {
+        let mut answer_fetch = |id: i32, partition: (i16, i64), records: &[u8]| {
             let time = 100 * i64::from(id);
-            let answer = fetched_below(id, "t", [told, (0, 0)], [records, &[]]);
+            let answer = fetched_below(id, "t", [partition, (0, 0)], [records, &[]]);
             scene.consumer.ask(time, &fetch(id, "t", 1, 0)).answer(time + 10, &answer);
         };
-        say(1, (0, 50), &[]);
-        say(2, (error, watermark), &[]);
-        say(3, (0, 60), &old(40, &two));
-        say(4, (0, 60), &old(40, &two));
+        answer_fetch(1, (0, 50), &[]);
+        answer_fetch(2, (error, watermark), &[]);
+        answer_fetch(3, (0, 60), &old(40, &two));
+        answer_fetch(4, (0, 60), &old(40, &two));
         assert_eq!(scene.data(), [None, None, None, Some(310)], "error {error}");
     }
 }

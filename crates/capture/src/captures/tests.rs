@@ -1,4 +1,4 @@
-//! Rings, captures side by side, and files that go bad among others.
+//! Rings, captures side by side, and files that turn out damaged among others.
 
 use std::path::PathBuf;
 
@@ -49,7 +49,7 @@ fn opened(paths: &[PathBuf]) -> Captures {
 #[test]
 fn a_ring_is_read_from_its_oldest_file_whatever_the_names() {
     let dir = Dir::new();
-    // As `tcpdump -C 1 -W 3 -w x.pcap` leaves it: x.pcap0 was written again, and has just been started over.
+    // As `tcpdump -C 1 -W 3 -w x.pcap` leaves it: x.pcap0 was rewritten, and has just been started over.
     let ring = [
         dir.capture("x.pcap0", &[(50, 5), (51, 6)]),
         dir.capture("x.pcap1", &[(10, 1), (20, 2)]),
@@ -68,7 +68,7 @@ fn a_ring_is_read_from_its_oldest_file_whatever_the_names() {
 fn files_that_overlap_are_merged_and_their_own_order_kept() {
     let dir = Dir::new();
     let files = [
-        // 32 comes before 31 in its file, as several queues of an interface may have it.
+        // 32 comes before 31 in its file, as may happen with several queues of an interface.
         dir.capture("eth1", &[(15, 4), (32, 5), (31, 6), (60, 7)]),
         dir.write("eth0.gz", &gzip(&file(&[(10, 1), (20, 2), (31, 3)]))),
         dir.capture("eth2", &[(20, 8), (55, 9)]),

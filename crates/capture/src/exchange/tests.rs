@@ -1,4 +1,4 @@
-//! What rows say of requests other than Produce, and of headers that were cut off.
+//! Rows of requests other than Produce, and of headers that were cut off.
 
 use model::Request;
 
@@ -28,7 +28,7 @@ fn fetch(correlation_id: i32, partitions: &[i32]) -> Vec<u8> {
     kafka::request(1, 7, correlation_id, &tail)
 }
 
-/// Its answer: partition, error code and records of each.
+/// The answer to [`fetch`]: partition, error code and records.
 fn fetched(correlation_id: i32, partitions: &[(i32, i16, &[u8])]) -> Vec<u8> {
     let mut tail = 30i32.to_be_bytes().to_vec();
     tail.extend([0, 0, 0, 0, 0, 77, 0, 0, 0, 1, 0, 1, b't']);
@@ -55,12 +55,12 @@ fn fetches_say_how_much_of_which_partition_came() {
     let two = [&batch[..], &batch[..50]].concat();
     let mut talk = Conversation::standard();
     talk.open(0).ask(10, &fetch(1, &[2, 5]));
-    // In another order, and one more of the session.
+    // In another order, and with another partition of the session.
     talk.answer(20, &fetched(1, &[(5, 6, &[]), (2, 0, &two), (9, 0, &batch)]));
     talk.ask(30, &fetch(2, &[])).answer(40, &fetched(2, &[]));
     talk.ask(50, &fetch(3, &[4]));
     let mut analyzer = on_port();
-    let mut rows = talk.tell(&mut analyzer);
+    let mut rows = talk.analyze(&mut analyzer);
     analyzer.finish(&mut |row| rows.push(*row));
     let bytes = two.len() as u32;
     assert_eq!(
@@ -70,7 +70,7 @@ fn fetches_say_how_much_of_which_partition_came() {
     assert!(rows[0].partitions.iter().all(|p| p.topic.as_deref() == Some("t") && p.batches.is_empty()));
     assert_eq!((rows[0].api, rows[0].throttle_ms, rows[0].error.as_deref()), ("FETCH", Some(30), None));
     assert_eq!((rows[0].error_code, rows[0].min_bytes, rows[0].max_wait_ms), (Some(0), Some(1), Some(500)));
-    // What only the session knows was asked for in an earlier request.
+    // An earlier request of the session named partition 9, so its offset is unknown.
     let offsets: Vec<_> = rows[0].partitions.iter().map(|p| p.fetch_offset).collect();
     assert_eq!(offsets, [Some(1234), Some(1234), None]);
     assert_eq!((partitions(&rows[1]), rows[1].error.as_deref()), (vec![], None));
@@ -84,7 +84,7 @@ fn every_api_that_tells_them_has_its_throttle_time_error_group_and_transaction()
     talk.open(0).ask(10, &kafka::small_request(1)).answer(20, &kafka::response(1, &[0, 0, 0, 7, 1, 2, 3]));
     let later = kafka::request(10, 1, 2, &[0, 1, b'x', 1]);
     talk.ask(30, &later).answer(40, &kafka::response(2, &[0, 0, 0, 7, 0, 15, 3]));
-    let rows = talk.tell(&mut on_port());
+    let rows = talk.analyze(&mut on_port());
     assert_eq!(rows.iter().map(|row| row.throttle_ms).collect::<Vec<_>>(), [None, Some(7)]);
     assert_eq!(rows.iter().map(|row| row.error_code).collect::<Vec<_>>(), [Some(0), Some(15)]);
     let named = |row: &Request| (row.group_id.clone(), row.transactional_id.clone());
@@ -101,7 +101,7 @@ fn the_first_request_in_a_version_of_the_future_has_its_row() {
     let known = kafka::request(18, 4, 2, &[0, 4, b'k', b'g', b'o', 2, b'1', 0]);
     talk.ask(40, &known).answer(47, &kafka::response(2, &[0, 0, 2, 0, 18, 0, 0, 0, 4, 0, 0, 0, 0, 7, 0]));
     let mut analyzer = on_port();
-    let rows = talk.tell(&mut analyzer);
+    let rows = talk.analyze(&mut analyzer);
     let seen: Vec<_> = rows.iter().map(|row| (row.api, row.api_version, row.correlation_id)).collect();
     assert_eq!(seen, [("API_VERSIONS", 5, 1), ("API_VERSIONS", 4, 2)]);
     assert!(rows.iter().all(|row| row.client_id == rows[1].client_id && row.client_id.is_some()));
@@ -139,10 +139,10 @@ fn metadata_tells_how_many_replicas_a_partition_has_once() {
         talk.ask(time, &kafka::request(3, 1, id, &[0xff; 4])).answer(time + 1, &answer(id, replicas));
     }
     let mut analyzer = on_port();
-    assert!(talk.tell(&mut analyzer).iter().all(|row| row.error.is_none()));
-    let told: Vec<_> = analyzer.take_replicas().iter().map(|(t, p, n)| (t.to_string(), *p, *n)).collect();
+    assert!(talk.analyze(&mut analyzer).iter().all(|row| row.error.is_none()));
+    let changes: Vec<_> = analyzer.take_replicas().iter().map(|(t, p, n)| (t.to_string(), *p, *n)).collect();
     let known = |partition, replicas| ("t".to_owned(), partition, replicas);
-    assert_eq!(told, [known(0, 1), known(1, 3), known(0, 2)]);
+    assert_eq!(changes, [known(0, 1), known(1, 3), known(0, 2)]);
     assert!(analyzer.take_replicas().is_empty());
 }
 
@@ -158,9 +158,10 @@ fn a_client_id_cut_off_by_a_snap_length_costs_no_row() {
     for payload in 12..=19 {
         let (mut analyzer, mut rows) = (on_port(), Vec::new());
         for (time_ns, bytes) in &talk.packets {
-            let kept = &bytes[..bytes.len().min(headers + payload)];
+            let captured = &bytes[..bytes.len().min(headers + payload)];
             let original_len = bytes.len() as u32;
-            let packet = Packet { time_ns: *time_ns, link: LinkType::Ethernet, original_len, bytes: kept };
+            let packet =
+                Packet { time_ns: *time_ns, link: LinkType::Ethernet, original_len, bytes: captured };
             analyzer.packet(&packet, &mut |row| rows.push(*row));
         }
         let seen: Vec<_> = rows.iter().map(|row| (row.correlation_id, row.latency().map(|n| n.0))).collect();

@@ -1,5 +1,5 @@
-//! Compressed captures: recognised by their first bytes, unpacked as they are read. Memory is bounded by
-//! what a format's window may take, never by the file. Does not know capture formats.
+//! Compressed captures: recognized by their first bytes, decompressed as they are read. Memory is bounded by the window
+//! of the format, never by the file. Does not know capture formats.
 
 use std::io::{self, BufReader, Read};
 
@@ -7,23 +7,23 @@ use flate2::read::MultiGzDecoder;
 use lz4_flex::frame::FrameDecoder;
 use zstd::stream::read::Decoder as ZstdDecoder;
 
-/// The largest window of a zstd frame: 128 MiB, which the `zstd` tool too refuses to go beyond unless told.
-/// What `zstd -19` writes needs 8 MiB.
+/// The largest window of a zstd frame: 128 MiB, which is also the default limit of the `zstd` tool. `zstd -19` needs 8
+/// MiB.
 const ZSTD_WINDOW_LOG_LIMIT: u32 = 27;
 
 /// How a capture is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packing {
-    /// RFC 1952, of several members too.
+    /// RFC 1952, with one or several members.
     Gzip,
-    /// RFC 8878, of several frames too, skippable ones among them.
+    /// RFC 8878, with one or several frames, including skippable ones.
     Zstd,
-    /// <https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md>, of several frames too.
+    /// <https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md>, with one or several frames.
     Lz4,
 }
 
 impl Packing {
-    /// What a file that begins so is compressed with.
+    /// The compression of a file with these first bytes.
     pub(super) fn of(magic: [u8; 4]) -> Option<Self> {
         match magic {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
@@ -34,7 +34,7 @@ impl Packing {
         }
     }
 
-    /// What `packed` holds. Of a stream that ends too early, what there is and then
+    /// Decompresses `packed`. A stream that ends too early yields its content and then
     /// [`io::ErrorKind::UnexpectedEof`].
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl Packing {
     }
 }
 
-/// Why a file that begins so cannot be read although people do store captures like that.
+/// Why a file with these first bytes cannot be read, for formats in which people do store captures.
 pub(super) fn cannot_unpack(magic: [u8; 4]) -> Option<&'static str> {
     match magic {
         [0xfd, b'7', b'z', b'X'] => {
@@ -69,28 +69,28 @@ pub(super) fn cannot_unpack(magic: [u8; 4]) -> Option<&'static str> {
     }
 }
 
-/// What a decoder's error says, and what to do where something can be done.
+/// A decoder's error, with a remedy if there is one.
 pub(super) fn explain(error: &io::Error) -> String {
     let mut why = error.to_string();
-    // The words of libzstd's error ZSTD_error_frameParameter_windowTooLarge: the crate passes on no number.
+    // The message of libzstd's ZSTD_error_frameParameter_windowTooLarge: the crate does not expose the number.
     if why.contains("requires too much memory") {
         why.push_str(" (its window is over 128 MiB); pipe `zstd -dc --long=31` into `-`");
     }
     why
 }
 
-// lz4 frames one after the other. Adds to the library's decoder of one frame what a file needs: the next
-// frame, and telling a cut stream from one that has ended.
+// A sequence of lz4 frames. Adds to the library's decoder of one frame what a file needs: the next frame, and a
+// distinction between a truncated stream and one that has ended.
 
-/// Reads frames to the end of what holds them.
+/// Reads frames to the end of the input.
 pub(super) struct Lz4Frames {
-    /// None only while it is replaced.
+    /// `None` only during replacement.
     frame: Option<FrameDecoder<EndWatcher>>,
-    /// Nothing was read since a frame ended.
+    /// Nothing has been read since a frame ended.
     between_frames: bool,
 }
 
-/// Remembers whether its end was met.
+/// Records whether the end of the input was reached.
 struct EndWatcher {
     packed: BufReader<Box<dyn Read + Send>>,
     ended: bool,
@@ -110,8 +110,8 @@ impl Lz4Frames {
         Self { frame: Some(FrameDecoder::new(watched)), between_frames: false }
     }
 
-    /// Goes on to the next frame, with a new decoder: the library's asserts that all frames it meets
-    /// have blocks of one size.
+    /// Moves to the next frame with a new decoder: the library's decoder asserts that all frames it reads have the same
+    /// block size.
     fn next_frame(&mut self) {
         self.frame = self.frame.take().map(|frame| FrameDecoder::new(frame.into_inner()));
         self.between_frames = true;
@@ -126,7 +126,7 @@ impl Read for Lz4Frames {
                 self.between_frames = false;
                 return Ok(read);
             }
-            // The decoder says "nothing more" at a frame's end mark, and also where the stream ends.
+            // The decoder returns 0 at a frame's end mark, and also where the stream ends.
             match (frame.get_ref().ended, self.between_frames) {
                 (false, _) => self.next_frame(),
                 (true, true) => return Ok(0),

@@ -17,7 +17,7 @@ const RECORD_HEADER_BYTES: usize = 16;
 const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
 
-/// How this file writes its numbers.
+/// The byte order and time unit of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     swapped: bool,
@@ -26,7 +26,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Reads the file's header; `header` may be shorter than it ought to be.
+    /// Parses the file header; `header` may be too short.
     pub(super) fn parse(magic: [u8; 4], header: &[u8]) -> Result<Self, &'static str> {
         let (swapped, fraction_ns) = match (u32::from_le_bytes(magic), u32::from_be_bytes(magic)) {
             (MAGIC_MICROS, _) => (false, 1_000),
@@ -36,8 +36,7 @@ impl Layout {
             _ => return Err("unknown magic number"),
         };
         let link = field(header, 20, swapped).ok_or("its header is cut short")?;
-        // The upper half of the field says how long frame check sequences are; IP's own length makes
-        // them harmless.
+        // The upper half of the field is the length of frame check sequences; IP's own length makes them harmless.
         Ok(Self { swapped, fraction_ns, link: LinkType::from_number(link as u16) })
     }
 

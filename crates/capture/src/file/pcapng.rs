@@ -9,7 +9,7 @@
 //! simple:    original u32, the packet
 //! obsolete:  interface u16, drops u16, time u32 × 2, captured u32, original u32, the packet, options
 //! ```
-//! Blocks of other types are passed over.
+//! Blocks of other types are skipped.
 
 use std::io;
 
@@ -27,7 +27,7 @@ const OPTION_END: u16 = 0;
 const OPTION_RESOLUTION: u16 = 9;
 const OPTION_OFFSET: u16 = 14;
 const BODY: usize = 8;
-/// Interfaces a section may have; later ones are not remembered.
+/// Maximum number of interfaces of a section; later ones are ignored.
 const INTERFACES_LIMIT: usize = 65_536;
 
 /// The section being read: its byte order and interfaces.
@@ -35,7 +35,7 @@ const INTERFACES_LIMIT: usize = 65_536;
 pub(super) struct Section {
     big_endian: bool,
     interfaces: Vec<Interface>,
-    /// Simple packets have no time: they take the last packet's.
+    /// Simple packets have no time: they get the previous packet's.
     last_ns: i64,
 }
 
@@ -102,8 +102,8 @@ impl Section {
         )
     }
 
-    /// An enhanced or obsolete packet block: both have the same fields at the same places but for the
-    /// width of the interface.
+    /// An enhanced or obsolete packet block: both have the same fields at the same offsets, except for the width of the
+    /// interface.
     fn timed_packet(&mut self, block: &[u8], interface: Option<usize>) -> Option<PacketPlace> {
         let interface = *self.interfaces.get(interface?)?;
         let time = (u64::from(self.u32(block, BODY + 4)?) << 32) | u64::from(self.u32(block, BODY + 8)?);
@@ -179,7 +179,7 @@ impl Section {
     }
 }
 
-/// What one tick of an interface's clock is: nanoseconds = ticks × `multiply` ÷ `divide`.
+/// The length of a clock tick of an interface: nanoseconds = ticks × `multiply` ÷ `divide`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Resolution {
     multiply: u128,
@@ -187,10 +187,10 @@ struct Resolution {
 }
 
 impl Resolution {
-    /// What holds where an interface names none.
+    /// The default if an interface does not specify one.
     const MICROS: Self = Self { multiply: 1_000, divide: 1 };
 
-    /// `if_tsresol`: a power of ten, or of two where the top bit is set, negated.
+    /// `if_tsresol`: a negative power of ten, or of two if the top bit is set.
     fn new(option: u8) -> Self {
         const NANOS: u128 = 1_000_000_000;
         let exponent = u32::from(option & 0x7f);

@@ -1,12 +1,12 @@
-//! The bytes of a capture, read in large pieces into one buffer and handed over from there, in order. Does not know capture
+//! The bytes of a capture, read in large pieces into one buffer and returned from there in order. Does not know capture
 //! formats.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 
-/// Bytes asked for at once.
+/// Bytes per read.
 const CHUNK_BYTES: usize = 256 << 10;
-/// At first: of many files only the beginning is looked at.
+/// Bytes of the first read: of many files, only the beginning is inspected.
 const FIRST_BYTES: usize = 16 << 10;
 
 pub(super) struct Source {
@@ -14,7 +14,7 @@ pub(super) struct Source {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Bytes passed over since the beginning.
+    /// Bytes consumed since the beginning.
     at: u64,
     ended: bool,
     cut: bool,
@@ -25,7 +25,7 @@ impl Source {
         Self { reader, buffer: Vec::new(), start: 0, end: 0, at: 0, ended: false, cut: false }
     }
 
-    /// Everything that has not been passed over, as a stream.
+    /// Everything not yet consumed, as a stream.
     pub(super) fn into_reader(self) -> Box<dyn Read + Send> {
         let Self { mut buffer, start, end, reader, .. } = self;
         buffer.truncate(end);
@@ -33,18 +33,17 @@ impl Source {
         Box::new(Cursor::new(buffer).chain(reader))
     }
 
-    /// How many bytes were passed over: where the next one is.
+    /// Bytes consumed, which is the position of the next byte.
     pub(super) fn position(&self) -> u64 {
         self.at
     }
 
-    /// Whether what was unpacked ended before its own end.
+    /// Whether a compressed input ended early.
     pub(super) fn is_cut(&self) -> bool {
         self.cut
     }
 
-    /// The next `n` bytes without passing over them; fewer only where the source ends. The caller
-    /// bounds `n`.
+    /// Returns the next `n` bytes without consuming them; fewer only at the end of the source. The caller bounds `n`.
     pub(super) fn peek(&mut self, n: usize) -> io::Result<&[u8]> {
         while self.end - self.start < n && !self.ended {
             self.fill(n)?;
@@ -53,7 +52,7 @@ impl Source {
         Ok(self.buffer.get(self.start..end).unwrap_or_default())
     }
 
-    /// The next `n` bytes, passed over; fewer only where the source ends.
+    /// Consumes and returns the next `n` bytes; fewer only at the end of the source.
     pub(super) fn take(&mut self, n: usize) -> io::Result<&[u8]> {
         let len = self.peek(n)?.len();
         let from = self.start;
@@ -62,23 +61,23 @@ impl Source {
         Ok(self.buffer.get(from..from + len).unwrap_or_default())
     }
 
-    /// Hands over nothing any more.
+    /// Returns no more bytes from here on.
     pub(super) fn end(&mut self) {
         self.start = self.end;
         self.ended = true;
     }
 
     fn fill(&mut self, n: usize) -> io::Result<()> {
-        // A record's length is only believed as its bytes come.
+        // The buffer grows only as a record's bytes arrive, not by the length it claims.
         let held = self.end - self.start;
         let chunk = if self.buffer.is_empty() { FIRST_BYTES } else { CHUNK_BYTES };
-        let wanted = n.min(held.saturating_mul(2)).max(chunk);
-        if self.start + wanted > self.buffer.len() {
+        let size = n.min(held.saturating_mul(2)).max(chunk);
+        if self.start + size > self.buffer.len() {
             self.buffer.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;
-            if self.buffer.len() < wanted {
-                self.buffer.resize(wanted, 0);
+            if self.buffer.len() < size {
+                self.buffer.resize(size, 0);
             }
         }
         let free = self.buffer.get_mut(self.end..).unwrap_or_default();
@@ -96,7 +95,7 @@ impl Source {
     }
 }
 
-/// A file with the length that it had when it was opened: what is appended is left for another time.
+/// A file with the length that it had when it was opened: bytes appended later are not read.
 pub(super) struct FileReader {
     file: File,
     length: u64,
@@ -113,7 +112,7 @@ impl Read for FileReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = (&self.file).take(self.length - self.read).read(into)?;
         self.read += read as u64;
-        // A ring's oldest file is cut when it is overwritten, and may be as long again soon.
+        // A ring's oldest file is truncated when it is overwritten, and may soon be as long as before.
         if self.read < self.length && (read == 0 || self.file.metadata()?.len() < self.length) {
             return Err(io::Error::other(
                 "it was truncated while being read (is it in a ring of files that tcpdump overwrites?); copy it first",

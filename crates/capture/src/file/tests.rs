@@ -1,4 +1,4 @@
-//! Capture files written byte by byte, cut everywhere, and damaged.
+//! Capture files written byte by byte, cut at every position, and damaged.
 
 use std::io::{Cursor, Write};
 
@@ -75,7 +75,7 @@ fn a_pcap_cut_anywhere_yields_its_whole_packets_and_a_note() {
     }
 }
 
-/// As tcpdump does with the oldest file of a ring (`-W`); and what is appended is left for another time.
+/// As tcpdump does with the oldest file of a ring (`-W`); bytes appended later are not read.
 #[test]
 fn a_file_that_changes_while_it_is_read_ends_with_a_reason() {
     let packets: Vec<_> = (0..200).map(|n| (TIME + n, vec![7; 60_000])).collect();
@@ -127,11 +127,11 @@ fn pcapng() -> Vec<u8> {
         // Nanoseconds (9) and an offset of 1 s (14).
         interface(le, 276, &[9, 0, 1, 0, 9, 0, 0, 0, 14, 0, 8, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
         enhanced(le, 0, TIME as u64 / 1_000, &[1, 2, 3], 60),
-        // A name resolution block is passed over.
+        // A name resolution block is skipped.
         block(le, 4, &[0; 8]),
         enhanced(le, 1, TIME as u64, &[4; 5], 5),
         block(le, 3, &[&le(2)[..], &[7, 7]].concat()),
-        // A second section, in the other byte order, begins with no interfaces.
+        // A second section, in the other byte order, starts without interfaces.
         section(be),
         interface(be, 101, &[]),
         enhanced(be, 0, 17, &[8], 1),
@@ -228,7 +228,7 @@ fn damage_in_the_middle_leaves_what_came_before_and_says_where() {
     assert!(matches!(error, Error::Damaged { at, .. } if at == end as u64), "{error}");
 }
 
-/// A pipe that hands over one byte at a time, as a slow writer's would.
+/// A pipe that delivers one byte at a time, like a slow writer.
 struct Trickle(Cursor<Vec<u8>>);
 
 impl std::io::Read for Trickle {

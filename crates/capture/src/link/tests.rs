@@ -1,4 +1,4 @@
-//! Segments out of packets written byte by byte.
+//! Segments in packets written byte by byte.
 
 use super::{Flags, NoSegment, Segment, segment};
 use crate::packet::{LinkType, Packet};

@@ -1,5 +1,5 @@
-//! The filter the kernel runs on every packet: a classic BPF program that lets TCP of some ports through.
-//! Packets begin at their IP header. Does not attach anything.
+//! The filter that the kernel runs on every packet: a classic BPF program that accepts TCP of some ports. Packets begin
+//! at their IP header. Does not attach anything.
 
 use libc::sock_filter as Instruction;
 
@@ -15,7 +15,7 @@ const JUMP_IF_EQUAL: u16 = 0x15;
 const JUMP_IF_SET: u16 = 0x45;
 const RETURN: u16 = 0x06;
 
-/// What the kernel knows about a packet besides its bytes (`SKF_AD_OFF` and on).
+/// Packet metadata besides its bytes (`SKF_AD_OFF` and on).
 const PACKET_PROTOCOL: u32 = 0xffff_f000;
 const PACKET_TYPE: u32 = 0xffff_f004;
 const DEVICE_TYPE: u32 = 0xffff_f01c;
@@ -25,11 +25,11 @@ const PACKET_OUTGOING: u32 = 4;
 const PROTOCOL_IPV4: u32 = 0x0800;
 const PROTOCOL_IPV6: u32 = 0x86dd;
 const TCP: u32 = 6;
-/// Extension headers before which TCP may hide: what follows is looked at outside the kernel.
+/// Extension headers that may precede TCP: the rest of such packets is examined in user space.
 const IPV6_EXTENSIONS: [u32; 6] = [0, 43, 44, 51, 60, 135];
 
-/// Lets `snaplen` bytes through of packets with one of `ports` at either end, or of all TCP if there are
-/// none. Not through: a loopback interface's outgoing copies, and later fragments, which have no ports.
+/// Accepts `snaplen` bytes of packets with one of `ports` at either end, or of all TCP if `ports` is empty. Rejects a
+/// loopback interface's outgoing copies, and later fragments, which have no ports.
 pub(super) fn program(ports: &[u16], snaplen: u32) -> Vec<Instruction> {
     let v4 = version_4(ports, snaplen);
     let v6 = version_6(ports, snaplen);
@@ -38,14 +38,14 @@ pub(super) fn program(ports: &[u16], snaplen: u32) -> Vec<Instruction> {
         branch(JUMP_IF_EQUAL, DEVICE_LOOPBACK, 0, 3),
         load(LOAD_WORD, PACKET_TYPE),
         branch(JUMP_IF_EQUAL, PACKET_OUTGOING, 0, 1),
-        give(0),
+        return_bytes(0),
         load(LOAD_WORD, PACKET_PROTOCOL),
         branch(JUMP_IF_EQUAL, PROTOCOL_IPV4, 1, 0),
         // Only an unconditional jump reaches further than 255 instructions.
         load(JUMP, v4.len() as u32),
     ];
     program.extend(v4);
-    program.extend([branch(JUMP_IF_EQUAL, PROTOCOL_IPV6, 1, 0), give(0)]);
+    program.extend([branch(JUMP_IF_EQUAL, PROTOCOL_IPV6, 1, 0), return_bytes(0)]);
     program.extend(v6);
     program
 }
@@ -54,39 +54,42 @@ fn version_4(ports: &[u16], snaplen: u32) -> Vec<Instruction> {
     let mut program = vec![
         load(LOAD_BYTE, 9),
         branch(JUMP_IF_EQUAL, TCP, 1, 0),
-        give(0),
+        return_bytes(0),
         load(LOAD_HALF, 6),
         branch(JUMP_IF_SET, 0x1fff, 0, 1),
-        give(0),
+        return_bytes(0),
         load(LOAD_X_HEADER_LEN, 0),
         load(LOAD_HALF_INDEXED, 0),
     ];
-    program.extend(give_if_any(ports, snaplen));
+    program.extend(return_if_any(ports, snaplen));
     program.push(load(LOAD_HALF_INDEXED, 2));
-    program.extend(give_if_any(ports, snaplen));
-    program.push(give(0));
+    program.extend(return_if_any(ports, snaplen));
+    program.push(return_bytes(0));
     program
 }
 
 fn version_6(ports: &[u16], snaplen: u32) -> Vec<Instruction> {
     let mut program = vec![load(LOAD_BYTE, 6)];
     for extension in IPV6_EXTENSIONS {
-        program.extend([branch(JUMP_IF_EQUAL, extension, 0, 1), give(snaplen)]);
+        program.extend([branch(JUMP_IF_EQUAL, extension, 0, 1), return_bytes(snaplen)]);
     }
-    program.extend([branch(JUMP_IF_EQUAL, TCP, 1, 0), give(0), load(LOAD_HALF, 40)]);
-    program.extend(give_if_any(ports, snaplen));
+    program.extend([branch(JUMP_IF_EQUAL, TCP, 1, 0), return_bytes(0), load(LOAD_HALF, 40)]);
+    program.extend(return_if_any(ports, snaplen));
     program.push(load(LOAD_HALF, 42));
-    program.extend(give_if_any(ports, snaplen));
-    program.push(give(0));
+    program.extend(return_if_any(ports, snaplen));
+    program.push(return_bytes(0));
     program
 }
 
-/// Returns `snaplen` if the half word loaded is one of `ports`, or if there are none to ask for.
-fn give_if_any(ports: &[u16], snaplen: u32) -> Vec<Instruction> {
+/// Returns `snaplen` if the loaded half word is one of `ports`, or if `ports` is empty.
+fn return_if_any(ports: &[u16], snaplen: u32) -> Vec<Instruction> {
     if ports.is_empty() {
-        return vec![give(snaplen)];
+        return vec![return_bytes(snaplen)];
     }
-    ports.iter().flat_map(|&port| [branch(JUMP_IF_EQUAL, u32::from(port), 0, 1), give(snaplen)]).collect()
+    ports
+        .iter()
+        .flat_map(|&port| [branch(JUMP_IF_EQUAL, u32::from(port), 0, 1), return_bytes(snaplen)])
+        .collect()
 }
 
 fn load(code: u16, k: u32) -> Instruction {
@@ -97,7 +100,7 @@ fn branch(code: u16, k: u32, if_true: u8, if_false: u8) -> Instruction {
     Instruction { code, jt: if_true, jf: if_false, k }
 }
 
-fn give(bytes: u32) -> Instruction {
+fn return_bytes(bytes: u32) -> Instruction {
     load(RETURN, bytes)
 }
 
@@ -113,7 +116,7 @@ mod tests {
         device_type: u32,
     }
 
-    /// What the kernel's interpreter does with these instructions; a load past the end drops the packet.
+    /// Interprets these instructions as the kernel does; a load past the end drops the packet.
     fn run(program: &[Instruction], seen: &TestPacket<'_>) -> u32 {
         let (mut at, mut a, mut x) = (0, 0u32, 0usize);
         loop {
@@ -160,18 +163,18 @@ mod tests {
     fn passes(ports: &[u16], packet: &[u8], is_v4: bool) -> bool {
         let protocol = if is_v4 { PROTOCOL_IPV4 } else { PROTOCOL_IPV6 };
         let seen = TestPacket { bytes: packet, protocol, packet_type: 0, device_type: 1 };
-        let kept = run(&program(ports, 1234), &seen);
-        assert!(kept == 0 || kept == 1234);
-        kept != 0
+        let captured = run(&program(ports, 1234), &seen);
+        assert!(captured == 0 || captured == 1234);
+        captured != 0
     }
 
     #[test]
     fn tcp_of_the_ports_passes_at_either_end_and_in_both_families() {
         let many: Vec<u16> = (9000..9300).collect();
         for (src, dst) in [("10.0.0.7:41234", "10.0.0.1:9092"), ("[fd00::7]:41234", "[fd00::1]:9092")] {
-            let there = TestSegment::new(src, dst);
+            let forward = TestSegment::new(src, dst);
             let back = TestSegment::new(dst, src);
-            for segment in [there, back] {
+            for segment in [forward, back] {
                 let (ip, is_v4) = (segment.ip(), segment.src.is_ipv4());
                 for (ports, expected) in
                     [(&[9092][..], true), (&[1, 9092], true), (&[9093], false), (&[], true), (&many, true)]

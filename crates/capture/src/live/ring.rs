@@ -1,8 +1,7 @@
-//! The socket and its ring: every system call and every pointer of live capture. Does not interpret
-//! packets.
+//! The socket and its ring: every system call and every pointer of live capture is here. Does not interpret packets.
 //!
-//! The ring is an array of blocks shared with the kernel. A block belongs to the kernel until its status
-//! word has `TP_STATUS_USER`, then to this process until the word is set back to `TP_STATUS_KERNEL`
+//! The ring is an array of blocks shared with the kernel. A block belongs to the kernel until its status word has
+//! `TP_STATUS_USER`, then to this process until the word is reset to `TP_STATUS_KERNEL`
 //! (`Documentation/networking/packet_mmap.rst`).
 #![allow(unsafe_code)]
 
@@ -19,20 +18,20 @@ use crate::error::Error;
 /// Large enough for the largest packet that offload builds (512 KiB).
 const BLOCK_BYTES: usize = 1 << 20;
 const BLOCKS_AT_LEAST: usize = 4;
-/// V3 uses it only to check the sizes.
+/// V3 uses it only to validate the sizes.
 const FRAME_BYTES: usize = 2_048;
-/// After so long, at most twice, a block is handed over although it is not full (`prb_retire_rx_blk_timer_expired` in
-/// `net/packet/af_packet.c`): seldom, for each time costs its reader a wake-up; but a reader that stops reads for
-/// 100 ms more, and wants what passed before.
+/// After this time, or at most twice this time, the kernel delivers a block that is not full
+/// (`prb_retire_rx_blk_timer_expired` in `net/packet/af_packet.c`). Not shorter, because every delivery wakes the
+/// reader up; not longer, because a reader that stops reads for 100 ms more to get the packets that passed before.
 const BLOCK_TIMEOUT_MS: u32 = 40;
-/// Where a block's status word is: behind its version and the offset of its private area.
+/// Offset of a block's status word: after its version and the offset of its private area.
 const STATUS_AT: usize = 8;
 
 pub(super) struct Ring {
     interface: String,
     socket: OwnedFd,
     memory: NonNull<u8>,
-    /// How many blocks there are.
+    /// Number of blocks.
     pub(super) blocks: usize,
 }
 
@@ -53,16 +52,16 @@ impl Ring {
         attach(&socket, filter).map_err(step("attaching the filter"))?;
         prepare(&socket, blocks).map_err(step("setting up the ring buffer"))?;
         let ring = Self::of_socket(interface, socket, blocks)?;
-        // Only now do packets come in: none before the filter and the ring were in place.
+        // Packets arrive only from here on, after the filter and the ring are in place.
         bind(&ring.socket, index).map_err(step("binding to the interface"))?;
-        // To bind to an interface that is down succeeds, and its error is reported next (`packet_do_bind`).
+        // Binding to an interface that is down succeeds, and its error is reported next (`packet_do_bind`).
         match ring.socket_error() {
             error if error.raw_os_error() == Some(0) => Ok(ring),
             error => Err(step("binding to the interface")(error)),
         }
     }
 
-    /// The ring of a socket for which it is set up.
+    /// The ring of a socket that is already set up.
     pub(super) fn of_socket(interface: &str, socket: OwnedFd, blocks: usize) -> Result<Self, Error> {
         let failed =
             |source| Error::Live { interface: interface.to_owned(), step: "mapping the ring buffer", source };
@@ -74,7 +73,7 @@ impl Ring {
         self.socket.as_fd()
     }
 
-    /// A block's bytes, if the kernel has handed it over.
+    /// A block's bytes, if the kernel has delivered it.
     pub(super) fn block(&self, index: usize) -> Option<&[u8]> {
         if !self.is_ready(index) {
             return None;
@@ -86,12 +85,12 @@ impl Ring {
         Some(unsafe { std::slice::from_raw_parts(start, BLOCK_BYTES) })
     }
 
-    /// Whether the kernel has handed a block over; false for one that does not exist.
+    /// Whether the kernel has delivered a block; false for one that does not exist.
     pub(super) fn is_ready(&self, index: usize) -> bool {
         self.status(index).is_some_and(|status| status.load(Ordering::Acquire) & libc::TP_STATUS_USER != 0)
     }
 
-    /// Gives a block back to the kernel.
+    /// Returns a block to the kernel.
     pub(super) fn release(&mut self, index: usize) {
         if let Some(status) = self.status(index) {
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
@@ -108,7 +107,7 @@ impl Ring {
         Some(unsafe { AtomicU32::from_ptr(word.cast()) })
     }
 
-    /// Waits until a block is handed over, `timeout` has passed or a signal came.
+    /// Waits until a block is delivered, `timeout` has passed or a signal arrives.
     pub(super) fn wait(&self, timeout: Duration) -> Result<(), Error> {
         let millis = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
         let mut poll = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -137,7 +136,7 @@ impl Ring {
         }
     }
 
-    /// Packets dropped since this was last asked.
+    /// Packets dropped since the last call.
     pub(super) fn take_drops(&mut self) -> Result<u32, Error> {
         let mut statistics = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
         read_option(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut statistics)
@@ -153,7 +152,7 @@ impl Drop for Ring {
     }
 }
 
-/// Zero stands for all interfaces.
+/// Zero means all interfaces.
 fn interface_index(name: &str) -> Result<u32, Error> {
     if name == "any" {
         return Ok(0);
@@ -167,7 +166,7 @@ fn interface_index(name: &str) -> Result<u32, Error> {
     }
 }
 
-/// A socket that receives nothing yet: its protocol is zero. `SOCK_DGRAM` leaves link headers out.
+/// Opens a socket that receives nothing yet: its protocol is zero. `SOCK_DGRAM` strips link headers.
 fn open_socket() -> io::Result<OwnedFd> {
     // SAFETY: no pointers are passed.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
@@ -183,7 +182,7 @@ fn attach(socket: &OwnedFd, filter: &[libc::sock_filter]) -> io::Result<()> {
     let len = u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let program = libc::sock_fprog { len, filter: program.as_mut_ptr() };
     set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
-    // Who takes the socket over may not look at more.
+    // A process that takes over the socket must not be able to widen the filter.
     let locked: libc::c_int = 1;
     set_option(socket, libc::SOL_SOCKET, libc::SO_LOCK_FILTER, &locked)
 }

@@ -17,7 +17,7 @@ const NONCE: u64 = 0x0123_4567_89ab_cdef;
 const BROKER: &str = "127.0.0.1:9093";
 const CLIENT: &str = "10.0.0.7:40000";
 
-/// Writes as the agent does.
+/// Writes like the agent.
 struct Agent {
     file: File,
     capacity: u64,
@@ -36,7 +36,7 @@ fn ring_of(capacity: u32) -> (Agent, PlaintextRing) {
 }
 
 thread_local! {
-    /// What the reader's clock says.
+    /// The reader's clock.
     static NOW_NS: Cell<u64> = const { Cell::new(1_000_000_000) };
 }
 
@@ -101,7 +101,7 @@ fn records_come_as_they_went_round_after_round() {
     assert!(agent.head > 20 * u64::from(CAPACITY), "{}", agent.head);
 }
 
-/// Little is read at first, and more where more is found.
+/// Reads start small, and grow while there is more.
 #[test]
 fn records_of_any_size_come_whole_whatever_there_is_before_them() {
     let (mut agent, mut ring) = ring_of(1 << 20);
@@ -118,7 +118,7 @@ fn records_of_any_size_come_whole_whatever_there_is_before_them() {
     assert!(agent.head > 5 * agent.capacity, "{}", agent.head);
 }
 
-/// An agent stops if it sees no beat for 3 s, and a reader that gets little of a CPU takes longer for a full ring.
+/// An agent stops without a beat for 3 s, and a reader that gets little CPU takes longer than that for a full ring.
 #[test]
 fn a_reader_shows_that_it_reads_while_it_is_at_a_full_ring() {
     let (mut agent, mut ring) = ring();
@@ -216,7 +216,7 @@ fn a_ring_that_lies_or_is_cut_is_an_error() {
     assert!(ring.state().is_err() && ring.dropped().is_err());
 }
 
-/// A writer that never stops holds nobody up.
+/// A writer that never stops cannot keep the reader in the call.
 #[test]
 fn one_reading_takes_one_round_at_most() {
     let (agent, mut ring) = ring();
@@ -302,7 +302,7 @@ impl Conversation {
         self.analyzer.piece(&piece, times, &mut |row| self.rows.push(*row));
     }
 
-    /// As Kafka reads: the four bytes of the length first.
+    /// As Kafka reads: first the four bytes of the length.
     fn ask(&mut self, number: i32) {
         let frame = question(number);
         self.move_bytes(false, true, &frame[..4]);
@@ -366,7 +366,7 @@ fn bytes_that_were_dropped_cost_their_requests_only() {
     for number in 3..10 {
         talk.ask(number);
         talk.reply(number);
-        // What is missing is waited for, as if packets were out of order.
+        // The missing bytes are awaited, as if packets were out of order.
         talk.at += 1_000_000_000;
     }
     let numbers = talk.numbers();

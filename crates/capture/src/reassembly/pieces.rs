@@ -1,4 +1,5 @@
-//! Pieces of a stream: as they come, and as they are held until what they wait for has come. Does not know what comes next.
+//! Pieces of a stream: as they arrive, and as they are held until earlier bytes have come. Does not know which byte is
+//! next.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +44,7 @@ impl Piece<Vec<u8>> {
     }
 }
 
-/// The bytes of one direction that came early: pieces that do not overlap, by offset.
+/// Early bytes of one direction: pieces that do not overlap, by offset.
 #[derive(Debug, Default)]
 pub(super) struct EarlyPieces {
     pieces: BTreeMap<u64, Piece<Vec<u8>>>,
@@ -55,7 +56,7 @@ impl EarlyPieces {
         self.pieces.first_key_value().map(|(&start, _)| start)
     }
 
-    /// Takes the first piece if it begins at `offset`.
+    /// Removes the first piece if it starts at `offset`.
     pub(super) fn take_at(&mut self, offset: u64, pool: &mut Pool) -> Option<Piece<Vec<u8>>> {
         let first = self.pieces.first_entry().filter(|entry| *entry.key() == offset)?;
         let piece = first.remove();
@@ -63,10 +64,10 @@ impl EarlyPieces {
         Some(piece)
     }
 
-    /// Keeps what is not held yet of a piece. Refuses, and keeps nothing, if there might be no room.
+    /// Holds those bytes of a piece that are not held yet. Refuses, and holds nothing, if there might be no room.
     pub(super) fn insert(&mut self, offset: u64, piece: &Piece<&[u8]>, pool: &mut Pool) -> bool {
         let end = offset + piece.span();
-        // Each piece that is held already may split this one.
+        // Each held piece may split this one.
         let pieces = 1 + self.pieces.range(offset..end).count();
         let cost = piece.bytes.len() + pieces * PIECE_OVERHEAD_BYTES;
         if self.used + cost > pool.stream_limit || !pool.has_room(cost) {
@@ -116,6 +117,6 @@ impl EarlyPieces {
     }
 }
 
-/// What keeping a piece costs beside its bytes: the map's entry and the allocation, roughly. Without
-/// it one-byte segments would hold many times their size.
+/// The approximate cost of a held piece besides its bytes: the map's entry and the allocation. Without it, one-byte
+/// segments could hold many times their size.
 pub(super) const PIECE_OVERHEAD_BYTES: usize = 128;

@@ -1,11 +1,11 @@
-//! Reassembly against a model that keeps every byte of the stream in an array.
+//! Reassembly against a model that has every byte of the stream in an array.
 
 use model::Nanos;
 use proptest::prelude::*;
 
 use super::{Chunk, Content, Pool, Reassembly, Stamp};
 
-/// What came out: data with its stamp, or a number of missing bytes.
+/// An output: data with its stamp, or a number of missing bytes.
 #[derive(Clone, Debug, PartialEq)]
 enum Out {
     Data(Vec<u8>, Stamp),
@@ -34,7 +34,7 @@ impl Bench {
         Self { stream: Reassembly::starting_at(first_seq), pool, out: Vec::new(), clock: 0 }
     }
 
-    /// Hands in a segment at the next tick of the clock.
+    /// Passes in a segment at the next clock tick.
     fn segment(&mut self, seq: u32, bytes: &[u8]) -> &mut Self {
         self.cut_segment(seq, bytes, 0)
     }
@@ -62,7 +62,7 @@ impl Bench {
         self
     }
 
-    fn taken(&mut self) -> Vec<Out> {
+    fn take_output(&mut self) -> Vec<Out> {
         std::mem::take(&mut self.out)
     }
 }
@@ -79,7 +79,7 @@ fn overtaken(bytes: &[u8], seen: i64, complete: i64) -> Out {
 fn bytes_that_overtook_others_keep_their_time_and_learn_when_they_were_complete() {
     let mut bench = Bench::new(10, 4096);
     bench.segment(10, b"ab").segment(14, b"ef").segment(12, b"cd");
-    assert_eq!(bench.taken(), [data(b"ab", 1), data(b"cd", 3), overtaken(b"ef", 2, 3)]);
+    assert_eq!(bench.take_output(), [data(b"ab", 1), data(b"cd", 3), overtaken(b"ef", 2, 3)]);
     assert_eq!(bench.pool.used, 0);
 }
 
@@ -87,13 +87,13 @@ fn bytes_that_overtook_others_keep_their_time_and_learn_when_they_were_complete(
 fn a_hole_is_given_up_once_acknowledged_with_later_bytes_held() {
     let mut bench = Bench::new(0, 4096);
     bench.segment(4, b"ef").acknowledge(2);
-    assert_eq!(bench.taken(), [], "acknowledged short of what is held: the rest may still come");
+    assert_eq!(bench.take_output(), [], "acknowledged short of what is held: the rest may still come");
     bench.acknowledge(4);
-    assert_eq!(bench.taken(), [Out::Gap(4), data(b"ef", 1)]);
+    assert_eq!(bench.take_output(), [Out::Gap(4), data(b"ef", 1)]);
     bench.acknowledge(20);
-    assert_eq!(bench.taken(), [], "nothing later is held");
+    assert_eq!(bench.take_output(), [], "nothing later is held");
     bench.segment(20, b"x");
-    assert_eq!(bench.taken(), [Out::Gap(14), data(b"x", 5)]);
+    assert_eq!(bench.take_output(), [Out::Gap(14), data(b"x", 5)]);
     assert_eq!((bench.pool.counts.gaps, bench.pool.counts.gap_bytes), (2, 18));
 }
 
@@ -103,7 +103,7 @@ fn sequence_numbers_wrap() {
     let mut bench = Bench::new(first, 4096);
     bench.segment(first, b"abcd").segment(first.wrapping_add(6), b"gh").segment(first.wrapping_add(4), b"ef");
     bench.segment(first, b"abcd").acknowledge(first.wrapping_add(8));
-    assert_eq!(bench.taken(), [data(b"abcd", 1), data(b"ef", 3), overtaken(b"gh", 2, 3)]);
+    assert_eq!(bench.take_output(), [data(b"abcd", 1), data(b"ef", 3), overtaken(b"gh", 2, 3)]);
     assert_eq!(bench.pool.counts.repeated_bytes, 4);
 }
 
@@ -111,11 +111,11 @@ fn sequence_numbers_wrap() {
 fn the_first_copy_of_a_byte_counts() {
     let mut bench = Bench::new(0, 4096);
     bench.segment(2, b"CD").segment(0, b"abcdef").segment(0, b"xxxxxx");
-    assert_eq!(bench.taken(), [data(b"ab", 2), overtaken(b"CD", 1, 2), data(b"ef", 2)]);
+    assert_eq!(bench.take_output(), [data(b"ab", 2), overtaken(b"CD", 1, 2), data(b"ef", 2)]);
     assert_eq!(bench.pool.counts.repeated_bytes, 2 + 6);
     bench.segment(8, b"ij").segment(7, b"hIJk").segment(6, b"g");
     assert_eq!(
-        bench.taken(),
+        bench.take_output(),
         [data(b"g", 6), overtaken(b"h", 5, 6), overtaken(b"ij", 4, 6), overtaken(b"k", 5, 6)]
     );
 }
@@ -124,7 +124,7 @@ fn the_first_copy_of_a_byte_counts() {
 fn keep_alives_are_no_retransmissions() {
     let mut bench = Bench::new(0, 4096);
     bench.segment(0, b"abc").segment(2, b"c").segment(2, b"");
-    assert_eq!(bench.taken(), [data(b"abc", 1)]);
+    assert_eq!(bench.take_output(), [data(b"abc", 1)]);
     assert_eq!((bench.pool.counts.keep_alives, bench.pool.counts.repeated_bytes), (1, 0));
 }
 
@@ -133,7 +133,7 @@ fn what_a_snap_length_cut_off_is_a_gap_in_its_place() {
     let mut bench = Bench::new(0, 4096);
     bench.cut_segment(0, b"ab", 3).cut_segment(8, b"ij", 1).cut_segment(5, b"f", 2).segment(11, b"k");
     assert_eq!(
-        bench.taken(),
+        bench.take_output(),
         [
             data(b"ab", 1),
             Out::Gap(3),
@@ -156,8 +156,11 @@ fn a_full_buffer_gives_up_the_hole_instead_of_growing() {
     bench.finish();
     assert!(bench.pool.counts.overflows > 0);
     assert_eq!(bench.pool.used, 0);
-    let seen: usize =
-        bench.taken().iter().map(|out| if let Out::Data(bytes, _) = out { bytes.len() } else { 0 }).sum();
+    let seen: usize = bench
+        .take_output()
+        .iter()
+        .map(|out| if let Out::Data(bytes, _) = out { bytes.len() } else { 0 })
+        .sum();
     assert_eq!(seen, 99 * 100, "every captured byte is delivered");
 }
 
@@ -165,7 +168,7 @@ fn a_full_buffer_gives_up_the_hole_instead_of_growing() {
 fn a_stream_joined_midway_begins_where_it_is_first_seen() {
     let mut bench = Bench { stream: Reassembly::new(), ..Bench::new(0, 4096) };
     bench.acknowledge(500).segment(700, b"ab").segment(600, b"old").segment(702, b"cd");
-    assert_eq!(bench.taken(), [data(b"ab", 2), data(b"cd", 4)]);
+    assert_eq!(bench.take_output(), [data(b"ab", 2), data(b"cd", 4)]);
 }
 
 #[test]
@@ -173,7 +176,7 @@ fn a_jump_too_far_for_any_window_is_taken_up_as_a_gap() {
     let mut bench = Bench::new(0, 4096);
     bench.segment(0, b"ab").segment(10, b"k").segment(0x4000_0000, b"far").segment(0x4000_0003, b"on");
     assert_eq!(
-        bench.taken(),
+        bench.take_output(),
         [
             data(b"ab", 1),
             Out::Gap(8),
@@ -189,9 +192,9 @@ fn a_jump_too_far_for_any_window_is_taken_up_as_a_gap() {
 fn bytes_acknowledged_but_never_seen_are_a_gap_at_the_end_except_a_fin() {
     let mut bench = Bench::new(0, 4096);
     bench.segment(0, b"ab").acknowledge(3).finish();
-    assert_eq!(bench.taken(), [data(b"ab", 1)]);
+    assert_eq!(bench.take_output(), [data(b"ab", 1)]);
     bench.acknowledge(9).finish();
-    assert_eq!(bench.taken(), [Out::Gap(7)]);
+    assert_eq!(bench.take_output(), [Out::Gap(7)]);
 }
 
 #[test]
@@ -215,8 +218,8 @@ fn a_segment_split_by_many_that_are_held_stays_within_the_bound() {
     assert_eq!(bench.pool.counts.overflows, 1);
 }
 
-/// A segment of the model's stream: where it begins, how long it is, whether the capture has it, and how
-/// many bytes a snap length left of it.
+/// A segment of the model's stream: its start, its length, whether the capture has it, and how many bytes a snap length
+/// left of it.
 #[derive(Clone, Debug)]
 struct TestSegment {
     start: usize,
@@ -224,16 +227,16 @@ struct TestSegment {
     kept: usize,
 }
 
-fn sent(total: usize) -> impl Strategy<Value = TestSegment> {
+fn any_segment(total: usize) -> impl Strategy<Value = TestSegment> {
     (0..total, 1..40usize, prop_oneof![4 => Just(usize::MAX), 1 => 0..40usize])
         .prop_map(move |(start, len, kept)| TestSegment { start, len: len.min(total - start), kept })
 }
 
-/// Bytes that are sent between two acknowledgements.
+/// The bytes sent between two acknowledgements.
 #[derive(Clone, Debug)]
 struct Round {
     bytes: usize,
-    /// What packets carry, from and to, in the order they were captured.
+    /// What packets carry (from, to), in capture order.
     pieces: Vec<(usize, usize)>,
     keep_alive: Option<Vec<u8>>,
 }
@@ -248,14 +251,14 @@ fn round() -> impl Strategy<Value = Round> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// For any segments in any order, what comes out is the model's stream with its unseen bytes
-    /// missing, each captured byte from its first copy. Bytes that came after their place was given up
-    /// cannot occur without acknowledgements and with room enough.
+    /// For any segments in any order, the output is the model's stream without the bytes that were not captured, each
+    /// byte from its first captured copy. Bytes cannot come after their hole was abandoned, because there are no
+    /// acknowledgements and there is enough room.
     #[test]
-    fn any_order_overlap_and_loss(first_seq: u32, segments in prop::collection::vec(sent(300), 1..60)) {
+    fn any_order_overlap_and_loss(first_seq: u32, segments in prop::collection::vec(any_segment(300), 1..60)) {
         let mut bench = Bench::new(first_seq, 1 << 20);
-        // Per byte of the stream: which segment's copy was seen first; a cut-off byte counts as unseen
-        // for good, since its place in the stream was filled by the segment that lost it.
+        // Per byte of the stream: the value in the first segment that contains it. A cut-off byte stays missing,
+        // because the segment that lost it has filled its place in the stream.
         let mut seen: Vec<Option<Option<u8>>> = vec![None; 300];
         for (i, sent) in segments.iter().enumerate() {
             let fill = i as u8;
@@ -272,7 +275,7 @@ proptest! {
         }
         let expected: Vec<Option<u8>> = expected.into_iter().map(Option::flatten).collect();
         let mut actual = Vec::new();
-        for out in bench.taken() {
+        for out in bench.take_output() {
             match out {
                 Out::Data(bytes, _) => actual.extend(bytes.into_iter().map(Some)),
                 Out::Gap(bytes) => actual.extend(std::iter::repeat_n(None, bytes as usize)),
@@ -282,10 +285,10 @@ proptest! {
         prop_assert_eq!(bench.pool.used, 0);
     }
 
-    /// As networks do it: the stream is sent in rounds, in each of which packets overlap, change places and
-    /// come twice, the capture misses some, the receiver acknowledges the round, and keep-alives repeat the
-    /// last byte (RFC 9293, 3.8.4: with a byte of garbage or none). What comes out is the stream with the bytes
-    /// missing that no packet carried in time.
+    /// Network behaviour: the stream is sent in rounds, in each of which packets overlap, change places and come twice,
+    /// the capture misses some, the receiver acknowledges the round, and keep-alives repeat the last byte (RFC 9293,
+    /// 3.8.4: with a byte of garbage or none). The output is the stream without the bytes that no packet carried in
+    /// time.
     #[test]
     fn rounds_of_damaged_traffic(
         first_seq in prop_oneof![any::<u32>(), u32::MAX - 600..=u32::MAX],
@@ -313,13 +316,13 @@ proptest! {
         }
         bench.finish();
         let mut actual = Vec::new();
-        for out in bench.taken() {
+        for out in bench.take_output() {
             match out {
                 Out::Data(bytes, _) => actual.extend(bytes.into_iter().map(Some)),
                 Out::Gap(bytes) => actual.extend(std::iter::repeat_n(None, bytes as usize)),
             }
         }
-        // A single byte acknowledged at the very end may as well be the FIN, and is not reported.
+        // A single byte acknowledged at the very end may also be the FIN, and is not reported.
         for bytes in [&mut actual, &mut expected] {
             bytes.truncate(bytes.iter().rposition(Option::is_some).map_or(0, |last| last + 1));
         }
@@ -327,13 +330,13 @@ proptest! {
         prop_assert_eq!(bench.pool.used, 0);
     }
 
-    /// With acknowledgements and hardly any room, offsets still add up: every byte delivered is one that
-    /// was sent at its place, and nothing is delivered twice.
+    /// With acknowledgements and hardly any room, offsets still add up: every delivered byte was sent at its offset,
+    /// and none is delivered twice.
     #[test]
     fn tight_bounds_and_wild_acknowledgements(
         first_seq: u32,
         limit in 200..2_000usize,
-        steps in prop::collection::vec((sent(4_000), prop::option::of(0..4_100u32)), 1..80),
+        steps in prop::collection::vec((any_segment(4_000), prop::option::of(0..4_100u32)), 1..80),
     ) {
         let mut bench = Bench::new(first_seq, limit);
         for (sent, ack) in &steps {
@@ -345,7 +348,7 @@ proptest! {
         }
         bench.finish();
         let mut offset = 0;
-        for out in bench.taken() {
+        for out in bench.take_output() {
             match out {
                 Out::Data(bytes, _) => {
                     for byte in bytes {

@@ -1,4 +1,4 @@
-//! A conversation over TCP made by hand, packet by packet, for tests only.
+//! A hand-made TCP conversation, packet by packet, for tests only.
 
 use model::Request;
 
@@ -7,7 +7,7 @@ use crate::analyzer::Analyzer;
 use crate::link::Flags;
 use crate::packet::{LinkType, Packet};
 
-/// A client and a broker on one connection; sends packets into an analyzer or drops them.
+/// A client and a broker on one connection; their packets go to an analyzer or are dropped.
 pub(crate) struct Conversation {
     pub(crate) client: TestSegment,
     pub(crate) broker: TestSegment,
@@ -40,22 +40,22 @@ impl Conversation {
         self
     }
 
-    /// The client sends bytes; they are captured.
+    /// Sends bytes from the client, captured.
     pub(crate) fn ask(&mut self, time: i64, bytes: &[u8]) -> &mut Self {
-        let packet = self.sent(true, bytes);
+        let packet = self.next_packet(true, bytes);
         self.packets.push((time, packet));
         self
     }
 
-    /// The broker sends bytes; they are captured.
+    /// Sends bytes from the broker, captured.
     pub(crate) fn answer(&mut self, time: i64, bytes: &[u8]) -> &mut Self {
-        let packet = self.sent(false, bytes);
+        let packet = self.next_packet(false, bytes);
         self.packets.push((time, packet));
         self
     }
 
-    /// A packet that is sent, its sender's numbers moved on; capturing it is up to the caller.
-    pub(crate) fn sent(&mut self, by_client: bool, bytes: &[u8]) -> Vec<u8> {
+    /// Builds a packet and advances its sender's numbers; the caller decides whether it is captured.
+    pub(crate) fn next_packet(&mut self, by_client: bool, bytes: &[u8]) -> Vec<u8> {
         let (from, to) =
             if by_client { (&mut self.client, &self.broker) } else { (&mut self.broker, &self.client) };
         let packet = TestSegment { ack: to.seq, payload: bytes.to_vec(), ..from.clone() };
@@ -63,7 +63,7 @@ impl Conversation {
         packet.ethernet()
     }
 
-    /// Both sides say they are done.
+    /// Sends a FIN from both sides.
     pub(crate) fn close(&mut self, time: i64) -> &mut Self {
         for by_client in [true, false] {
             let (from, to) =
@@ -75,8 +75,8 @@ impl Conversation {
         self
     }
 
-    /// Hands the captured packets to an analyzer; returns the rows that came out.
-    pub(crate) fn tell(&mut self, analyzer: &mut Analyzer) -> Vec<Request> {
+    /// Passes the captured packets to an analyzer; returns the completed rows.
+    pub(crate) fn analyze(&mut self, analyzer: &mut Analyzer) -> Vec<Request> {
         let mut rows = Vec::new();
         for (time_ns, bytes) in self.packets.drain(..) {
             let original_len = bytes.len() as u32;

@@ -1,4 +1,4 @@
-//! Kafka frames made by hand, for tests only.
+//! Hand-made Kafka frames, for tests only.
 
 /// A string with a 16-bit length.
 fn string(text: &str) -> Vec<u8> {
@@ -9,7 +9,7 @@ fn framed(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u32).to_be_bytes()[..], bytes].concat()
 }
 
-/// A request; `tail` is what follows the client id.
+/// A request; `tail` follows the client id.
 pub(crate) fn request(api_key: i16, version: i16, correlation_id: i32, tail: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(api_key.to_be_bytes());
@@ -20,7 +20,7 @@ pub(crate) fn request(api_key: i16, version: i16, correlation_id: i32, tail: &[u
     framed(&bytes)
 }
 
-/// A `FindCoordinator` request of version 0: small; names a group.
+/// A `FindCoordinator` request of version 0: small, with a group.
 pub(crate) fn small_request(correlation_id: i32) -> Vec<u8> {
     request(10, 0, correlation_id, &string("some-group"))
 }
@@ -29,7 +29,7 @@ pub(crate) fn response(correlation_id: i32, tail: &[u8]) -> Vec<u8> {
     framed(&[&correlation_id.to_be_bytes()[..], tail].concat())
 }
 
-/// A record batch of magic 2 (its records are not looked at).
+/// A record batch of magic 2 (its records are not read).
 pub(crate) fn batch(crc: u32, count: i32, records: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(0i64.to_be_bytes());
@@ -64,7 +64,7 @@ pub(crate) fn produce(correlation_id: i32, acks: i16, topic: &str, batches: [&[u
     request(0, 7, correlation_id, &tail)
 }
 
-/// The answer to [`produce`], its partitions in the order given.
+/// The answer to [`produce`], with its partitions in this order.
 pub(crate) fn produced(correlation_id: i32, topic: &str, partitions: [(i32, i16, i64); 2]) -> Vec<u8> {
     let mut tail = 1i32.to_be_bytes().to_vec();
     tail.extend(string(topic));
@@ -80,7 +80,7 @@ pub(crate) fn produced(correlation_id: i32, topic: &str, partitions: [(i32, i16,
     response(correlation_id, &tail)
 }
 
-/// Produce version 13 to partition 1 of a topic named by its id, with acks=0.
+/// Produce version 13 to partition 1 of a topic given by id, with acks=0.
 pub(crate) fn produce_by_id(correlation_id: i32, id: [u8; 16], batch: &[u8]) -> Vec<u8> {
     let mut tail = vec![0, 0, 0, 0];
     tail.extend(1_000i32.to_be_bytes());
@@ -100,7 +100,7 @@ pub(crate) fn metadata_request(correlation_id: i32) -> Vec<u8> {
     request(3, 10, correlation_id, &[0, 0, 1, 0, 0, 0])
 }
 
-/// Its answer: one topic, no brokers, no partitions.
+/// The answer: one topic, no brokers, no partitions.
 pub(crate) fn metadata_response(correlation_id: i32, id: [u8; 16], name: &str) -> Vec<u8> {
     let mut tail = vec![0];
     tail.extend(0i32.to_be_bytes());

@@ -1,5 +1,5 @@
-//! A root and how much of a request's time it took, by reference to what was found: passed on to those that waited behind the
-//! request on its connection, and told in words only when it is asked for. Finds nothing itself.
+//! A root event and how much of a request's time it took, by reference to the candidate: shared with the requests
+//! that waited behind the request on its connection, and put into words only for a verdict. Finds no causes.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Request};
 use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::time::Span;
 
-/// Requests ahead that a chain shows.
-const MAX_SHOWN: usize = 16;
+/// Requests ahead that a chain lists.
+const MAX_AHEAD_IN_CHAIN: usize = 16;
 
 /// A root that took some of a request's time.
 #[derive(Clone, Debug)]
 pub(crate) struct Attribution {
-    /// What was found of it, by whom it hit.
+    /// The candidate, as found for the request that the root event hit directly.
     finding: Arc<CauseCandidate>,
-    /// How much time of the request at hand it explains.
+    /// How much of this request's time it explains.
     pub(crate) time: Nanos,
     confidence: Confidence,
-    /// The request of the same connection that it hit, where it was not the one at hand.
+    /// The head-of-line request that it hit; `None` where it hit this request directly.
     ahead: Option<HeadOfLineRequest>,
 }
 
@@ -27,22 +27,22 @@ pub(crate) struct Attribution {
 #[derive(Clone, Debug)]
 pub(crate) struct HeadOfLineRequest {
     pub(crate) request: Arc<Request>,
-    /// For how long, while it was served.
+    /// How long the other waited while this one was served.
     pub(crate) waited: Nanos,
-    /// One is right ahead, others are ahead of that.
+    /// Its place in the queue: 1 is directly ahead, larger numbers are further ahead.
     pub(crate) place: usize,
-    /// Whether all of the waiting request had come.
+    /// Whether the waiting request had arrived completely.
     pub(crate) is_complete: bool,
 }
 
 impl Attribution {
-    /// What was found of a request by itself.
+    /// A candidate found for the request itself.
     pub(crate) fn of(finding: &Arc<CauseCandidate>) -> Self {
         let (time, confidence) = (finding.time, finding.confidence);
         Self { finding: Arc::clone(finding), time, confidence, ahead: None }
     }
 
-    /// The queue of a connection itself, where nothing is known, or needs to be, of why those ahead took so long.
+    /// The connection's queue itself, where nothing explains why the requests ahead took long, or nothing needs to.
     pub(crate) fn of_queue(cause: Cause, ahead: HeadOfLineRequest) -> Self {
         let Request { client, correlation_id, .. } = &*ahead.request;
         let time = ahead.waited;
@@ -61,11 +61,11 @@ impl Attribution {
         Self::of(&Arc::new(finding)).behind(ahead, time)
     }
 
-    /// The same of one that waited behind the one that it is of, for so much of that one's time.
+    /// Moves this to a request that waited behind the one it hit, for `time` of that one's time.
     pub(crate) fn behind(mut self, ahead: HeadOfLineRequest, time: Nanos) -> Self {
         self.time = time;
         if !ahead.is_complete {
-            // That its bytes had to wait is concluded from how they came.
+            // That its bytes were held back is inferred from how they arrived.
             self.confidence = self.confidence.min(Confidence::Strong);
         }
         self.ahead = Some(ahead);
@@ -76,7 +76,7 @@ impl Attribution {
         &self.finding.root
     }
 
-    /// Another part of the same request's time with the same root: as findings are merged.
+    /// Adds another part of the same request's time with the same root.
     pub(crate) fn merge(&mut self, other: Self) {
         let time = self.time + other.time;
         let mixed = self.confidence != other.confidence;
@@ -89,26 +89,28 @@ impl Attribution {
         self.time = time;
     }
 
-    /// The same as the cause of a request that took so long, which it is not beyond doubt where it explains less than half.
-    pub(crate) fn of_all(mut self, time: Nanos) -> Self {
+    /// Limits the confidence for a request that took `time`: never exact if this explains less than half of it.
+    pub(crate) fn limit_confidence(mut self, time: Nanos) -> Self {
         if self.time.0.saturating_mul(2) < time.0 {
             self.confidence = self.confidence.min(Confidence::Strong);
         }
         self
     }
 
-    /// In full.
-    pub(crate) fn told(self) -> CauseCandidate {
+    /// Builds the full candidate, with evidence.
+    pub(crate) fn into_candidate(self) -> CauseCandidate {
         let Self { finding, time, confidence, ahead } = self;
-        let mut told = Arc::unwrap_or_clone(finding);
-        (told.time, told.confidence) = (time, confidence);
+        let mut candidate = Arc::unwrap_or_clone(finding);
+        (candidate.time, candidate.confidence) = (time, confidence);
         if let Some(ahead) = ahead {
-            // It was another request's.
-            told.partition = None;
-            told.chain.splice(..0, std::iter::repeat_n(Cause::HeadOfLine, ahead.place.min(MAX_SHOWN)));
-            told.evidence.insert(0, ahead.evidence());
+            // The partition belongs to the other request.
+            candidate.partition = None;
+            candidate
+                .chain
+                .splice(..0, std::iter::repeat_n(Cause::HeadOfLine, ahead.place.min(MAX_AHEAD_IN_CHAIN)));
+            candidate.evidence.insert(0, ahead.evidence());
         }
-        told
+        candidate
     }
 }
 

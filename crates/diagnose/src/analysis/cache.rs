@@ -1,6 +1,6 @@
-//! What was found of slow requests by themselves, kept for those that waited behind them on the same connection: in a
-//! stall, each looks at all that are ahead of it. What it found of the threads that it waited for is kept apart from that:
-//! a request that came later needs only a part of it.
+//! Analyses of slow requests by themselves, cached for the requests that waited behind them on the same connection:
+//! in a stall, each of those examines every request ahead of it. Causes found for threads that a request waited for
+//! are cached separately, because a later request needs only a part of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -13,37 +13,37 @@ use crate::stages::response::UnseenFollowers;
 use crate::time::TimeSpan;
 use crate::window::{Connection, connection_of};
 
-/// One that waited behind a request mostly ends sooner than so long after it.
+/// A request that waited behind another usually ends within this time after it.
 const RETENTION: Nanos = Nanos::from_millis(3_000);
-/// Between two looks for what is not wanted any more. By numbers, not by time: what is looked at again does not depend on
-/// anything but the requests that are judged.
+/// Requests between two sweeps of old entries. Counted, not timed, so that what is analysed again depends on nothing
+/// but the requests.
 const SWEEP_EVERY: usize = 1_024;
-/// Analyses kept at most; others are made again where they are needed.
+/// Analyses cached at most; others are repeated when they are needed.
 const MAX_REQUESTS: usize = 32_768;
 
-/// A request, its time and what explains it, but for those ahead of it.
+/// A request's stages and what explains its time, without the requests ahead of it.
 #[derive(Debug, Default)]
 pub(crate) struct RequestAnalysis {
     pub(crate) stages: Stages,
     pub(crate) course: Vec<StageSpan>,
-    /// How long it was complete and behind others.
+    /// How long it was complete and waited behind others.
     pub(crate) waited: Nanos,
-    /// It came at the latest when `stages` says: that it waited in the socket is known, and not for how long.
+    /// Whether `stages` gives only its latest possible arrival: it waited in the socket for an unknown time.
     pub(crate) is_bound: bool,
-    /// When the rest of it could not arrive because others were served.
+    /// When the rest of it could not arrive because others were being served.
     pub(crate) unread: Option<TimeSpan>,
-    /// What its own bytes' arrival explains.
+    /// What explains the arrival of the request's bytes.
     pub(crate) arrival: Vec<Arc<CauseCandidate>>,
-    /// What explains the time from the moment at which the broker could serve it.
+    /// What explains the time since the broker could serve it.
     pub(crate) served: Vec<Arc<CauseCandidate>>,
-    /// What there is to explain.
+    /// The time to explain.
     pub(crate) time: Nanos,
-    /// When it may have waited for followers that are not seen.
+    /// When it may have waited for followers whose fetches are not seen.
     pub(crate) unseen_followers: Option<UnseenFollowers>,
     pub(crate) awaited: AwaitedCauses,
 }
 
-/// What was found of those that a request waited for, by the stage in which it did.
+/// Causes found for the threads and brokers that a request waited for, by the stage of the wait.
 #[derive(Debug, Default)]
 pub(crate) struct AwaitedCauses {
     pub(crate) receive: CachedCandidates,
@@ -52,49 +52,49 @@ pub(crate) struct AwaitedCauses {
     pub(crate) respond: CachedCandidates,
 }
 
-/// What explains a stretch of time, once somebody has looked.
+/// What explains a stretch of time, once it has been looked up.
 #[derive(Debug, Default)]
 pub(crate) struct CachedCandidates(OnceLock<(TimeSpan, Vec<CauseCandidate>)>);
 
 impl CachedCandidates {
-    /// What is known of this stretch, or else found now.
+    /// The cached candidates for this stretch; calls `find` for any other stretch.
     pub(crate) fn of(&self, span: TimeSpan, find: impl Fn() -> Vec<CauseCandidate>) -> Vec<CauseCandidate> {
         let (known, findings) = self.0.get_or_init(|| (span, find()));
         if *known == span { findings.clone() } else { find() }
     }
 }
 
-/// Connection, number, and arrival.
+/// Connection, correlation id and arrival.
 type Key = (Connection, i32, Nanos);
 
-/// Those of late.
+/// Analyses of recent requests.
 #[derive(Debug, Default)]
 pub(crate) struct AnalysisCache {
-    kept: HashMap<Key, (Nanos, Arc<RequestAnalysis>), RandomState>,
-    judged: usize,
+    entries: HashMap<Key, (Nanos, Arc<RequestAnalysis>), RandomState>,
+    analyses: usize,
 }
 
 impl AnalysisCache {
-    /// What is known of a request, or else found now.
+    /// The cached analysis of a request, or a new one from `find`.
     pub(crate) fn of(
         &mut self,
         request: &Request,
         find: impl FnOnce() -> RequestAnalysis,
     ) -> Arc<RequestAnalysis> {
         let key = (connection_of(request), request.correlation_id, request.arrival);
-        if let Some((_, known)) = self.kept.get(&key) {
+        if let Some((_, known)) = self.entries.get(&key) {
             return Arc::clone(known);
         }
-        self.judged += 1;
+        self.analyses += 1;
         let last_seen = request.last_seen();
-        if self.judged % SWEEP_EVERY == 0 {
-            self.kept.retain(|_, (ended, _)| *ended >= last_seen - RETENTION);
-            if self.kept.len() > MAX_REQUESTS {
-                self.kept.clear();
+        if self.analyses % SWEEP_EVERY == 0 {
+            self.entries.retain(|_, (ended, _)| *ended >= last_seen - RETENTION);
+            if self.entries.len() > MAX_REQUESTS {
+                self.entries.clear();
             }
         }
         let found = Arc::new(find());
-        self.kept.insert(key, (last_seen, Arc::clone(&found)));
+        self.entries.insert(key, (last_seen, Arc::clone(&found)));
         found
     }
 }
@@ -109,14 +109,14 @@ mod tests {
     #[test]
     fn a_stretch_is_looked_at_once_and_another_by_itself() {
         let found = CachedCandidates::default();
-        let looks = std::cell::Cell::new(0);
-        let look = || {
-            looks.set(looks.get() + 1);
+        let calls = std::cell::Cell::new(0);
+        let find = || {
+            calls.set(calls.get() + 1);
             Vec::new()
         };
         for (start, end, expected) in [(1, 9, 1), (1, 9, 1), (2, 9, 2), (1, 9, 2)] {
-            found.of(TimeSpan::new(Nanos(start), Nanos(end)), look);
-            assert_eq!(looks.get(), expected, "{start} to {end}");
+            found.of(TimeSpan::new(Nanos(start), Nanos(end)), find);
+            assert_eq!(calls.get(), expected, "{start} to {end}");
         }
     }
 }

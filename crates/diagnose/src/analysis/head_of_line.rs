@@ -1,12 +1,13 @@
-//! Waits behind head-of-line requests: of a request that is complete, or of the rest of one whose first bytes are not read.
+//! Waits behind head-of-line requests: of a complete request, or of the rest of one whose first bytes are not read.
 //!
-//! The broker serves one request of a connection at a time, so every moment of the wait belongs to the request that was
-//! served then, and has the cause that this request's time has then.
+//! The broker serves one request of a connection at a time. So every moment of the wait belongs to the request that
+//! was being served, and has the cause of that request's time at that moment.
 //!
-//! Bytes are blocked by flow control where the broker reads nothing (it mutes the channel: `processCompletedReceives` in
-//! SocketServer.scala) and the request is larger than the socket's buffer. That the client had to stop is seen by what
-//! comes next: once the broker reads again, as many bytes as had come come many times as quickly. Where other requests lie
-//! between, the last byte has to come at once after a long time in which nothing was read. Without reads nothing is known.
+//! Bytes are blocked by flow control where the broker reads nothing (it mutes the channel: `processCompletedReceives`
+//! in SocketServer.scala) and the request is larger than the socket's buffer. That the client had to stop shows in
+//! what follows: once the broker reads again, the next bytes arrive many times as fast as the same number before.
+//! Where other requests lie between, the last byte must arrive right after a long time in which nothing was read.
+//! Without reads nothing is known.
 
 use std::sync::Arc;
 
@@ -18,13 +19,13 @@ use crate::stages;
 use crate::time::{TimeBudget, TimeSpan, is_most};
 use crate::window::{CLOCK_SLACK, Window, connection_of};
 
-/// Requests ahead of one are looked through this far.
+/// Requests ahead of one that are examined at most.
 const MAX_REQUESTS: usize = 1_024;
-/// Of those that were served in a wait, the ones that took at least this share of it are looked into: a hundredth.
+/// Requests served during a wait are examined if they took at least this share of it: a hundredth.
 const MIN_SHARE: i64 = 100;
 
-/// Why a request waited from `start` until `end` behind others; together at most as long. `served` finds what explains the
-/// time of one of them from a moment on, as long as it was served alone.
+/// Attributes a request's wait behind others; the parts together are at most as long as `span`. `served` finds what
+/// explains the time of a request ahead from a given moment on, as if it were alone.
 pub(crate) fn attribute(
     window: &Window,
     request: &Request,
@@ -34,30 +35,30 @@ pub(crate) fn attribute(
     let (start, waited) = (span.start, span.length());
     let is_complete = start >= request.arrival_end;
     let mut free = TimeBudget::new(span);
-    let mut blames = Vec::new();
+    let mut attributions = Vec::new();
     let mut queue = Queue { unexplained: waited, longest: Nanos::ZERO, first: None };
     for (one, place) in window.ahead_of(request, start).take(MAX_REQUESTS).zip(1..) {
         let from = stages::served_from(one).unwrap_or(one.arrival);
         let Some(time) = free.take_any(TimeSpan::new(from, one.last_seen())) else { continue };
         let ahead = HeadOfLineRequest { request: Arc::clone(one), waited: time, place, is_complete };
         if time.0.saturating_mul(MIN_SHARE) >= waited.0 {
-            let found = if stages::waiting::is_kept(window, one) {
+            let found = if stages::waiting::is_mostly_intended_wait(window, one) {
                 vec![Attribution::of_queue(Cause::LongPoll, ahead.clone())]
             } else {
                 shares(&served(one, start.max(from)), &ahead)
             };
-            let explained: Nanos = found.iter().map(|blame| blame.time).sum();
-            blames.extend(found);
+            let explained: Nanos = found.iter().map(|attribution| attribution.time).sum();
+            attributions.extend(found);
             queue.unexplained -= explained;
             queue.longest = queue.longest.max(time - explained);
         }
         queue.first = Some(ahead);
     }
-    blames.extend(queue.itself(waited));
-    blames
+    attributions.extend(queue.itself(waited));
+    attributions
 }
 
-/// What explains the time of the one ahead, for as long as it was waited for.
+/// The causes of the request ahead, for as long as it was waited for.
 fn shares(findings: &[Arc<CauseCandidate>], ahead: &HeadOfLineRequest) -> Vec<Attribution> {
     let mut longest_first: Vec<&Arc<CauseCandidate>> = findings.iter().collect();
     longest_first.sort_by_key(|finding| std::cmp::Reverse(finding.time));
@@ -67,21 +68,21 @@ fn shares(findings: &[Arc<CauseCandidate>], ahead: &HeadOfLineRequest) -> Vec<At
         left -= time;
         Attribution::of(finding).behind(ahead.clone(), time)
     });
-    shares.filter(|blame| blame.time > Nanos::ZERO).collect()
+    shares.filter(|attribution| attribution.time > Nanos::ZERO).collect()
 }
 
-/// What of a wait nothing explains but that others were served.
+/// The part of a wait that nothing explains except that others were being served.
 struct Queue {
     unexplained: Nanos,
-    /// The longest part of that which one request took.
+    /// The longest part of it that one request took.
     longest: Nanos,
-    /// The one that was served first in the wait.
+    /// The request that was served first in the wait.
     first: Option<HeadOfLineRequest>,
 }
 
 impl Queue {
-    /// Many that were not slow are a cause themselves, where they are most of the wait; of one that was slow it is not
-    /// known why, and neither is it of who waited for it.
+    /// Many requests that were not slow are a cause themselves if they make up most of the wait. If one slow request
+    /// does, its cause is unknown, and so is the cause of this wait.
     fn itself(self, waited: Nanos) -> Option<Attribution> {
         let is_most = is_most(self.unexplained, waited);
         let is_for_one = self.longest.0.saturating_mul(2) >= self.unexplained.0;
@@ -93,14 +94,14 @@ impl Queue {
     }
 }
 
-/// The bytes before a request that say how long it is: they are read by themselves.
+/// The length prefix of a request, which is read separately.
 const LENGTH_BYTES: u32 = 4;
-/// Bytes that came so many times as quickly as those before them had been held up.
+/// Bytes that arrive this many times as fast as the bytes before them had been blocked.
 const QUICKER: i128 = 4;
-/// Where it is not known how many came, the last of them has to come in so small a part of the time before.
+/// Where their number is unknown, the last byte must arrive within this fraction of the time before.
 const AT_ONCE: i64 = 16;
 
-/// From when until when.
+/// When the rest of a request was blocked by flow control.
 pub(crate) fn blocked_by_flow_control(window: &Window, request: &Request) -> Option<TimeSpan> {
     let earlier = window.before_on_connection(request, request.arrival_end)?;
     let answered = earlier.last_seen();
@@ -113,7 +114,7 @@ pub(crate) fn blocked_by_flow_control(window: &Window, request: &Request) -> Opt
     }
 }
 
-/// Where what the broker read next was another's: since when nothing had been read, until when.
+/// The same where the next read was of another request: from the last read before to the end of that request.
 fn behind_others(window: &Window, request: &Request, served: &Request) -> Option<TimeSpan> {
     let answered = served.last_seen();
     let next = served.sequence_end()?;
@@ -130,7 +131,7 @@ fn behind_others(window: &Window, request: &Request, served: &Request) -> Option
     (again.start >= answered - CLOCK_SLACK && at_once).then_some(TimeSpan::new(start, answered))
 }
 
-/// Whether as many bytes as had come when the broker began to read came many times as quickly then.
+/// Whether, once the broker read, as many bytes as had arrived came many times as fast.
 fn goes_on_quicker(window: &Window, request: &Request, answered: Nanos) -> Option<bool> {
     let connection = connection_of(request);
     let (first, end) = (request.sequence?, request.sequence_end()?);

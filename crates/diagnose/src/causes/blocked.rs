@@ -1,7 +1,7 @@
-//! `kernel-wait` and `java-wait`: where a thread waited of which nothing says why. They explain what every other cause
-//! leaves, so that they hide none, and go by the thread's own stack.
+//! `kernel-wait` and `java-wait`: where a thread waited when nothing says why. They explain only the time that every
+//! other cause leaves, so that they hide none, and use the thread's own stack.
 //!
-//! All waits in one function or method have one root: what would tell two events of it apart is not known.
+//! All waits in one function or method have one root, because nothing distinguishes two events of this kind.
 
 use model::{Cause, Confidence, Evidence, EvidenceKind, LockHolder, LockWait, Nanos, OffCpu, Tid, Waker};
 
@@ -14,7 +14,7 @@ use crate::locks::JavaWait;
 use crate::locks::names;
 use crate::stages::Breakdown;
 use crate::time::{Span, TimeBudget, TimeSpan};
-use crate::waits::{OperationWaits, asleep, at_work};
+use crate::waits::{OperationWaits, asleep, waking_thread};
 use crate::window::Window;
 
 causes! {
@@ -39,10 +39,10 @@ causes! {
     }
 }
 
-/// So many callers say in which place a function was waited in.
+/// Callers listed to show where a function was called from.
 const MAX_CALLERS: usize = 6;
 
-/// Whether a candidate says no more than where a thread waited.
+/// Whether a candidate says only where a thread waited.
 pub(crate) fn is_blocked(candidate: &CauseCandidate) -> bool {
     matches!(candidate.cause, Cause::KernelWait | Cause::JavaWait)
 }
@@ -58,8 +58,8 @@ pub(crate) fn of_waits(window: &Window, waits: &OperationWaits<'_>) -> Option<Ca
     Some(own.with([op_evidence(waits.op), seen]).of_partition_of(waits.op))
 }
 
-/// A thread's waits in the kernel in a stretch in which it was needed, as far as nothing else has taken it. What it would
-/// have done for the request is inferred.
+/// A thread's waits in the kernel while it was needed, for the time that nothing else has taken. What it would have
+/// done for the request is inferred.
 pub(crate) fn of_thread(
     window: &Window,
     tid: Tid,
@@ -85,8 +85,8 @@ fn of_interval(window: &Window, interval: &OffCpu, function: &str, time: Nanos) 
     CauseCandidate::new(Cause::KernelWait, function, Confidence::Strong, time).with([seen])
 }
 
-/// The function that it waited in; none where it waited for a CPU only, or no stack was taken, or it waits there for what
-/// another thread or a client has for it, as it does while it is idle, or that it was stopped.
+/// The function that a thread waited in. `None` if it only waited for a CPU, if no stack was taken, if it waits there
+/// for work from another thread or a client, as an idle thread does, or if it was stopped.
 fn function_of(interval: &OffCpu) -> Option<&str> {
     let (wait, function) = kernel_stack::read(&interval.stack);
     let is_kernels = !function.is_empty() && !kernel_stack::is_of_user_space(&interval.stack);
@@ -94,22 +94,22 @@ fn function_of(interval: &OffCpu) -> Option<&str> {
     (!interval.preempted && is_kernels).then_some(function)
 }
 
-/// Who called the function and who ended the wait, as far as that is known.
+/// The callers of the function and the thread that ended the wait, as far as they are known.
 pub(crate) fn circumstances(window: &Window, interval: &OffCpu, function: &str) -> String {
     let frames: Vec<&str> = kernel_stack::frames(&interval.stack).collect();
     let outer = frames.iter().rposition(|frame| *frame == function).and_then(|at| frames.get(..at));
     let callers: Vec<&str> = outer.unwrap_or_default().iter().rev().take(MAX_CALLERS).copied().collect();
     let called =
         if callers.is_empty() { String::new() } else { format!(" (called by {})", callers.join(", ")) };
-    called + &at_work(interval).map(|waker| woken_by(window, waker)).unwrap_or_default()
+    called + &waking_thread(interval).map(|waker| woken_by(window, waker)).unwrap_or_default()
 }
 
 fn woken_by(window: &Window, waker: &Waker) -> String {
     format!(", woken by {} (thread {})", window.name(waker.tid, &waker.thread), waker.tid)
 }
 
-/// What the JVM saw a request's handler wait for beside the log's lock, as far as nothing else has taken it, with what is
-/// known of the thread that had it.
+/// What the JVM saw a request's handler wait for other than the log's lock, for the time that nothing else has taken,
+/// with what is known of the holder.
 pub(crate) fn in_java(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<CauseCandidate> {
     let mut found = Vec::new();
     for JavaWait { wait, span, confidence } in &course.java_waits {
@@ -125,7 +125,7 @@ pub(crate) fn in_java(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<Caus
     found
 }
 
-/// A wait in a method, with those that called it, innermost first.
+/// A wait in a method, with its callers, innermost first.
 fn of_java_wait(
     window: &Window,
     wait: &LockWait,
@@ -150,9 +150,9 @@ fn held_by(window: &Window, LockHolder { tid, thread }: &LockHolder) -> String {
     }
 }
 
-/// A wait behind each of what held up the thread that it was for, and by itself for the rest.
+/// A wait behind each cause that delayed the awaited thread, and the wait itself for the rest.
 pub(crate) fn behind_each(own: &CauseCandidate, deeper: Vec<CauseCandidate>) -> Vec<CauseCandidate> {
-    let deeper = lock_chain::scaled(deeper, own.time);
+    let deeper = lock_chain::limit_time(deeper, own.time);
     let known: Nanos = deeper.iter().map(|deeper| deeper.time).sum();
     let rest = CauseCandidate { time: own.time - known, ..own.clone() };
     let behind = deeper.into_iter().map(|deeper| {

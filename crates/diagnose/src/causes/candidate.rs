@@ -8,12 +8,12 @@ use model::{Cause, Confidence, Evidence, EvidenceKind, FileOp, FileOpKind, Nanos
 use crate::time::{Span, TimeSpan};
 use crate::waits::OperationWaits;
 
-/// Why something took long, and what proves it.
+/// Why something took long, and the evidence.
 #[derive(Clone, Debug)]
 pub(crate) struct CauseCandidate {
     /// The deepest cause that is proven.
     pub(crate) cause: Cause,
-    /// The way to it, nearest first; ends with `cause`.
+    /// The chain to it, nearest first; ends with `cause`.
     pub(crate) chain: Vec<Cause>,
     /// Shared by everything that the same root event slowed.
     pub(crate) root: Arc<str>,
@@ -22,23 +22,23 @@ pub(crate) struct CauseCandidate {
     pub(crate) evidence: Vec<Evidence>,
     /// How much time it explains.
     pub(crate) time: Nanos,
-    /// The partition of the request that lost it, where it was one.
+    /// The partition of the request that was delayed, if it was a particular one.
     pub(crate) partition: Option<TopicPartition>,
 }
 
 impl CauseCandidate {
-    /// A cause that nothing deeper is behind; `key` tells this event of it from others.
+    /// A cause with nothing deeper behind it; `key` distinguishes this event from others.
     pub(crate) fn new(cause: Cause, key: impl Display, confidence: Confidence, time: Nanos) -> Self {
         Self { root: format!("{cause}:{key}").into(), ..Self::alone(cause, confidence, time) }
     }
 
-    /// One of a cause of which all events are one.
+    /// A cause whose events all count as one root.
     pub(crate) fn alone(cause: Cause, confidence: Confidence, time: Nanos) -> Self {
         let (chain, root) = (vec![cause], cause.as_str().into());
         Self { cause, chain, root, confidence, evidence: Vec::new(), time, partition: None }
     }
 
-    /// A finding about waits of an operation: the operation, the waits and what was behind them.
+    /// A cause of an operation's waits: the operation, the waits and what was behind them.
     pub(crate) fn of_waits(
         cause: Cause,
         key: impl Display,
@@ -48,23 +48,23 @@ impl CauseCandidate {
         Self::new(cause, key, confidence, waits.time).with(evidence_of(waits)).of_partition_of(waits.op)
     }
 
-    /// The same of a partition of the request.
+    /// Sets the partition.
     pub(crate) fn of_partition(self, partition: Option<TopicPartition>) -> Self {
         Self { partition, ..self }
     }
 
-    /// The same of the partition whose file an operation was on.
+    /// Sets the partition to that of an operation's file.
     pub(crate) fn of_partition_of(self, op: &FileOp) -> Self {
         self.of_partition(op.topic_partition.clone())
     }
 
-    /// The same with what else was seen, nearest first.
+    /// Adds evidence, nearest first.
     pub(crate) fn with(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
         self.evidence.extend(evidence);
         self
     }
 
-    /// The same as one that something deeper is behind, which is the root then.
+    /// Puts this in front of something deeper, which becomes the root.
     pub(crate) fn behind(self, deeper: Self) -> Self {
         Self {
             cause: deeper.cause,
@@ -77,7 +77,7 @@ impl CauseCandidate {
         }
     }
 
-    /// The same, behind which something deeper is the root, where there is anything.
+    /// Like `behind`, if there is anything deeper.
     pub(crate) fn behind_any(self, deeper: Option<Self>) -> Self {
         match deeper {
             Some(deeper) => self.behind(deeper),
@@ -85,7 +85,7 @@ impl CauseCandidate {
         }
     }
 
-    /// The same of what a thread waited for right after a write: joined by the order of things.
+    /// Adapts this to a wait right after a write, which is joined by the order of events.
     pub(crate) fn after_write(mut self, waits: &OperationWaits<'_>) -> Self {
         self.evidence.insert(0, op_evidence(waits.op));
         self.time = waits.time;
@@ -93,8 +93,8 @@ impl CauseCandidate {
         self.of_partition_of(waits.op)
     }
 
-    /// Two parts of one request's time with one root: the longer one tells the story, and is exact no more where the
-    /// other is not.
+    /// Merges two parts of one request's time with one root: the evidence of the longer part stays, and the result is
+    /// exact only if both are.
     pub(crate) fn merge(&mut self, other: Self) {
         let time = self.time + other.time;
         let mixed = self.confidence != other.confidence;
@@ -108,7 +108,7 @@ impl CauseCandidate {
     }
 }
 
-/// What shows an event.
+/// Builds the evidence of an event.
 pub(crate) fn evidence(kind: EvidenceKind, of: &impl Span, text: impl Into<String>) -> Evidence {
     let TimeSpan { start, end } = of.span();
     Evidence::new(kind, start, end, text)
@@ -133,7 +133,7 @@ pub(crate) fn op_evidence(op: &FileOp) -> Evidence {
     evidence(EvidenceKind::FileOp, op, text).of_thread(op.tid, &op.thread)
 }
 
-/// Adds a candidate to those found; two with one root are one.
+/// Adds a candidate to a list; candidates with one root are merged.
 pub(crate) fn merge_into(found: &mut Vec<CauseCandidate>, candidate: CauseCandidate) {
     match found.iter_mut().find(|known| known.root == candidate.root) {
         Some(known) => known.merge(candidate),

@@ -1,9 +1,10 @@
 //! KRaft's controller: `controller-busy`, `metadata-fsync`.
 //!
-//! One thread of the controller decides what to write (`QuorumController`), another appends it to the cluster's metadata and
-//! forces it to the device before the next (`KafkaRaftClient.flushLeaderLog`). With one voter a change is answered from its
-//! append on: it waits for the fsyncs of those before it. Other voters' fetches are served by the same thread: then it waits
-//! for its own too. What changes nothing is answered when all that was decided before is there.
+//! One thread of the controller decides what to write (`QuorumController`). Another appends it to the cluster's
+//! metadata and forces it to the device before the next append (`KafkaRaftClient.flushLeaderLog`). With one voter a
+//! change is answered as soon as it is appended, so it waits only for the fsyncs of earlier changes. Other voters'
+//! fetches are served by the same thread, so with several voters a change also waits for its own fsync. A request
+//! that changes nothing is answered when everything decided before it is appended.
 
 use model::{EvidenceKind, Nanos};
 
@@ -40,12 +41,12 @@ causes! {
     }
 }
 
-/// Shorter waits are not looked into.
+/// Shorter waits are not examined.
 const MIN_WAIT: Nanos = Nanos::from_millis(1);
 
-/// What kept the controller busy in what is left of a stretch in which a request waited for it. Its raft thread is looked at
-/// piece by piece. Its event thread is at one change after the other, and what the raft thread appends in between ends none of
-/// its work: that is looked at as a whole, because few samples of a CPU fall into a piece.
+/// What kept the controller busy in the remaining time of a stretch in which a request waited for it. Its raft thread
+/// is examined piece by piece. Its event thread handles one change after the other, and appends of the raft thread in
+/// between end none of its work. So it is examined as a whole, because few CPU samples fall into a piece.
 pub(super) fn busy(window: &Window, span: TimeSpan, free: &mut TimeBudget) -> Vec<CauseCandidate> {
     let mut found = Vec::new();
     for piece in free.pieces(span).collect::<Vec<_>>() {
@@ -60,13 +61,14 @@ pub(super) fn busy(window: &Window, span: TimeSpan, free: &mut TimeBudget) -> Ve
     let left = free.within(span).left();
     let of_events =
         if left > Nanos::ZERO { pool_busy(window, ThreadPool::Controller, None, span) } else { Vec::new() };
-    for candidate in lock_chain::scaled(of_events, left) {
+    for candidate in lock_chain::limit_time(of_events, left) {
         merge_into(&mut found, candidate);
     }
     found
 }
 
-/// What kept the controller from answering a request whose record it had appended, or of which no record was found, and when.
+/// What kept the controller from answering a request after its append, or one for which no append was found, and
+/// when.
 pub(crate) fn of_request(course: &Breakdown<'_>) -> Option<(TimeSpan, Vec<CauseCandidate>)> {
     let (window, request) = (course.window, course.request);
     if !is_of_controller(request.api_key) {

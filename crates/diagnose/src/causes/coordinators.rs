@@ -1,7 +1,8 @@
-//! `coordinator-busy`: what kept the threads of the coordinator of groups from a request's record.
+//! `coordinator-busy`: what kept the group coordinator's threads from a request's record.
 //!
-//! A partition of the coordinator's topic has one thread at a time, and its events wait for each other and for a free thread
-//! (`EventAccumulator`, `MultiThreadedEventProcessor`). When its record has been appended, the answer is one more event.
+//! A partition of the coordinator's topic is handled by one thread at a time, and its events wait for each other and
+//! for a free thread (`EventAccumulator`, `MultiThreadedEventProcessor`). Once its record is appended, the answer is
+//! one more event.
 
 use model::{EvidenceKind, FileOp, Nanos, TopicPartition};
 
@@ -26,7 +27,7 @@ causes! {
     }
 }
 
-/// Why a request's record waited in a stretch before the append that has it, or its answer in one after that.
+/// Why a request waited in a stretch before the append of its record, or its answer in a stretch after it.
 pub(crate) fn busy(course: &Breakdown<'_>, append: &FileOp, span: TimeSpan) -> Vec<CauseCandidate> {
     let window = course.window;
     let pool = ThreadPool::of_name(&append.thread).unwrap_or(ThreadPool::GroupCoordinator);
@@ -45,7 +46,7 @@ pub(crate) fn busy(course: &Breakdown<'_>, append: &FileOp, span: TimeSpan) -> V
         }
         return found;
     }
-    // Before its own append it waited for that thread, and after that for any.
+    // Before its own append it waited for that thread, and afterwards for any.
     let taker = (span.end <= append.start).then_some(append.tid);
     for piece in free.pieces(span) {
         for candidate in pool_busy(window, pool, taker, piece) {
@@ -55,7 +56,7 @@ pub(crate) fn busy(course: &Breakdown<'_>, append: &FileOp, span: TimeSpan) -> V
     found
 }
 
-/// That its partition was at another append.
+/// The wait while another record was appended to the partition.
 fn of_other_append(
     course: &Breakdown<'_>,
     pool: ThreadPool,

@@ -1,9 +1,9 @@
 //! Threads without a CPU: `run-queue`, `cpu-throttled`.
 //!
 //! A thread has no CPU from its wake-up, or from where it was preempted, until it runs again. The cgroup's counters
-//! (`nr_throttled`, `throttled_usec`) are read about once a second and say nothing of a single thread: alone they are
-//! weak, and strong together with a thread that had no CPU. The kernel counts a standstill when it ends
-//! (`unthrottle_cfs_rq`, kernel/sched/fair.c), so what the counters rose by may have begun before the first reading.
+//! (`nr_throttled`, `throttled_usec`) are read about once a second and are not per thread: alone they are weak
+//! evidence, and strong together with a thread that had no CPU. The kernel counts throttled time when the throttling
+//! ends (`unthrottle_cfs_rq`, kernel/sched/fair.c), so a rise may have begun before the first reading.
 
 use model::{Cause, Confidence, EvidenceKind, HostSample, Nanos, OffCpu, Tid};
 
@@ -49,18 +49,18 @@ causes! {
     }
 }
 
-/// What would tell which thread had no CPU.
+/// The source that would show which thread had no CPU.
 const THREADS_WAITS: &str = "the waits of the thread that was needed (off-cpu, wakeups)";
 
-/// What an operation's thread waited for on its way.
+/// An operation's thread waited for a CPU.
 pub(crate) fn run_queue(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
     let key = episode(window, waits.span());
     let own = CauseCandidate::of_waits(Cause::RunQueue, key, waits.best_confidence(), waits);
     with_reason(window, own, waits.span())
 }
 
-/// What a thread waited for in a stretch in which it was needed, as far as nothing else has taken it. Which request it
-/// would have worked on is concluded from which it worked on then.
+/// Lack of a CPU of a thread that was needed in a stretch, for the time that nothing else has taken. Which request it
+/// would have worked on is inferred from what it worked on then.
 pub(crate) fn runnable_thread(
     window: &Window,
     tid: Tid,
@@ -73,7 +73,7 @@ pub(crate) fn runnable_thread(
     Some(starved_thread(window, interval, time))
 }
 
-/// A thread that had no CPU, longest in this interval, for so much of a request's time.
+/// A thread that had no CPU, longest in this interval, for `time` of a request.
 pub(crate) fn starved_thread(window: &Window, interval: &OffCpu, time: Nanos) -> CauseCandidate {
     let at_a_time = runnable(interval).length();
     let text = format!("the thread was runnable but had no CPU for {time}, at most {at_a_time} at a time");
@@ -93,8 +93,8 @@ fn of_interval(
     with_reason(window, own, span)
 }
 
-/// What is left of a stretch, where other threads of the broker that serve requests had no CPU for most of it: a lock
-/// that one of them held, or a safepoint that one of them was late for, was seen by nobody. By the time only.
+/// The remaining time of a stretch, if other threads of the broker that serve requests had no CPU for most of it: a
+/// lock that one of them held, or a safepoint that one of them delayed, would not have been seen. By time only.
 pub(crate) fn starved_others(
     window: &Window,
     span: TimeSpan,
@@ -113,7 +113,7 @@ pub(crate) fn starved_others(
     Some(of_interval(window, longest, (Confidence::Weak, free.take(span)), text))
 }
 
-/// What happened to threads that serve requests for most of what is left of a stretch.
+/// What happened to threads that serve requests for most of the remaining time of a stretch.
 pub(crate) struct Others<'w, T> {
     /// The event with the longest part.
     pub(crate) longest: &'w T,
@@ -121,7 +121,7 @@ pub(crate) struct Others<'w, T> {
     pub(crate) left: Nanos,
 }
 
-/// Looks at events with the parts of them that matter, and their threads.
+/// Examines events, each with the part of it that counts and its thread.
 pub(crate) fn others<'w, T: Span>(
     parts: impl Iterator<Item = (&'w T, TimeSpan, Tid)>,
     span: TimeSpan,
@@ -140,17 +140,18 @@ pub(crate) fn others<'w, T: Span>(
     is_most(covered, left).then_some(Others { longest, covered, left })
 }
 
-/// Whether requests need a thread: handlers and network threads (`data-plane-kafka-…`), and who stops the JVM.
+/// Whether requests need a thread: handlers, network threads (`data-plane-kafka-…`), and the thread that stops the
+/// JVM.
 pub(crate) fn serves(thread: &str) -> bool {
     thread.starts_with("data-plane-kafk") || thread == "VM Thread"
 }
 
-/// When the episode began that a stretch without a CPU is of.
+/// When the episode without CPUs began that includes a stretch.
 fn episode(window: &Window, span: TimeSpan) -> i64 {
     window.troubles.began(Trouble::NoCpu, span).unwrap_or(span.start).0
 }
 
-/// The same, where it is known why there was no CPU: the hypervisor had it, or the quota had run out. By the time.
+/// Adds the reason for the lack of a CPU, if known: the hypervisor had it, or the quota had run out. By time.
 fn with_reason(window: &Window, own: CauseCandidate, span: TimeSpan) -> CauseCandidate {
     let stolen = host::stolen_meanwhile(window, span, own.time);
     let throttled = || {
@@ -168,16 +169,16 @@ fn with_reason(window: &Window, own: CauseCandidate, span: TimeSpan) -> CauseCan
     }
 }
 
-/// A cgroup that stands still less than this share of the time holds up nobody for long: a tenth.
+/// A cgroup throttled for less than this share of the time delays nobody for long: a tenth.
 const MIN_THROTTLED_RATIO: f64 = 0.1;
 
-/// What a CPU quota may explain of what is left of a stretch: nobody saw which thread stood still.
+/// What a CPU quota may explain of the remaining time of a stretch: which thread was throttled was not seen.
 pub(crate) fn out_of_quota(window: &Window, span: TimeSpan, free: &mut TimeBudget) -> Option<CauseCandidate> {
     let known = throttled_samples(window, span, Nanos::ZERO, |_| Nanos::ZERO)?;
     free.take_any(span).map(|time| CauseCandidate { time, ..known })
 }
 
-/// Where the counters' rises cover most of the stretch, each of them from so long before its readings on.
+/// Samples whose rises cover most of the stretch; each begins `before` its first reading.
 fn throttled_samples(
     window: &Window,
     span: TimeSpan,
@@ -192,11 +193,11 @@ fn throttled_samples(
     let of_it = samples().filter(|sample| sample.name == most.name);
     let mut free = TimeBudget::new(span);
     free.take_all(of_it.map(|sample| TimeSpan::new(sample.start - before(sample), sample.end)));
-    // A stretch that the counters were not read in is not covered.
+    // Time between readings of the counters is not covered.
     span.is_most(span.length() - free.left()).then(|| throttled_candidate(window, most, time))
 }
 
-/// How long its CPUs stood still, all in all, by a sample.
+/// The total throttled time of its CPUs, by a sample.
 fn stood_still(sample: &HostSample) -> Nanos {
     Nanos((sample.value * sample.span().length().0 as f64) as i64)
 }

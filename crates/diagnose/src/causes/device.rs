@@ -1,7 +1,8 @@
-//! Block devices: `slow-device`, and who kept one busy: `log-cleaner`, `tier-state-io`.
+//! Block devices: `slow-device`, and what kept one busy: `log-cleaner`, `tier-state-io`.
 //!
-//! Device and inode are an exact key where the block request holds a page of the very file and was done when the thread
-//! was woken; device and time are not. A device that is slow for a while is one root. Whose load it was is by time only.
+//! Device and inode are an exact key if the block request holds a page of the same file and completed when the thread
+//! was woken; device and time are not. A device that is slow for a while is one root. What loaded it is known by time
+//! only.
 
 use model::{
     BlockIo, Cause, Confidence, Device, Direction, Evidence, EvidenceKind, FileKind, FileOp, FileOpKind,
@@ -78,10 +79,10 @@ causes! {
     }
 }
 
-/// What would tell whose load a device was busy with.
+/// What would show whose load kept a device busy.
 const OTHER_LOAD: &str = "a second recording while the log cleaner or the tier-state cleanup is stopped";
 
-/// A request's completion wakes who waits for it in one go, which an interrupt may hold up.
+/// A block request's completion wakes its waiter at once, unless an interrupt delays that.
 const WAKES_WITHIN: Nanos = Nanos::from_millis(1);
 
 pub(crate) fn slow_device(window: &Window, waits: &OperationWaits<'_>) -> Option<CauseCandidate> {
@@ -92,14 +93,14 @@ pub(crate) fn slow_device(window: &Window, waits: &OperationWaits<'_>) -> Option
     Some(with_load(window, op, io, own.with([io_evidence(io)]), span))
 }
 
-/// The device's part in a fault on a mapped file.
+/// The device behind a fault on a mapped file.
 pub(crate) fn behind_fault(window: &Window, fault: &FileOp) -> Option<CauseCandidate> {
     let io = covering_io(window, fault, fault.span())?;
     let confidence = confidence_of_join(fault, io, fault.end, Confidence::Exact);
     Some(of_device(window, fault, io, (confidence, fault.latency()), fault.span()))
 }
 
-/// The device's part in a wait for a thread that writes back: that thread's writes, by its id, of which there was one at the
+/// The device behind a wait for a thread that writes back: that thread's writes, by its id, if one of them was at the
 /// device for most of the wait.
 pub(crate) fn behind_writer(
     window: &Window,
@@ -118,7 +119,7 @@ pub(crate) fn behind_writer(
     Some(of_device(window, op, io, (Confidence::Strong, waits.time), span))
 }
 
-/// What a request says of so much of an operation's time, with what is behind it.
+/// A slow device for `time` of an operation, by a block request, with what is behind it.
 fn of_device(
     window: &Window,
     op: &FileOp,
@@ -130,7 +131,7 @@ fn of_device(
     with_load(window, op, io, own.with([io_evidence(io)]).of_partition_of(op), span)
 }
 
-/// When the device began to be slow that a request was made of.
+/// When the device of a block request began to be slow.
 fn slow_since(window: &Window, io: &BlockIo) -> Option<Nanos> {
     window.troubles.began(Trouble::SlowDevice(io.device.number()), io.span())
 }
@@ -142,13 +143,13 @@ fn slow_device_key(window: &Window, io: &BlockIo) -> String {
     }
 }
 
-/// What the join of a wait with a request is worth.
+/// The confidence of joining a wait with a block request.
 fn confidence_of_join(op: &FileOp, io: &BlockIo, woken: Nanos, best: Confidence) -> Confidence {
     let of_file = io.inode == Some(op.inode);
     if of_file && woken_by(io, woken) { best } else { best.min(Confidence::Strong) }
 }
 
-/// The same, with who kept the device busy where that is known.
+/// Adds what kept the device busy, if known.
 fn with_load(
     window: &Window,
     op: &FileOp,
@@ -161,8 +162,8 @@ fn with_load(
     own.behind_any(busy)
 }
 
-/// The block request of the operation's file that ended a wait and was for most of it not in the device's queue yet, and when it
-/// came there: the thread waited for it from the wait's beginning on.
+/// The block request of the operation's file that ended a wait and for most of it had not entered the device's queue,
+/// and when it entered: the thread waited for it from the start of the wait.
 pub(crate) fn late_io<'w>(window: &'w Window, waits: &OperationWaits<'_>) -> Option<(&'w BlockIo, Nanos)> {
     let (op, span, woken) = (waits.op, waits.span(), waits.woken());
     let ending = TimeSpan::new(woken - WAKES_WITHIN, woken + WAKES_WITHIN);
@@ -172,19 +173,19 @@ pub(crate) fn late_io<'w>(window: &'w Window, waits: &OperationWaits<'_>) -> Opt
     late.filter(|(_, queued)| span.is_most(*queued - span.start)).max_by_key(|(io, _)| (io.end, io.sector))
 }
 
-/// Whether a request was done when a thread was woken.
+/// Whether a block request completed when a thread was woken.
 fn woken_by(io: &BlockIo, woken: Nanos) -> bool {
     Nanos((woken - io.end).0.abs()) <= WAKES_WITHIN
 }
 
-/// The block request of the operation's device that took most of a stretch; one of the same file before others.
+/// The block request of the operation's device that took most of a stretch, preferably of the same file.
 pub(crate) fn covering_io<'w>(window: &'w Window, op: &FileOp, span: TimeSpan) -> Option<&'w BlockIo> {
     let ios = window.ios.of(&op.device.number()).overlapping(span);
     let covering = ios.filter(|io| span.is_most(io.overlap(span)));
     covering.max_by_key(|io| (io.inode == Some(op.inode), io.overlap(span), io.start, io.sector))
 }
 
-/// What a block request shows.
+/// The evidence of a block request.
 pub(crate) fn io_evidence(io: &BlockIo) -> Evidence {
     evidence(EvidenceKind::BlockIo, io, io_text(io)).of_thread(io.tid, &io.thread)
 }
@@ -198,45 +199,45 @@ fn io_text(io: &BlockIo) -> String {
     format!("{}: {what} at sector {} took {} ({})", io.device, io.sector, io.latency(), io.thread)
 }
 
-/// Less is no load for any device.
+/// Less than this loads no device.
 const MIN_LOAD_BYTES: u64 = 1 << 20;
-/// What keeps a device busy while somebody waits for it may have been handed to it before.
+/// Load on a device during a wait may have been issued this long before it.
 const BEFORE: Nanos = Nanos::from_millis(1_000);
 
-/// What an operation read from its device, as far as that was watched.
+/// Bytes that an operation read from its device, as far as that was watched.
 fn read_bytes(op: &FileOp) -> u64 {
     op.disk_bytes.unwrap_or(0)
 }
 
-/// What an operation may have read from its device, where that was not watched.
+/// Bytes that an operation may have read from its device, if that was not watched.
 fn unwatched_bytes(op: &FileOp) -> u64 {
     let reads = is_read(op.op) || matches!(op.op, FileOpKind::Copy | FileOpKind::MmapFault);
     if reads && op.disk_bytes.is_none() { op.bytes.unwrap_or(0) } else { 0 }
 }
 
-/// What an operation read from its device or wrote.
+/// Bytes that an operation read from or wrote to its device.
 fn moved_bytes(op: &FileOp) -> u64 {
     match op.op {
-        // One that failed moved nothing.
+        // A failed operation moved nothing.
         FileOpKind::Write => op.bytes.unwrap_or(0),
         _ => read_bytes(op),
     }
 }
 
-/// Operations of one sort, and what moves between the broker and a device for them and for all, in bytes.
+/// A kind of operation that may load a device, and how to count its bytes.
 struct Load {
     cause: Cause,
-    is_of_it: fn(&FileOp) -> bool,
-    /// What is known to have been moved.
+    matches: fn(&FileOp) -> bool,
+    /// Bytes known to have been moved.
     bytes: fn(&FileOp) -> u64,
-    /// What is said of its bytes, of those of all, and of the device.
+    /// Describes its bytes, those of all operations, and the device.
     text: fn(u64, u64, &Device) -> String,
 }
 
 impl Load {
-    /// Blames these operations, where they are most of the load, what nobody watched included, and that is worth a word, for a
-    /// wait for the device, whose episode began at `began`; the largest of them follows. That these were what the wait was
-    /// behind is by the time only.
+    /// Names this load as the cause of a wait for the device if it is most of all bytes, unwatched ones included, and
+    /// large enough. `began` is the start of the device's episode; the largest operation is the evidence. That the
+    /// wait was for this load is known by time only.
     fn behind(
         &self,
         window: &Window,
@@ -245,51 +246,52 @@ impl Load {
         span: TimeSpan,
     ) -> Option<CauseCandidate> {
         let around = TimeSpan::new(span.start - BEFORE, span.end);
-        let (mut of_it, mut of_all, mut unwatched) = (0_u64, 0_u64, 0_u64);
+        let (mut matching, mut total, mut unwatched) = (0_u64, 0_u64, 0_u64);
         let mut largest: Option<&FileOp> = None;
         let key = |op: &FileOp| ((self.bytes)(op), op.start, op.tid);
         let ops = window.file_ops.all().flat_map(|ops| ops.overlapping(around));
         for op in ops.filter(|op| op.device.is(device)) {
             let bytes = (self.bytes)(op);
-            of_all = of_all.saturating_add(bytes);
-            if !(self.is_of_it)(op) {
+            total = total.saturating_add(bytes);
+            if !(self.matches)(op) {
                 unwatched = unwatched.saturating_add(unwatched_bytes(op));
             } else if bytes > 0 {
-                of_it = of_it.saturating_add(bytes);
+                matching = matching.saturating_add(bytes);
                 largest = largest.filter(|largest| key(largest) >= key(op)).or(Some(op));
             }
         }
-        let is_most = of_it >= MIN_LOAD_BYTES && of_it.saturating_mul(2) > of_all.saturating_add(unwatched);
+        let is_most =
+            matching >= MIN_LOAD_BYTES && matching.saturating_mul(2) > total.saturating_add(unwatched);
         let largest = op_evidence(largest.filter(|_| is_most)?);
-        let text = format!("{}; {}", (self.text)(of_it, of_all, device), largest.text);
+        let text = format!("{}; {}", (self.text)(matching, total, device), largest.text);
         let key = format!("{device}:{}", began.0);
         let own = CauseCandidate::new(self.cause, key, Confidence::Weak, span.length());
         Some(own.with([Evidence { text, ..largest }]))
     }
 }
 
-/// What the kernel keeps of `kafka-log-cleaner-thread-0` (`LogCleaner.CleanerThread`).
+/// The kernel's 15 characters of `kafka-log-cleaner-thread-0` (`LogCleaner.CleanerThread`).
 const CLEANER_THREAD: &str = "kafka-log-clean";
 
-/// What may keep a device busy, the most telling first.
+/// Loads that may keep a device busy, the most specific first.
 const LOADS: [Load; 2] = [
     Load {
         cause: Cause::TierStateIo,
-        is_of_it: |op| op.kind == FileKind::TierState,
+        matches: |op| op.kind == FileKind::TierState,
         bytes: read_bytes,
-        text: |of_it, of_all, device| {
+        text: |matching, total, device| {
             format!(
-                "{of_it} of the {of_all} bytes that the broker read from {device} meanwhile were tiered-storage state"
+                "{matching} of the {total} bytes that the broker read from {device} meanwhile were tiered-storage state"
             )
         },
     },
     Load {
         cause: Cause::LogCleaner,
-        is_of_it: |op| op.thread.starts_with(CLEANER_THREAD),
+        matches: |op| op.thread.starts_with(CLEANER_THREAD),
         bytes: moved_bytes,
-        text: |of_it, of_all, device| {
+        text: |matching, total, device| {
             format!(
-                "the log cleaner moved {of_it} of the {of_all} bytes that the broker read from and wrote to {device} meanwhile"
+                "the log cleaner moved {matching} of the {total} bytes that the broker read from and wrote to {device} meanwhile"
             )
         },
     },

@@ -1,19 +1,20 @@
 //! Journals and logs of file systems: `journal-commit`, `fast-commit`, `xfs-log-space`; and their freezes: `fs-frozen`.
 //!
-//! A wait is joined with a jbd2 commit by the transaction: a handle that had to wait, for the whole journal or for one
-//! buffer, waited for the transaction before the one it then joined (`start_this_handle`, `do_get_write_access` in
-//! fs/jbd2/transaction.c: only the running and the committing transaction exist, and their numbers are consecutive). An
-//! fsync waits for the transaction in which its file was last changed (`jbd2_log_wait_commit`), which no hook tells:
-//! there, the device and the time remain.
+//! A wait is joined with a jbd2 commit by the transaction: a handle that had to wait, for the whole journal or for
+//! one buffer, waited for the transaction before the one it then joined (`start_this_handle`, `do_get_write_access`
+//! in fs/jbd2/transaction.c: only the running and the committing transaction exist, and their numbers are
+//! consecutive). An fsync waits for the transaction that last changed its file (`jbd2_log_wait_commit`). No hook
+//! reports that transaction, so there only device and time remain.
 //!
 //! A fast commit is `ext4_fc_commit`: the thread's own in an fsync, another's in `jbd2_fc_begin_commit`
-//! (fs/jbd2/journal.c). It raises the journal's barrier (`jbd2_journal_lock_updates`), but so do few and rare others, such
-//! as a file system that is frozen (`ext4_freeze`): there, a freeze or a call of `ext4_fc_commit` must have gone on for most of
-//! the wait.
+//! (fs/jbd2/journal.c). It raises the journal's barrier (`jbd2_journal_lock_updates`), as do a few rare others such
+//! as freezing the file system (`ext4_freeze`). So for a wait at the barrier, a freeze or a call of `ext4_fc_commit`
+//! must cover most of the wait.
 //!
-//! A frozen file system stops writers from `freeze_super`'s first steps on, while it still writes back what is dirty, and
-//! lets them go on at the end of `thaw_super` (fs/super.c). A freeze that was not seen, as that of a device mapper's snapshot
-//! where no functions can be hooked, is known by the writers' stacks; all that wait in it are let go together.
+//! A freeze stops writers from the first steps of `freeze_super` on, while dirty pages are still written back, and
+//! releases them at the end of `thaw_super` (fs/super.c). A freeze that was not seen, such as that of a device
+//! mapper's snapshot where functions cannot be hooked, is recognized by the writers' stacks; all its waiters are
+//! released together.
 
 use model::{
     Cause, CommitPhases, Confidence, Evidence, EvidenceKind, FileOp, JournalCommit, KernelSpan, Nanos,
@@ -139,24 +140,24 @@ pub(crate) fn is_on_nfs(op: &FileOp) -> bool {
     matches!(&*op.fs, "nfs" | "nfs4")
 }
 
-/// The server serves all that wait for it at once; which of them held up which nothing here tells.
+/// The server serves all its waiters at once; nothing here shows which of them delayed which.
 pub(crate) fn nfs_wait(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
     let since = waits::since(window, Wait::Nfs, waits.span());
     let key = format!("{}:{}", waits.op.device, since.0);
     CauseCandidate::of_waits(Cause::NfsWait, key, waits.best_confidence(), waits)
 }
 
-/// What waits for a given transaction (fs/jbd2/journal.c), not for the one before its own.
+/// Waits for a given transaction (fs/jbd2/journal.c), not for the one before the handle's own.
 const WAIT_OF_FSYNC: &str = "jbd2_log_wait_commit";
 
 pub(crate) fn journal_commit(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
     let op = waits.op;
     let Some((commit, confidence)) = commit_waited_for(window, waits) else {
-        // The stack alone proves a journal wait, but not which commit: the event was lost or is not hooked.
+        // The stack alone proves a journal wait, but not for which commit: its event was lost or is not hooked.
         let key = format!("{}:unseen:{}", op.device, op.start.0);
         return CauseCandidate::of_waits(Cause::JournalCommit, key, Confidence::Weak, waits);
     };
-    // Requests of the same commit that came before or after the wait held up nobody here.
+    // Block requests of the same commit before or after the wait delayed nobody here.
     let span = waits.span();
     let ios = window.ios.of(&op.device.number()).overlapping(span);
     let longest_io = ios.max_by_key(|io| (io.overlap(span), io.start, io.sector));
@@ -167,8 +168,8 @@ pub(crate) fn journal_commit(window: &Window, waits: &OperationWaits<'_>) -> Cau
         .with(longest_io.map(io_evidence))
 }
 
-/// The commit that a wait was for: by transaction where the handle's is known, else the one that overlaps
-/// the wait longest.
+/// The commit that a wait was for: by transaction if the handle's is known, else the commit that overlaps the wait
+/// longest.
 fn commit_waited_for<'w>(
     window: &'w Window,
     waits: &OperationWaits<'_>,
@@ -190,11 +191,11 @@ fn commit_evidence(commit: &JournalCommit) -> Evidence {
     evidence(EvidenceKind::Kernel, commit, format!("jbd2 commit {number} on {device} took {time}{phases}"))
 }
 
-/// What commits the journal for one caller (fs/ext4/fsync.c).
+/// Commits the journal for one caller (fs/ext4/fsync.c).
 const FSYNC: &str = "ext4_sync_file";
 
-/// The fsync of another process that had begun before a commit and waited until it was done: that of several that began first.
-/// Who asked for a commit is not known where the broker itself had asked before.
+/// Another process's fsync that began before a commit and waited for its end; the first of several. `None` if the
+/// broker itself asked for the commit earlier, because then it is unknown who caused it.
 fn fsync_of_another(window: &Window, commit: &JournalCommit) -> Option<Evidence> {
     let whole = commit.span();
     let waited = |span: TimeSpan| span.start <= whole.start && span.end >= whole.end;
@@ -215,7 +216,7 @@ fn fsync_of_another(window: &Window, commit: &JournalCommit) -> Option<Evidence>
     Some(evidence(EvidenceKind::Kernel, first, text).of_thread(tid, thread))
 }
 
-/// Phases are counted in jiffies, so a phase may come out longer than the whole.
+/// Phases are counted in jiffies, so a phase may come out longer than the whole commit.
 fn longest_phase(phases: CommitPhases, whole: Nanos) -> Option<String> {
     let (length, name) =
         [(phases.locked, "locked"), (phases.flushing, "flushing"), (phases.logging, "logging")]
@@ -238,9 +239,9 @@ pub(crate) fn fast_commit(window: &Window, waits: &OperationWaits<'_>) -> CauseC
     behind_fast_commit(waits, call, joined)
 }
 
-/// From a freeze's entry to the return of the thaw.
+/// A freeze lasts from the entry of this function to the return of the thaw.
 const FREEZE: &str = "freeze_super";
-/// What lets writers go on.
+/// Releases the writers.
 const THAW: &str = "thaw_super*";
 
 pub(crate) fn fs_frozen(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
@@ -272,14 +273,14 @@ fn behind_freeze(waits: &OperationWaits<'_>, freeze: &KernelSpan, joined: Confid
     CauseCandidate::of_waits(Cause::FsFrozen, key, joined, waits).with([seen])
 }
 
-/// The freeze or the fast commit that had the journal's barrier; none where it was somebody else's.
+/// The freeze or fast commit that held the journal's barrier; `None` if something else held it.
 pub(crate) fn journal_barrier(window: &Window, waits: &OperationWaits<'_>) -> Option<CauseCandidate> {
     if let Some(freeze) = freeze_during(window, waits) {
         return Some(behind_freeze(waits, freeze, waits.strong()));
     }
     let span = waits.span();
     let calls = calls_of(window, waits, FAST_COMMIT).filter(|call| span.is_most(call.overlap(span)));
-    // Others that wanted to commit meanwhile waited for it in the same function.
+    // Others that were about to commit waited for it in the same function.
     let call = calls.min_by_key(|call| call.start)?;
     Some(behind_fast_commit(waits, call, Confidence::Strong))
 }

@@ -1,9 +1,9 @@
 //! `handlers-busy`, and what else kept the threads that a request needed.
 //!
-//! A request waits in the queue where every known handler was occupied for most of the wait, or where the handler that
-//! took it in the end was held up: then none was free. What each did is looked into like a lock's holder. Of requests that
-//! append nothing the handler is not known: all known handlers must have been occupied at once, by what only produce
-//! requests make them do.
+//! A request waits in the queue if every known handler was occupied for most of the wait, or if the handler that
+//! finally took it was delayed: then none was free. What each handler did is examined like a lock holder. For
+//! requests that append nothing the handler is unknown: all known handlers must have been occupied at once, by work
+//! that only produce requests cause.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ causes! {
         source: "a public case (IBM zSystems, 2022): num.io.threads slightly above the number of CPUs, and never above the number of \
                  partition locks",
         rule: "request-handlers",
-        on_the_way: true,
+        counts_as_link: true,
         condition: ", and there are fewer handlers than CPUs",
         look_at: ", and the stage queue",
         effect: "; first remove what kept the handlers busy, which has its own advice",
@@ -43,21 +43,21 @@ causes! {
     }
 }
 
-/// The share of a handler's time that is enough to blame it on its work: a fifth.
+/// The share of a handler's time that is enough to attribute the time to its work: a fifth.
 const A_GOOD_PART: i64 = 5;
 
-/// Threads that a request needed from `wanted_from` on and that freed memory or had no CPU; or what they had it for, where
-/// that is known to be much.
+/// Threads that a request needed from `due_from` on and that freed memory or had no CPU; or the work they needed a
+/// CPU for, if that is known to be much.
 pub(crate) fn starved_threads(
     course: &Breakdown<'_>,
-    wanted_from: Nanos,
+    due_from: Nanos,
     free: &mut TimeBudget,
 ) -> Vec<CauseCandidate> {
     let mut findings = Vec::new();
     if worked_mostly(course) {
         findings.extend(protocol::recompression(course, free));
     }
-    for (tid, span) in needed_threads(course, wanted_from) {
+    for (tid, span) in needed_threads(course, due_from) {
         findings.extend(memory::reclaim_of_thread(course.window, tid, span, free));
         findings.extend(throttles::of_thread(course.window, tid, span, free));
         findings.extend(host::stolen_from_thread(course.window, tid, span, free));
@@ -66,10 +66,10 @@ pub(crate) fn starved_threads(
     findings
 }
 
-/// Whether a handler had a CPU for a good part of the time before its append: a thread with much to compute is without
-/// one now and then on any machine that is busy, and what it computes is why it takes long.
+/// Whether a handler had a CPU for a good part of the time before its append. On any busy machine a thread with much
+/// to compute lacks a CPU now and then, and the computation is the reason why it takes long.
 fn worked_mostly(course: &Breakdown<'_>) -> bool {
-    let (Some(taken), Some(append)) = (course.taken, course.appends.first()) else { return false };
+    let (Some(taken), Some(append)) = (course.dequeued_at, course.appends.first()) else { return false };
     let span = TimeSpan::new(taken, append.op.start);
     let mut free = TimeBudget::new(span.until(course.answered));
     let all = free.left();
@@ -77,29 +77,29 @@ fn worked_mostly(course: &Breakdown<'_>) -> bool {
     free.left().0.saturating_mul(A_GOOD_PART) >= all.0
 }
 
-/// The threads that a request needed, each with the time in which it did.
-fn needed_threads(course: &Breakdown<'_>, wanted_from: Nanos) -> Vec<(Tid, TimeSpan)> {
+/// The threads that a request needed, each with the time in which it needed them.
+fn needed_threads(course: &Breakdown<'_>, due_from: Nanos) -> Vec<(Tid, TimeSpan)> {
     let (from, until) = (course.served_from, course.answered);
     let read = course.read.map_or(from, |read| read.end.clamp(from, until));
     let worked = course.local_end.unwrap_or(until).clamp(read, until);
     let mut handlers: Vec<Tid> = course.appends.iter().map(|append| append.op.tid).collect();
     handlers.dedup();
-    let answering = if handlers.is_empty() { read.max(wanted_from) } else { worked };
+    let answering = if handlers.is_empty() { read.max(due_from) } else { worked };
     let reader = course.read.map(|call| (call.tid, TimeSpan::new(from, read)));
     let handlers = handlers.into_iter().map(|tid| (tid, TimeSpan::new(read, worked)));
-    // What it waited for in between may be followers that are not seen: then its response was ready nobody knows when.
+    // It may have waited in between for followers that are not seen: then it is unknown when its response was ready.
     let answering = if course.unseen_followers.is_some() { until } else { answering };
     let writer = course.answer.map(|call| (call.tid, TimeSpan::new(answering, until)));
     reader.into_iter().chain(handlers).chain(writer).collect()
 }
 
-/// The same of threads that worked on it and on nothing else: its handler from when that took it, and who wrote all of its
-/// response.
+/// Like `needed_threads`, for threads that worked on this request alone: its handler since it took the request, and
+/// the threads that wrote its whole response.
 pub(crate) fn needed_for_it(course: &Breakdown<'_>) -> Vec<(Tid, TimeSpan)> {
     let begun = course.appends.first().map(|append| append.op.start);
-    let taken = course.taken.or(begun).unwrap_or(course.served_from);
+    let taken = course.dequeued_at.or(begun).unwrap_or(course.served_from);
     let is_handler = |tid: Tid| course.appends.iter().any(|append| append.op.tid == tid);
-    let needed = needed_threads(course, course.wanted().start).into_iter();
+    let needed = needed_threads(course, course.response_due().start).into_iter();
     let own = needed.map(|(tid, span)| {
         let from = if is_handler(tid) { span.start.max(taken) } else { span.start };
         (tid, TimeSpan::new(from, span.end))
@@ -110,15 +110,15 @@ pub(crate) fn needed_for_it(course: &Breakdown<'_>) -> Vec<(Tid, TimeSpan)> {
     own.chain(writes.map(|write| (write.tid, write.span()))).collect()
 }
 
-/// More handlers than this are not looked into one by one.
+/// Handlers that are examined one by one.
 const MAX_HANDLERS: usize = 64;
-/// Nor more appends of each.
+/// Appends of each handler that are examined.
 const MAX_APPENDS: usize = 64;
-/// A single handler that is occupied says nothing of others that nothing is known of.
+/// One occupied handler does not show that unknown others were occupied.
 const MIN_HANDLERS: usize = 2;
 
-/// Why a request waited for a thread of a pool, and then for `taker`, where that is known; together at most as long as that,
-/// and nothing where nobody was seen to be occupied.
+/// Why a request waited for a thread of a pool, and then for `taker`, if known. The parts together are at most as
+/// long as the wait; empty if no thread was seen to be occupied.
 pub(crate) fn pool_busy(
     window: &Window,
     pool: ThreadPool,
@@ -128,19 +128,19 @@ pub(crate) fn pool_busy(
     let mut tids = window.threads_of(pool);
     let all = tids.len();
     tids.truncate(MAX_HANDLERS);
-    // The first that was free is one too many.
+    // One free thread is enough to stop.
     let is_busy =
         |of: &Handler| of.is_occupied || (pool == ThreadPool::Controller && of.is_never_idle(window, span));
     let handlers: Vec<Handler> =
         tids.iter().map(|&tid| Handler::of(window, tid, span)).take_while(is_busy).collect();
     if !handlers.is_empty() && handlers.len() == tids.len() {
-        return of_all(pool, handlers, all, span);
+        return share_out(pool, handlers, all, span);
     }
     taker.map(|tid| of_taker(window, pool, tid, span)).unwrap_or_default()
 }
 
-/// What every one of them did, each for its share of the time.
-fn of_all(pool: ThreadPool, handlers: Vec<Handler>, all: usize, span: TimeSpan) -> Vec<CauseCandidate> {
+/// What every thread did, each for its share of the time.
+fn share_out(pool: ThreadPool, handlers: Vec<Handler>, all: usize, span: TimeSpan) -> Vec<CauseCandidate> {
     let count = handlers.len().max(1) as i64;
     let mut roots: Vec<CauseCandidate> = Vec::new();
     for finding in handlers.into_iter().flat_map(|handler| handler.findings) {
@@ -149,7 +149,7 @@ fn of_all(pool: ThreadPool, handlers: Vec<Handler>, all: usize, span: TimeSpan) 
     let mut left = span.length();
     let mut findings = Vec::new();
     let themselves = |time| {
-        let seen = waited(span, &format!("while {}", pool.described_busy(all)));
+        let seen = queue_evidence(span, &format!("while {}", pool.describe_busy(all)));
         threads_themselves(pool, seen, time)
     };
     for root in roots {
@@ -162,21 +162,21 @@ fn of_all(pool: ThreadPool, handlers: Vec<Handler>, all: usize, span: TimeSpan) 
     findings
 }
 
-/// What held up the one that took it, where that is most of the time.
+/// What delayed the thread that took it, if that is most of the time.
 fn of_taker(window: &Window, pool: ThreadPool, tid: Tid, span: TimeSpan) -> Vec<CauseCandidate> {
     let Handler { mut findings, .. } = Handler::of(window, tid, span);
     findings.retain(|finding| !blocked::is_blocked(finding));
-    held_up(window, pool, tid, span, findings)
+    attribute_to_taker(window, pool, tid, span, findings)
 }
 
-/// The same with waits of which nothing says why. While a request is in the queue no handler waits for work, so that a wait
-/// in a futex is followed too.
+/// Like `of_taker`, with waits that nothing explains. While a request is in the queue no handler waits for work, so a
+/// wait in a futex is followed too.
 pub(crate) fn taker_blocked(window: &Window, tid: Tid, span: TimeSpan) -> Vec<CauseCandidate> {
-    let findings = Handler::followed(window, tid, span, lock_chain::of_holder).findings;
-    held_up(window, ThreadPool::Handlers, tid, span, findings)
+    let findings = Handler::with_explain(window, tid, span, lock_chain::of_holder).findings;
+    attribute_to_taker(window, ThreadPool::Handlers, tid, span, findings)
 }
 
-fn held_up(
+fn attribute_to_taker(
     window: &Window,
     pool: ThreadPool,
     tid: Tid,
@@ -190,21 +190,22 @@ fn held_up(
     let name =
         last.map_or_else(|| format!("the {}", pool.thread()).into(), |op| window.name(tid, &op.thread));
     let what = format!("for {name} (thread {tid}), which took it and was held up");
-    let seen = Evidence { tid: Some(tid), ..waited(span, &what) };
+    let seen = Evidence { tid: Some(tid), ..queue_evidence(span, &what) };
     let themselves = |time| threads_themselves(pool, seen.clone(), time);
     findings.into_iter().map(|root| themselves(root.time).behind(root)).collect()
 }
 
-/// A thread that was off a CPU for longer without wanting one may have been idle: `controller.quorum.append.linger.ms`.
+/// A thread off the CPU for longer, without waiting for one, may have been idle:
+/// `controller.quorum.append.linger.ms`.
 const MAX_IDLE: Nanos = Nanos::from_millis(25);
 
-/// What held up a thread in a stretch, and those that are followed on the way.
+/// Finds what delayed a thread in a stretch, given the threads already followed.
 type Explain = fn(&Window, Tid, TimeSpan, &mut Vec<Tid>) -> Vec<CauseCandidate>;
 
 /// One handler in a stretch.
 struct Handler {
     tid: Tid,
-    /// What is known to have held it up.
+    /// What is known to have delayed it.
     findings: Vec<CauseCandidate>,
     /// Whether it was occupied for most of the stretch, for any reason.
     is_occupied: bool,
@@ -212,13 +213,13 @@ struct Handler {
 
 impl Handler {
     fn of(window: &Window, tid: Tid, span: TimeSpan) -> Self {
-        Self::followed(window, tid, span, lock_chain::of_thread)
+        Self::with_explain(window, tid, span, lock_chain::of_thread)
     }
 
-    /// By what `explain` says of a thread.
-    fn followed(window: &Window, tid: Tid, span: TimeSpan, explain: Explain) -> Self {
+    /// Examines a thread with `explain`.
+    fn with_explain(window: &Window, tid: Tid, span: TimeSpan, explain: Explain) -> Self {
         let mut free = TimeBudget::new(span);
-        let mut findings = rewritten(window, tid, span, &mut free);
+        let mut findings = rewrites(window, tid, span, &mut free);
         for piece in free.pieces(span) {
             findings.extend(explain(window, tid, piece, &mut vec![tid]));
         }
@@ -233,9 +234,9 @@ impl Handler {
         Self { tid, findings, is_occupied: is_occupied(window, tid, span, known, free) }
     }
 
-    /// Whether it was never long off a CPU without wanting one, for most of a stretch in which it had work. For the thread of a
-    /// queue that it empties in order: it does not wait for work while a request is in there, so that it need not be sampled
-    /// as often as others.
+    /// Whether it was never long off the CPU without waiting for one, for most of a stretch in which it had work. For
+    /// a thread that empties its queue in order: it does not wait for work while a request is in the queue, so fewer
+    /// samples are enough than for other threads.
     fn is_never_idle(&self, window: &Window, span: TimeSpan) -> bool {
         let waits = window.off_cpu.of(&self.tid).overlapping(span).filter(|wait| wait.preempted);
         let mut seen: Vec<TimeSpan> = waits.map(Span::span).chain(window.on_cpu(self.tid, span)).collect();
@@ -250,30 +251,30 @@ impl Handler {
     }
 }
 
-/// Whether a handler was, of whose time `free` is left by its waits, and so much has a cause.
+/// Whether a handler was occupied; its waits leave `free`, and `known` of the stretch has a cause.
 fn is_occupied(window: &Window, tid: Tid, span: TimeSpan, known: Nanos, mut free: TimeBudget) -> bool {
     let ops = window.file_ops.of(&tid).overlapping(span);
     free.take_all(ops.map(|op| TimeSpan::new(op.start, occupied_until(window, op, span.end))));
     free.take_all(window.lock_waits.of(&tid).overlapping(span).map(Span::span));
     free.take_all(window.handler_calls.of(&tid).overlapping(span).map(Span::span));
-    // It leaves the CPU unseen where it waits for work.
+    // Where it waits for work, its time off the CPU is not recorded here.
     free.take_all(window.off_cpu.of(&tid).overlapping(span).map(Span::span));
     let unknown = free.left().min(span.length() - known);
     unknown.0.saturating_mul(2) < span.length().0 || window.is_seen_at_work(tid, span, unknown)
 }
 
-/// A handler's waits for partitions' logs before its appends, where the JVM reported none.
+/// A handler's waits for partitions' logs before its appends that the JVM did not report.
 fn inferred_waits(window: &Window, tid: Tid, span: TimeSpan) -> Vec<LockContention<'_>> {
-    // A coordinator's partition has one thread at a time, so it waits for no log.
+    // A coordinator's partition is handled by one thread at a time, so its threads wait for no log.
     let is_handler = |op: &&Arc<FileOp>| ThreadPool::of_name(&op.thread) == Some(ThreadPool::Handlers);
     let appends = appends(window, tid, span).filter(is_handler);
     let waits = appends.flat_map(|op| locks::waits_before(window, op, span.start));
-    waits.filter(|wait| wait.seen.is_none() && wait.span.start < span.end).collect()
+    waits.filter(|wait| wait.jvm_wait.is_none() && wait.span.start < span.end).collect()
 }
 
-/// Batches that a handler compressed or converted before it appended them, each for the time in which it can have done so
-/// and had a CPU for a good part of it.
-fn rewritten(window: &Window, tid: Tid, span: TimeSpan, free: &mut TimeBudget) -> Vec<CauseCandidate> {
+/// Batches that a handler compressed or converted before it appended them, each for the time in which it can have
+/// done so, if it had a CPU for a good part of it.
+fn rewrites(window: &Window, tid: Tid, span: TimeSpan, free: &mut TimeBudget) -> Vec<CauseCandidate> {
     let found = appends(window, tid, span).filter_map(|op| {
         let mut named = window.produced.by_base_offset(op.batch?.base_offset);
         let request = named.find(|request| protocol::other_batch(request, op).is_some())?;
@@ -285,7 +286,8 @@ fn rewritten(window: &Window, tid: Tid, span: TimeSpan, free: &mut TimeBudget) -
     found.collect()
 }
 
-/// A handler's appends that began within a stretch, and the first after it, which it may have been at since before.
+/// A handler's appends that began within a stretch, and the first one after it, on which the handler may have been
+/// working since before.
 fn appends(window: &Window, tid: Tid, span: TimeSpan) -> impl Iterator<Item = &Arc<FileOp>> {
     let appends = window.file_ops.of(&tid).ended_after(span.start);
     let mut begun = false;
@@ -295,17 +297,17 @@ fn appends(window: &Window, tid: Tid, span: TimeSpan) -> impl Iterator<Item = &A
         .take(MAX_APPENDS)
 }
 
-pub(crate) fn waited(span: TimeSpan, what: &str) -> Evidence {
+pub(crate) fn queue_evidence(span: TimeSpan, what: &str) -> Evidence {
     evidence(EvidenceKind::Request, &span, format!("waited {} in the queue {what}", span.length()))
 }
 
-/// That none was free follows from what they did.
+/// No thread of the pool was free; inferred from what they did.
 pub(crate) fn threads_themselves(pool: ThreadPool, seen: Evidence, time: Nanos) -> CauseCandidate {
     CauseCandidate::alone(pool.cause(), Confidence::Strong, time).with([seen])
 }
 
 impl ThreadPool {
-    /// That none of its threads was free.
+    /// The cause that stands for the lack of a free thread.
     fn cause(self) -> Cause {
         match self {
             Self::Handlers => Cause::HandlersBusy,
@@ -314,8 +316,8 @@ impl ThreadPool {
         }
     }
 
-    /// That all of its threads were busy, of which so many were seen.
-    fn described_busy(self, threads: usize) -> String {
+    /// Describes a busy pool of which `threads` were seen.
+    fn describe_busy(self, threads: usize) -> String {
         match self {
             Self::Handlers | Self::GroupCoordinator => {
                 format!("all {}s were busy ({threads} seen)", self.thread())
@@ -324,7 +326,7 @@ impl ThreadPool {
         }
     }
 
-    /// One of its threads, in words.
+    /// The name of one of its threads.
     pub(crate) fn thread(self) -> &'static str {
         match self {
             Self::Handlers => "request handler",
@@ -335,21 +337,21 @@ impl ThreadPool {
     }
 }
 
-/// The longest time within a stretch in which every handler that is known was occupied with a produce request.
+/// The longest time within a stretch in which every known handler was occupied with a produce request.
 pub(crate) fn all_occupied(window: &Window, span: TimeSpan) -> Option<TimeSpan> {
     let handlers = window.threads_of(ThreadPool::Handlers);
     let mut common = TimeBudget::new(span);
     for tid in &handlers {
         let mut idle = TimeBudget::new(span);
-        idle.take_all(occupied(window, *tid, span));
+        idle.take_all(occupied_spans(window, *tid, span));
         common.take_all(idle.pieces(span));
     }
     let longest = common.pieces(span).max_by_key(|piece| piece.length());
     longest.filter(|_| handlers.len() >= MIN_HANDLERS)
 }
 
-/// When a handler was occupied as only a produce request occupies it.
-fn occupied(window: &Window, tid: Tid, span: TimeSpan) -> impl Iterator<Item = TimeSpan> {
+/// When a handler was occupied by work that only produce requests cause.
+fn occupied_spans(window: &Window, tid: Tid, span: TimeSpan) -> impl Iterator<Item = TimeSpan> {
     let calls = window.file_ops.of(&tid).overlapping(span).filter(|op| is_append(op) || is_sync(op));
     let calls = calls.map(move |op| LockHold::of(window, op, span.end).span());
     calls.chain(window.lock_waits.of(&tid).overlapping(span).map(Span::span))

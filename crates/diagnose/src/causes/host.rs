@@ -1,9 +1,10 @@
 //! `host-paused` and `cpu-steal`: a machine that was paused, and CPUs that its hypervisor gave to others.
 //!
-//! A clock on each CPU interrupts it every 10 ms. Where the interrupt comes late and the CPU has not run meanwhile, something
-//! outside the machine had taken it. If all CPUs were gone at once, nothing in the machine went on: that explains all who waited
-//! then. If the kernel counted the time as steal, the CPUs were wanted by others (`cpu-steal`); if not, somebody had paused the
-//! machine. A single CPU explains the time of the thread that was on it, which the interrupt names.
+//! A clock on each CPU interrupts it every 10 ms. If the interrupt comes late and the CPU has not run meanwhile,
+//! something outside the machine had taken the CPU. If all CPUs were taken at once, nothing in the machine ran: that
+//! explains every wait at that time. If the kernel counted the time as steal, others used the CPUs (`cpu-steal`); if
+//! not, the machine was paused. A single CPU explains the time of the thread that was on it, which the interrupt
+//! names.
 
 use model::{Cause, Confidence, CpuGap, EvidenceKind, Nanos, Tid};
 
@@ -63,7 +64,7 @@ pub(crate) fn pauses(window: &Window, span: TimeSpan) -> impl Iterator<Item = &H
     window.cpu_gaps.pauses.overlapping(span)
 }
 
-/// What the pauses explain of a stretch, as far as nothing else has taken it.
+/// What the pauses explain of a stretch, for the time that nothing else has taken.
 pub(crate) fn explain(window: &Window, span: TimeSpan, free: &mut TimeBudget) -> Vec<CauseCandidate> {
     let found = pauses(window, span).filter_map(|pause| {
         let time = free.take_any(pause.span().within(span))?;
@@ -72,7 +73,7 @@ pub(crate) fn explain(window: &Window, span: TimeSpan, free: &mut TimeBudget) ->
     found.collect()
 }
 
-/// What a pause says of so much of a request's time.
+/// The cause of a pause, for `time` of a request.
 pub(crate) fn finding(window: &Window, pause: &HostPause, time: Nanos) -> CauseCandidate {
     let seen = evidence(EvidenceKind::Kernel, pause, describe(pause));
     let is_sure = pause.cpus > 1 || is_stolen(pause);
@@ -85,7 +86,7 @@ pub(crate) fn finding(window: &Window, pause: &HostPause, time: Nanos) -> CauseC
     CauseCandidate::new(cause, key, confidence, time).with([seen])
 }
 
-/// What it was, in words.
+/// Describes a pause.
 pub(crate) fn describe(pause: &HostPause) -> String {
     let (time, cpus) = (pause.span().length(), pause.cpus);
     let cpus = if cpus == 1 { "its only CPU".to_owned() } else { format!("any of its {cpus} CPUs") };
@@ -101,12 +102,12 @@ pub(crate) fn describe(pause: &HostPause) -> String {
     format!("the machine was paused: no timer interrupt came on {cpus} for {time}, and {stolen}")
 }
 
-/// An idle CPU may not have been wanted.
+/// Half of the CPUs are enough: an idle CPU may not have been wanted.
 fn is_stolen(pause: &HostPause) -> bool {
     pause.stolen_cpus.saturating_mul(2) >= pause.cpus
 }
 
-/// What a request's own operations lost: their thread was on the CPU that was taken.
+/// CPU time stolen from a request's own operations: their thread was on the CPU that was taken.
 pub(crate) fn stolen_from_operations(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<CauseCandidate> {
     let stolen = course.operations.iter().filter_map(|hold| {
         let span = hold.op.span().until(course.answered);
@@ -115,8 +116,8 @@ pub(crate) fn stolen_from_operations(course: &Breakdown<'_>, free: &mut TimeBudg
     stolen.collect()
 }
 
-/// What a thread that was needed lost in a stretch because it was on a CPU that was taken. Which request it would have worked on
-/// is concluded from which it worked on then.
+/// CPU time stolen from a thread that was needed in a stretch. Which request it would have worked on is inferred from
+/// what it worked on then.
 pub(crate) fn stolen_from_thread(
     window: &Window,
     tid: Tid,
@@ -138,14 +139,14 @@ fn of_thread(
     Some(steal(window, gap, confidence, time))
 }
 
-/// Where a thread had no CPU in a stretch and one CPU was stolen for most of that: by the time.
+/// A CPU that was stolen for most of a stretch in which a thread had no CPU: by time.
 pub(crate) fn stolen_meanwhile(window: &Window, span: TimeSpan, time: Nanos) -> Option<CauseCandidate> {
     let (gap, _) = window.cpu_gaps.most_stolen(span)?;
     Some(steal(window, gap, Confidence::Weak, time))
 }
 
-/// What is left of a stretch, where other threads of the broker that serve requests were on stolen CPUs for most of it: by the
-/// time only.
+/// The remaining time of a stretch, if other threads of the broker that serve requests were on stolen CPUs for most
+/// of it: by time only.
 pub(crate) fn stolen_from_others(
     window: &Window,
     span: TimeSpan,
@@ -168,7 +169,7 @@ fn steal(window: &Window, gap: &CpuGap, confidence: Confidence, time: Nanos) -> 
     CauseCandidate::new(Cause::CpuSteal, episode(window, gap.span()), confidence, time).with([seen])
 }
 
-/// When the episode began that a stretch of steal is of.
+/// When the episode of steal began that includes a stretch.
 fn episode(window: &Window, span: TimeSpan) -> i64 {
     window.troubles.began(Trouble::Steal, span).unwrap_or(span.start).0
 }

@@ -1,10 +1,10 @@
 //! JVM pauses: `gc-pause`, `safepoint`.
 //!
-//! Pauses that overlap are one: a collection lies within its safepoint. Where it took most of a pause until all threads
-//! had stopped, the thread that came last is to blame: one in a fault on a mapped file stops only when its page is there
-//! (the JVM polls between instructions, and threads inside system calls count as stopped).
+//! Pauses that overlap are one: a collection lies within its safepoint. If most of a pause passed before all threads
+//! had stopped, the last thread to stop is the cause: a thread in a fault on a mapped file stops only when its page
+//! is there (the JVM polls between instructions, and threads inside system calls count as stopped).
 //!
-//! A stopped thread begins no call: where one did, the pause was over by then, even if the JVM was still busy.
+//! A stopped thread begins no call: if one did, the pause was over by then, even if the JVM was still busy.
 
 use std::sync::Arc;
 
@@ -69,28 +69,29 @@ causes! {
     }
 }
 
-/// How exactly the end of a fault must be the moment at which all threads had stopped.
+/// How close the end of a fault must be to the moment at which all threads had stopped.
 const STOPPED_AT: Nanos = Nanos::from_millis(2);
-/// A call this much after all had stopped was made by one that went on: the JVM and the probes read two clocks.
+/// A call this long after all threads had stopped was made by a resumed thread: the JVM and the probes read two
+/// clocks.
 const WENT_ON: Nanos = Nanos::from_millis(3);
-/// Where a stop was over that much before its end, the JVM's word on it is in doubt: a tenth.
+/// If a pause was over this share of its length before its reported end, the report is in doubt: a tenth.
 const DOUBT_SHARE: i64 = 10;
-/// Pauses are looked for so often around those that overlap.
+/// How often the search for overlapping pauses is widened.
 const MAX_ROUNDS: usize = 8;
 
 /// Pauses that overlap, as one.
 #[derive(Debug)]
 pub(crate) struct PauseGroup<'w> {
     span: TimeSpan,
-    /// When it was over by what the JVM says, where a thread went on long before.
-    said_end: Option<Nanos>,
-    /// The one that says why.
+    /// Its end as the JVM reports it, if a thread resumed long before that.
+    reported_end: Option<Nanos>,
+    /// The pause that gives the reason.
     why: &'w JvmPause,
-    /// The process, where one of them says it.
+    /// The process, if one of the pauses names it.
     pid: Pid,
-    /// The collection's number, where one of them says it: the first of several.
+    /// The collection's number, if one of the pauses has it; the first of several.
     gc_id: Option<u32>,
-    /// How long it took until all threads had stopped, where a pause says so.
+    /// How long it took until all threads had stopped, if a pause reports that.
     reach: Option<Nanos>,
 }
 
@@ -100,7 +101,7 @@ impl Span for PauseGroup<'_> {
     }
 }
 
-/// The stops of a process that share time with a stretch, in order; 0 for any process.
+/// The pauses of a process that share time with a stretch, in order; `pid` 0 for any process.
 pub(crate) fn pauses(window: &Window, pid: Pid, span: TimeSpan) -> Vec<PauseGroup<'_>> {
     let mut stops: Vec<PauseGroup<'_>> = Vec::new();
     for pause in pauses_around(window, pid, span) {
@@ -137,10 +138,10 @@ fn pauses_around(window: &Window, pid: Pid, mut span: TimeSpan) -> Vec<&JvmPause
 impl<'w> PauseGroup<'w> {
     fn of(pause: &'w JvmPause) -> Self {
         let JvmPause { pid, gc_id, time_to_safepoint: reach, .. } = *pause;
-        Self { span: pause.span(), said_end: None, why: pause, pid, gc_id, reach }
+        Self { span: pause.span(), reported_end: None, why: pause, pid, gc_id, reach }
     }
 
-    /// Another source's word on it, or a part of it.
+    /// Adds another source's report of it, or a part of it.
     fn add(&mut self, pause: &'w JvmPause) {
         self.span.end = self.span.end.max(pause.end);
         self.pid = self.pid.max(pause.pid);
@@ -153,26 +154,26 @@ impl<'w> PauseGroup<'w> {
         }
     }
 
-    /// Where it is known when all had stopped.
+    /// Ends the pause at the first call of a resumed thread, if it is known when all threads had stopped.
     fn end_with_the_first_call(&mut self, window: &Window) {
         let Some(reach) = self.reach else { return };
         let TimeSpan { start, end } = self.span;
         if let Some(call) = window.sockets.first_begun(start + reach + WENT_ON, end - CLOCK_SLACK) {
-            // The JVM may count some of what it did afterwards too.
+            // The JVM may include some of its work afterwards.
             let is_much = (end - call).0.saturating_mul(DOUBT_SHARE) > (end - start).0;
-            self.said_end = is_much.then_some(end);
+            self.reported_end = is_much.then_some(end);
             self.span.end = call;
         }
     }
 
-    /// Until all threads had stopped, where that took most of it.
+    /// The time until all threads had stopped, if that was most of the pause.
     fn long_reach(&self) -> Option<TimeSpan> {
-        let said = TimeSpan { end: self.said_end.unwrap_or(self.span.end), ..self.span };
-        let reach = self.reach.filter(|reach| said.is_most(*reach))?;
-        Some(TimeSpan::new(said.start, said.start + reach))
+        let reported = TimeSpan { end: self.reported_end.unwrap_or(self.span.end), ..self.span };
+        let reach = self.reach.filter(|reach| reported.is_most(*reach))?;
+        Some(TimeSpan::new(reported.start, reported.start + reach))
     }
 
-    /// What it says of so much of a request's time.
+    /// The cause of this pause, for `time` of a request.
     pub(crate) fn finding(&self, window: &Window, time: Nanos) -> CauseCandidate {
         let is_gc = self.why.kind == JvmPauseKind::Gc && self.long_reach().is_none();
         let cause = if is_gc { Cause::GcPause } else { Cause::Safepoint };
@@ -181,7 +182,7 @@ impl<'w> PauseGroup<'w> {
         let own = CauseCandidate::new(cause, key, self.confidence(), time).with([evidence(
             EvidenceKind::Gc,
             self,
-            self.described(),
+            self.describe(),
         )]);
         let deeper = self.long_reach().and_then(|reach| {
             let fault = self.late_thread(window, reach);
@@ -192,14 +193,14 @@ impl<'w> PauseGroup<'w> {
         own.behind_any(deeper)
     }
 
-    /// By process and time: no key says which thread the JVM waited for, and when those that went on did.
+    /// By process and time: no key shows which thread the JVM waited for, or when resumed threads ran.
     fn confidence(&self) -> Confidence {
-        let is_plain = self.long_reach().is_none() && self.said_end.is_none();
+        let is_plain = self.long_reach().is_none() && self.reported_end.is_none();
         if is_plain { Confidence::Exact } else { Confidence::Strong }
     }
 
-    /// The fault on a mapped file that kept the JVM from stopping: it took most of the time to reach the safepoint and
-    /// ended when all threads had stopped. One inside a system call holds up nobody.
+    /// The fault on a mapped file that kept the JVM from stopping: it took most of the time to reach the safepoint
+    /// and ended when all threads had stopped. A fault inside a system call delays nobody.
     fn late_thread<'t>(&self, window: &'t Window, reach: TimeSpan) -> Option<&'t Arc<FileOp>> {
         let outside_calls = |fault: &&Arc<FileOp>| {
             let mut calls = window.file_ops.of(&fault.tid).overlapping(fault.span());
@@ -214,8 +215,8 @@ impl<'w> PauseGroup<'w> {
             .max_by_key(|fault| (fault.overlap(reach), fault.tid))
     }
 
-    /// What it was, in words.
-    pub(crate) fn described(&self) -> String {
+    /// Describes the pause.
+    pub(crate) fn describe(&self) -> String {
         let length = self.span.length();
         let what = match (&*self.why.operation, &*self.why.cause) {
             ("", "") => String::new(),
@@ -225,7 +226,7 @@ impl<'w> PauseGroup<'w> {
         };
         let reach = self.reach.filter(|reach| *reach > Nanos::ZERO);
         let reach = reach.map(|reach| format!(", {reach} of it until every thread had stopped"));
-        let went_on = self.said_end.map(|end| {
+        let went_on = self.reported_end.map(|end| {
             format!(" (the JVM reports {}, but a thread ran again before that)", end - self.span.start)
         });
         let [reach, went_on] = [reach, went_on].map(Option::unwrap_or_default);
@@ -238,7 +239,7 @@ fn is_end_of(reach: TimeSpan, at: Nanos) -> bool {
     Nanos((at - reach.end).0.abs()) <= STOPPED_AT
 }
 
-/// A thread that could not stop because it had no CPU: for most of the time until all had stopped, to its end.
+/// A thread that could not stop because it had no CPU for most of the time until all had stopped, up to its end.
 fn starved_thread(window: &Window, reach: TimeSpan, time: Nanos) -> Option<CauseCandidate> {
     let without_cpu = |interval: &&OffCpu| {
         is_end_of(reach, interval.end) && reach.is_most(runnable(interval).overlap(reach))

@@ -1,5 +1,5 @@
-//! `log-lock`: follows a wait from the waiting thread to the one that held the lock, and to what held that up. Every
-//! instant of a wait has one explanation, so that they never add up to more than the wait.
+//! `log-lock`: follows a wait from the waiting thread to the thread that held the lock, and to what delayed that one.
+//! Every instant of a wait has one explanation, so that they never add up to more than the wait.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ causes! {
         advice: &["more partitions spread the appends over more locks; find out what slowed the holder's write"],
         source: "a public case (Allegro, 2024): one slow write makes every request of its partition slow. Another (IBM zSystems, 2022): \
                  one lock a partition over all topics; num.partitions 1 to 2 to 16",
-        on_the_way: true,
+        counts_as_link: true,
         look_at: ", and the stage lock",
         effect: "fewer requests wait behind each slow append: at most the {cost} that they waited, less what removing the \
                  lock holder's own cause gains (it has its own advice)",
@@ -31,20 +31,20 @@ causes! {
     }
 }
 
-/// Holders that wait for other holders are followed this far; no thread twice.
+/// Length of a chain of holders that wait for other holders; no thread appears twice.
 pub(crate) const MAX_CHAIN: usize = 16;
-/// Of a wait for many, only those who held the lock for at least this share of it are looked into: a thousandth.
+/// In a wait for many holders, those that held the lock for at least this share of it are examined: a thousandth.
 const MIN_HOLDER_SHARE: i64 = 1_000;
 
-/// Why a thread waited for a lock: the holders' own causes, and the lock for the rest. Together as long as the wait, or
-/// as `time` where that is less.
+/// Why a thread waited for a lock: the holders' own causes, and the lock itself for the rest. Together as long as the
+/// wait, or as `time` if that is less.
 pub(crate) fn of_wait(window: &Window, blocked: &LockContention<'_>, time: Nanos) -> Vec<CauseCandidate> {
-    scaled(follow(window, blocked, &mut vec![blocked.tid]), time)
+    limit_time(follow(window, blocked, &mut vec![blocked.tid]), time)
 }
 
 fn follow(window: &Window, blocked: &LockContention<'_>, way: &mut Vec<Tid>) -> Vec<CauseCandidate> {
-    // Of a wait that nobody saw, what nobody is known to have had the lock for is no wait for it.
-    let mut left = if blocked.seen.is_some() { blocked.length() } else { blocked.held() };
+    // An inferred wait lasts only as long as the lock is known to have been held.
+    let mut left = if blocked.jvm_wait.is_some() { blocked.length() } else { blocked.held() };
     let mut findings: Vec<CauseCandidate> = Vec::new();
     let floor = blocked.length().0 / MIN_HOLDER_SHARE;
     for holder in blocked.holders.iter().filter(|holder| holder.share.0 > floor) {
@@ -67,8 +67,7 @@ fn follow(window: &Window, blocked: &LockContention<'_>, way: &mut Vec<Tid>) -> 
     findings
 }
 
-/// What a thread was held up by in a stretch in which others waited for it; where it waited itself, who woke it is
-/// followed.
+/// What delayed a thread in a stretch in which others waited for it; if it waited itself, its waker is followed.
 pub(crate) fn of_holder(
     window: &Window,
     tid: Tid,
@@ -81,7 +80,7 @@ pub(crate) fn of_holder(
     findings
 }
 
-/// What a thread was held up by in a stretch, by what is known of it.
+/// What delayed a thread in a stretch, without following its waker.
 pub(crate) fn of_thread(
     window: &Window,
     tid: Tid,
@@ -105,7 +104,7 @@ fn explain(
     let mut findings = stops::explain_first(window, pid, span, free);
     findings.extend(host::stolen_from_thread(window, tid, span, free));
     let ops = window.file_ops.of(&tid);
-    // A fault may lie within another operation, which tells it too.
+    // A fault may lie within another operation, whose evidence includes it.
     let (faults, calls): (Vec<_>, Vec<_>) =
         ops.overlapping(span).partition(|op| op.op == FileOpKind::MmapFault);
     // An append that has ended may still hold the log.
@@ -127,7 +126,7 @@ fn explain(
         pid = wait.pid;
         let time = free.take(blocked.span);
         blocked.span = blocked.span.until(span.end);
-        findings.extend(scaled(follow(window, &blocked, way), time));
+        findings.extend(limit_time(follow(window, &blocked, way), time));
     }
     findings.extend(stops::explain(window, pid, span, free));
     findings.extend(memory::reclaim_of_thread(window, tid, span, free));
@@ -137,8 +136,8 @@ fn explain(
     findings
 }
 
-/// The same, of no more time than there is: the longest first.
-pub(crate) fn scaled(mut findings: Vec<CauseCandidate>, mut time: Nanos) -> Vec<CauseCandidate> {
+/// Limits findings to `time` together, the longest first.
+pub(crate) fn limit_time(mut findings: Vec<CauseCandidate>, mut time: Nanos) -> Vec<CauseCandidate> {
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.time));
     for finding in &mut findings {
         finding.time = finding.time.min(time);
@@ -148,15 +147,15 @@ pub(crate) fn scaled(mut findings: Vec<CauseCandidate>, mut time: Nanos) -> Vec<
     findings
 }
 
-/// Adds what a request lost to a root to what it lost to the same root before.
+/// Adds what a request lost to a root to what it already lost to the same root.
 fn add_candidate(findings: &mut Vec<CauseCandidate>, finding: CauseCandidate) {
-    match findings.iter_mut().find(|kept| kept.root == finding.root && kept.chain == finding.chain) {
-        Some(kept) => kept.merge(finding),
+    match findings.iter_mut().find(|known| known.root == finding.root && known.chain == finding.chain) {
+        Some(known) => known.merge(finding),
         None => findings.push(finding),
     }
 }
 
-/// The holder's own cause, as the waiter's.
+/// Makes the holder's own cause the waiter's.
 fn behind_holder(
     window: &Window,
     blocked: &LockContention<'_>,
@@ -176,7 +175,7 @@ fn behind_holder(
     }
 }
 
-/// A wait of which no more is known than that others had the lock.
+/// A wait of which only the holders are known.
 fn lock_itself(window: &Window, blocked: &LockContention<'_>, time: Nanos) -> CauseCandidate {
     let holder = blocked.holders.first();
     let append = holder.and_then(|holder| holder.append.as_ref());
@@ -190,9 +189,13 @@ fn lock_itself(window: &Window, blocked: &LockContention<'_>, time: Nanos) -> Ca
         .of_partition(blocked.partition.clone())
 }
 
-/// Exact where the JVM reported the wait and most of it is known to have been held by whom.
+/// Exact if the JVM reported the wait and the holders of most of it are known.
 fn confidence_of_holders(blocked: &LockContention<'_>) -> Confidence {
-    if blocked.seen.is_some() && blocked.is_mostly_held() { Confidence::Exact } else { Confidence::Strong }
+    if blocked.jvm_wait.is_some() && blocked.is_mostly_held() {
+        Confidence::Exact
+    } else {
+        Confidence::Strong
+    }
 }
 
 fn wait_evidence(window: &Window, blocked: &LockContention<'_>, holder: Option<&Holder>) -> Evidence {
@@ -201,7 +204,7 @@ fn wait_evidence(window: &Window, blocked: &LockContention<'_>, holder: Option<&
         2 => " (and 1 more append ahead)".to_owned(),
         n => format!(" (and {} more appends ahead)", n - 1),
     };
-    let lock = blocked.described();
+    let lock = blocked.describe();
     let held = match holder.map(|holder| (&holder.thread, holder.tid)) {
         Some((thread, Some(tid))) => format!(", held by {} (thread {tid})", window.name(tid, thread)),
         Some((thread, None)) => format!(", held by {thread}"),

@@ -1,9 +1,9 @@
 //! Pages and memory: `memory-reclaim`, `dirty-throttling`, `page-lock`, `stable-page`, `index-page-fault`.
 //!
-//! Which page a thread waited for no hook tells, so `page-lock` (`__folio_lock`, mm/filemap.c) and `stable-page`
-//! (`folio_wait_stable`, mm/page-writeback.c) are never exact. Write-back is known by the stack of the thread that
-//! released the page; where that thread had a write at the device for most of the wait, the device is the root. So it is
-//! behind a fault on a mapped index (KAFKA-4614, KAFKA-6432) whose page the device was slow to read.
+//! No hook reports which page a thread waited for, so `page-lock` (`__folio_lock`, mm/filemap.c) and `stable-page`
+//! (`folio_wait_stable`, mm/page-writeback.c) are never exact. Write-back is recognized by the stack of the thread
+//! that released the page; if that thread had a write at the device for most of the wait, the device is the root. The
+//! device is also the root of a fault on a mapped index (KAFKA-4614, KAFKA-6432) whose page it was slow to read.
 
 use std::sync::Arc;
 
@@ -119,7 +119,7 @@ causes! {
     }
 }
 
-/// Who freed memory for less held up nobody for long.
+/// Shorter reclaims delay nobody for long.
 const MIN_RECLAIM: Nanos = Nanos::from_millis(5);
 
 pub(crate) fn memory_reclaim(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
@@ -132,8 +132,8 @@ pub(crate) fn memory_reclaim(window: &Window, waits: &OperationWaits<'_>) -> Cau
         .with([reclaim_evidence(reclaim)])
 }
 
-/// What a thread did to free memory in a stretch in which it was needed, outside its operations on files too. Which request it
-/// would have worked on is concluded from which it worked on then.
+/// Direct reclaim of a thread that was needed in a stretch, also outside its file operations. Which request it would
+/// have worked on is inferred from what it worked on then.
 pub(crate) fn reclaim_of_thread(
     window: &Window,
     tid: Tid,
@@ -147,8 +147,8 @@ pub(crate) fn reclaim_of_thread(
     Some(CauseCandidate::new(Cause::MemoryReclaim, key, Confidence::Strong, time).with([seen]))
 }
 
-/// What is left of a stretch, where other threads of the broker that serve requests freed memory for most of it: a lock that one
-/// of them held, or a safepoint that one of them was late for, was seen by nobody. By the time only.
+/// The remaining time of a stretch, if other threads of the broker that serve requests freed memory for most of it: a
+/// lock that one of them held, or a safepoint that one of them delayed, would not have been seen. By time only.
 pub(crate) fn reclaim_of_others(
     window: &Window,
     span: TimeSpan,
@@ -199,7 +199,7 @@ pub(crate) fn dirty_throttling(window: &Window, waits: &OperationWaits<'_>) -> C
     }))
 }
 
-/// Below the host's set point, the pause is for the device's own share or the cgroup's (mm/page-writeback.c,
+/// Below the host's set point, the pause is due to the share of the device or of the cgroup (mm/page-writeback.c,
 /// `wb_position_ratio`).
 fn pause_text(pause: &DirtyThrottle) -> String {
     let (length, dirty, limit) = (pause.length(), pause.dirty_pages, pause.limit_pages);
@@ -211,7 +211,7 @@ fn pause_text(pause: &DirtyThrottle) -> String {
     format!("balance_dirty_pages paused the thread for {length}: {dirty} pages dirty, {limit}")
 }
 
-/// What hands dirty pages to a device: mm/page-writeback.c.
+/// Submits dirty pages to a device: mm/page-writeback.c.
 const WRITE_BACK: &str = "do_writepages";
 
 pub(crate) fn page_lock(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
@@ -251,13 +251,13 @@ fn of_page_since(start: Nanos, cause: Cause, waits: &OperationWaits<'_>) -> Caus
     CauseCandidate::of_waits(cause, key, waits.strong(), waits)
 }
 
-/// Whether an operation is one.
+/// Whether an operation is a fault on an index.
 pub(crate) fn is_index_fault(op: &FileOp) -> bool {
     op.op == FileOpKind::MmapFault
         && matches!(op.kind, FileKind::Index | FileKind::TimeIndex | FileKind::TxnIndex)
 }
 
-/// The fault that a wait after a write was in.
+/// The index fault in which a wait after a write lies.
 pub(crate) fn index_fault_after_write<'w>(
     window: &'w Window,
     waits: &OperationWaits<'_>,
@@ -270,7 +270,7 @@ pub(crate) fn index_fault_after_write<'w>(
     faults.max_by_key(|fault| (fault.overlap(span), fault.start))
 }
 
-/// What is known of one.
+/// The cause of an index fault.
 pub(crate) fn index_page_fault(window: &Window, op: &FileOp) -> CauseCandidate {
     let key = format!("{}:{}", op.file, op.start.0);
     let own = CauseCandidate::new(Cause::IndexPageFault, key, Confidence::Exact, op.latency());
@@ -279,7 +279,7 @@ pub(crate) fn index_page_fault(window: &Window, op: &FileOp) -> CauseCandidate {
         .behind_any(freeing_memory(window, op).or_else(|| device::behind_fault(window, op)))
 }
 
-/// What the thread did for most of the fault to have memory for the page.
+/// The thread's direct reclaim for the page, if it took most of the fault.
 fn freeing_memory(window: &Window, op: &FileOp) -> Option<CauseCandidate> {
     let mut free = TimeBudget::new(op.span());
     let freeing = reclaim_of_thread(window, op.tid, op.span(), &mut free)?;

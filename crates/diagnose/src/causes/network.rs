@@ -1,11 +1,11 @@
 //! Network threads and clients: `network-threads-busy`, `disk-read-in-network-thread`, `cache-eviction`, `slow-client`.
 //!
-//! A network thread is at work in calls on files or connections, and where the sampling clock finds it on a CPU. Calls in
-//! close succession are one spell of work: between them the thread takes requests apart and hands responses on.
+//! A network thread is at work in calls on files or connections, and when the sampling clock finds it on a CPU. Calls
+//! in close succession are one spell of work: between them the thread parses requests and hands over responses.
 //!
-//! A response is the client's from the moment at which its last byte had been given to the kernel. Before that the
-//! network thread may have been at work elsewhere: then the connection needs trouble (a closed window, segments sent
-//! again), or a window without room while the network thread was free to write.
+//! The time after the response's last byte was given to the kernel belongs to the client. Before that the network
+//! thread may have been at work elsewhere: then the client is to blame only if the connection was in trouble (a
+//! closed window, retransmitted segments), or if its window had no room while the network thread was free to write.
 
 use model::{
     Cause, Confidence, Evidence, EvidenceKind, FileOp, Nanos, Request, RequestSource, TcpEventKind, Tid,
@@ -106,15 +106,15 @@ causes! {
     }
 }
 
-/// A thread with nothing to do waits in the kernel for longer than it takes to go on with the next connection.
+/// A thread that takes longer than this from one connection to the next had nothing to do and waited in the kernel.
 const NEXT_CONNECTION: Nanos = Nanos::from_millis(1);
-/// Gaps of less than this share of a wait are not where the wait went: a tenth.
+/// Gaps below this share of a wait do not explain the wait: a tenth.
 const CLOSE_SHARE: i64 = 10;
 
-/// What a network thread did in a stretch in which a connection waited for it, as far as it was at work. An idle one comes
-/// at once, so one that was found on a CPU again and again, for a quarter of the time at least, was at work for all of it:
-/// what the samples do not show is what others had of the CPUs. Without samples, calls that follow each other at once are one
-/// spell of work; with them, what is between calls is known.
+/// What a network thread did in a stretch in which a connection waited for it, as far as it was at work. An idle one
+/// comes at once. So one that samples found on a CPU for at least a quarter of the time was at work for all of it: in
+/// the time that the samples do not cover, others had the CPUs. Without samples, calls in close succession are one
+/// spell of work; with them, the time between calls is known.
 pub(crate) fn network_thread_busy(window: &Window, tid: Tid, span: TimeSpan) -> Vec<CauseCandidate> {
     let mut free = TimeBudget::new(span);
     let mut findings = device_reads(window, tid, span, &mut free);
@@ -130,15 +130,15 @@ pub(crate) fn network_thread_busy(window: &Window, tid: Tid, span: TimeSpan) -> 
     findings
 }
 
-/// What a network thread read from the device between a request's own read and its going to the handlers, and when it
-/// was done: it hands on what it read when it has served every connection that was ready (`SocketServer.Processor.run`:
-/// `poll`, then `processCompletedReceives`).
+/// What a network thread read from the device between a request's own read and its hand-over to the handlers, and
+/// when that was done: it hands over what it read after it has served every ready connection
+/// (`SocketServer.Processor.run`: `poll`, then `processCompletedReceives`).
 pub(crate) fn before_hand_over(
     window: &Window,
     tid: Tid,
     span: TimeSpan,
 ) -> Option<(TimeSpan, Vec<CauseCandidate>)> {
-    // Most read nothing: then there is no need to know when it was at work.
+    // Most read no files: then it need not be known when the thread was at work.
     window.file_ops.of(&tid).overlapping(span).next()?;
     let spell = at_work(window, tid, span, NEXT_CONNECTION).into_iter().next()?;
     if spell.start - span.start > NEXT_CONNECTION {
@@ -150,7 +150,7 @@ pub(crate) fn before_hand_over(
     Some((span, device_reads(window, tid, span, &mut TimeBudget::new(span))))
 }
 
-/// Reads of files from the device meanwhile: the reason that can be named.
+/// A network thread's reads of files from the device in a stretch: the reason that can be named.
 fn device_reads(window: &Window, tid: Tid, span: TimeSpan, free: &mut TimeBudget) -> Vec<CauseCandidate> {
     let mut reads: Vec<CauseCandidate> = Vec::new();
     for op in window.file_ops.of(&tid).overlapping(span).filter(|op| is_read(op.op)) {
@@ -163,12 +163,12 @@ fn device_reads(window: &Window, tid: Tid, span: TimeSpan, free: &mut TimeBudget
     reads.into_iter().map(behind).collect()
 }
 
-/// Whether samples found a thread on a CPU; one may have hit it by chance.
+/// Whether samples found a thread on a CPU more often than by chance.
 fn is_sampled(window: &Window, tid: Tid, span: TimeSpan) -> bool {
     window.sockets.on_cpu(tid, span).count() >= MIN_SAMPLES
 }
 
-/// Spells of work within a stretch, in order; what lies no further apart than `close` is one.
+/// Spells of work within a stretch, in order; calls no further apart than `close` are one spell.
 fn at_work(window: &Window, tid: Tid, span: TimeSpan, close: Nanos) -> Vec<TimeSpan> {
     let calls = window.sockets.of_thread(tid, span).map(Span::span);
     let files = window.file_ops.of(&tid).overlapping(span).map(Span::span);
@@ -196,11 +196,11 @@ fn network_thread_itself(window: &Window, tid: Tid, span: TimeSpan, time: Nanos)
     let waited = span.length();
     let text = format!("waited {waited} for its network thread, which made {calls} calls{samples} meanwhile");
     let seen = Evidence { tid: Some(tid), thread, ..evidence(EvidenceKind::Network, &span, text) };
-    // The thread by an exact key; that it could not have come earlier, by the order of what it did.
+    // The thread by an exact key; that it could not come earlier, by the order of its calls.
     CauseCandidate::new(Cause::NetworkThreadsBusy, tid, Confidence::Strong, time).with([seen])
 }
 
-/// Why a network thread's read of a file was slow, if the device was: `of` its time in the end.
+/// Why a network thread's read of a file was slow, if the device was the reason.
 pub(crate) fn disk_read(window: &Window, op: &FileOp) -> Option<CauseCandidate> {
     let read = waits::device_read(window, op)?;
     let confidence = if read.longest.is_none() { Confidence::Strong } else { Confidence::Exact };
@@ -216,7 +216,7 @@ pub(crate) fn disk_read(window: &Window, op: &FileOp) -> Option<CauseCandidate> 
     )
 }
 
-/// The broker's own write of bytes that a read found missing.
+/// The broker's own earlier write of the bytes that a read found missing.
 fn earlier_write<'w>(window: &'w Window, op: &FileOp) -> Option<&'w FileOp> {
     let end_of = |op: &FileOp| op.offset.saturating_add(op.bytes.unwrap_or(0));
     let appends = window.partitions.of(op.topic_partition.as_ref()?).ended_by(op.start);
@@ -248,9 +248,9 @@ fn read_evidence(op: &FileOp) -> Evidence {
     Evidence { text: format!("{}, {from}", seen.text), ..seen }
 }
 
-/// A request whose own bytes came slowly, or that was too large to come while the broker stood still.
+/// A request whose own bytes arrived slowly, or that was too large to arrive while the broker stood still.
 pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Vec<CauseCandidate> {
-    let from = stages::unread(window, request).map_or(request.arrival, |unread| unread.end);
+    let from = stages::unread_span(window, request).map_or(request.arrival, |unread| unread.end);
     let span = TimeSpan::new(from.min(request.arrival_end), request.arrival_end);
     let muted = window.connection_busy(request, span);
     let fits = stages::fits_window(request);
@@ -261,11 +261,11 @@ pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Vec<CauseCandi
         stops::explain_arrival(window, !fits, span, &mut free)
     };
     if muted > Nanos::ZERO {
-        // What was ahead of it stood still too, and tells it.
+        // The request ahead stood still too, and has that cause.
         found.clear();
     }
     let time = (free.left() - muted).at_least_zero();
-    // Who reads it may have had no CPU between two reads, and its bytes been there.
+    // Its reader may have had no CPU between two reads although the bytes were there.
     let by_packets = matches!(request.seen_by, None | Some(RequestSource::Packets));
     let confidence = if fits && by_packets { Confidence::Exact } else { Confidence::Strong };
     found.extend((time > Nanos::ZERO).then(|| {
@@ -276,8 +276,9 @@ pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Vec<CauseCandi
     found
 }
 
-/// What kept the network thread between its reads of a request's bytes, of one whose bytes may have come long before: a stop, or
-/// waits for a CPU. What the thread did for others is taken and not explained: the client may have been slow as well.
+/// What delayed the network thread between its reads of a request whose bytes may have arrived long before: pauses
+/// and waits for a CPU. The thread's work for others is taken but not explained, because the client may have been
+/// slow as well.
 fn held_up_between_reads(
     window: &Window,
     request: &Request,
@@ -295,7 +296,7 @@ fn held_up_between_reads(
     found
 }
 
-/// A response whose bytes went slowly, within what is left of the time from its first byte on.
+/// A response whose bytes left slowly, in the remaining time since its first byte.
 pub(crate) fn slow_departure(course: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
     let (window, request) = (course.window, course.request);
     let span = TimeSpan::new(course.answered, course.end);
@@ -304,17 +305,17 @@ pub(crate) fn slow_departure(course: &Breakdown<'_>, free: &mut TimeBudget) -> O
     let last = rest.wrapping_sub(1);
     let handed = window.sockets.write_of(connection_of(request), last, span.end).map(|write| write.end);
     let handed = handed.filter(|handed| *handed >= span.start);
-    // What the agent sees ends with the broker's own call, and not when the client has the bytes.
+    // What the agent sees ends with the broker's own call, not when the client has the bytes.
     let left = handed.filter(|_| !stages::is_by_agent(request));
-    let given = left.map_or(Nanos::ZERO, |handed| free.take(TimeSpan::new(handed, span.end)));
+    let after_write = left.map_or(Nanos::ZERO, |handed| free.take(TimeSpan::new(handed, span.end)));
     let before = handed.map_or(span, |handed| span.until(handed));
     let waited =
         if trouble.is_empty() { free.take_all(no_room(course, rest, before.end)) } else { free.take(before) };
-    let time = given + waited;
+    let time = after_write + waited;
     if time <= Nanos::ZERO {
         return None;
     }
-    let confidence = if waited > given { Confidence::Strong } else { Confidence::Exact };
+    let confidence = if waited > after_write { Confidence::Strong } else { Confidence::Exact };
     let unsent = left.map(|handed| (span.end - handed).at_least_zero());
     let unsent = unsent.map(|rest| format!(", {rest} of it after the broker had written the last"));
     let text =
@@ -324,8 +325,8 @@ pub(crate) fn slow_departure(course: &Breakdown<'_>, free: &mut TimeBudget) -> O
     Some(slow_client(window, request, (confidence, time), seen))
 }
 
-/// The number after a response's last byte, by its size, or by the last write within the broker's calls for one that is
-/// encrypted: how many bytes that makes is not known otherwise.
+/// The sequence number after a response's last byte, by the response's size. For an encrypted response, whose size on
+/// the wire is unknown, by the last write within the broker's calls.
 fn response_end(window: &Window, request: &Request, span: TimeSpan) -> Option<u32> {
     if stages::is_by_agent(request) {
         return Some(window.sockets.last_write_within(connection_of(request), span)?.next());
@@ -333,8 +334,8 @@ fn response_end(window: &Window, request: &Request, span: TimeSpan) -> Option<u3
     request.response_sequence_end()
 }
 
-/// The times between two writes of a response, which ends before the number `last`, in which the client's window had no room
-/// for what was left.
+/// The times between two writes of a response in which the client's window had no room for the rest; the response
+/// ends before the sequence number `last`.
 fn no_room(course: &Breakdown<'_>, last: u32, until: Nanos) -> Vec<TimeSpan> {
     let (window, request) = (course.window, course.request);
     let Some(first) = course.answer else { return Vec::new() };
@@ -373,7 +374,7 @@ fn slow_client(
     CauseCandidate::new(Cause::SlowClient, request.client, confidence, time).with(seen)
 }
 
-/// What went wrong with the connection in a stretch, each kind once.
+/// Trouble with the connection in a stretch, each kind once.
 fn trouble_evidence(window: &Window, request: &Request, span: TimeSpan) -> Vec<Evidence> {
     let span = TimeSpan::new(span.start - CLOCK_SLACK, span.end + CLOCK_SLACK);
     let of = |kind| {

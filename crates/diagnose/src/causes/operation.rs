@@ -1,5 +1,5 @@
-//! Why an operation on a file was slow, by what its thread waited for. Waits that follow another thread's operation
-//! (`xfs-inode-lock`) and calls that wait for the device (`roll-fsync`) are looked into in turn.
+//! Why an operation on a file was slow, by what its thread waited for. Waits for another thread's operation
+//! (`xfs-inode-lock`) and calls that wait for the device (`roll-fsync`) are followed further.
 
 use std::sync::Arc;
 
@@ -53,19 +53,19 @@ causes! {
     }
 }
 
-/// Other waits are shown from this share of the cause's time on: a tenth.
+/// Other waits are listed if they are at least this share of the cause's time: a tenth.
 const MIN_SHARE: i64 = 10;
 
-/// Of a thread that waits for another's operation on a file, that other is followed this far.
+/// Length of a chain of threads that wait for each other's operations on a file.
 const MAX_DEPTH: usize = 4;
 
-/// Why an operation was slow, with what its thread waited for right after it where it is an append; as far as the
-/// evidence says: never a guess. A cause is named that explains more than what nothing explains.
+/// Why an operation was slow, including what its thread waited for right after it if it is an append. Only what the
+/// evidence shows, never a guess: a cause must explain more than what remains unexplained.
 pub(crate) fn of_op(window: &Window, hold: &LockHold<'_>) -> Option<CauseCandidate> {
     at_depth(window, hold, 0)
 }
 
-/// The same; where that is nothing, in which kernel function its thread waited.
+/// Like `of_op`, with the kernel function in which the thread waited if there is no cause.
 pub(crate) fn of_op_or_wait(window: &Window, hold: &LockHold<'_>) -> Option<CauseCandidate> {
     of_op(window, hold).or_else(|| {
         cause_of_longest_wait(window, hold, |waits| {
@@ -84,7 +84,7 @@ fn at_depth(window: &Window, hold: &LockHold<'_>, depth: usize) -> Option<CauseC
     cause_of_longest_wait(window, hold, |waits| cause_of_waits(window, waits, depth))
 }
 
-/// What an operation's thread waited for the longest, where that is a cause by what `find` says.
+/// The cause, by `find`, of what an operation's thread waited for longest.
 fn cause_of_longest_wait(
     window: &Window,
     hold: &LockHold<'_>,
@@ -105,11 +105,13 @@ fn cause_of_longest_wait(
     let mut found = found.into_iter();
     let (mut first, _) = found.next().filter(|(first, _)| first.time > hold.span().length() - known)?;
     let worth = first.time.0 / MIN_SHARE;
-    first.evidence.extend(found.filter(|(other, _)| other.time.0 >= worth).map(|(_, waits)| waits.beside()));
+    first
+        .evidence
+        .extend(found.filter(|(other, _)| other.time.0 >= worth).map(|(_, waits)| waits.minor_evidence()));
     Some(first)
 }
 
-/// Why a thread had to wait, where waits of that kind stand for a cause.
+/// Why a thread had to wait, if this kind of wait stands for a cause.
 fn cause_of_waits(window: &Window, waits: &OperationWaits<'_>, depth: usize) -> Option<CauseCandidate> {
     if let Some(fault) = memory::index_fault_after_write(window, waits) {
         return Some(memory::index_page_fault(window, fault).after_write(waits));
@@ -127,17 +129,17 @@ fn cause_of_waits(window: &Window, waits: &OperationWaits<'_>, depth: usize) -> 
         Wait::XfsLogSpace => Some(file_system::xfs_log_space(window, waits)),
         Wait::XfsInodeLock => Some(xfs_inode_lock(window, waits, depth)),
         Wait::RunQueue => Some(cpu::run_queue(window, waits)),
-        // A load or a store of a mapped file calls nothing of NFS.
+        // Loads and stores of a mapped file call no function of NFS.
         Wait::Device | Wait::PageLock | Wait::Writeback if file_system::is_on_nfs(waits.op) => {
             Some(file_system::nfs_wait(window, waits))
         }
         Wait::PageLock => Some(memory::page_lock(window, waits)),
-        // A flush, a force of the log and a checkpoint wait for what the device is doing for them.
+        // A flush, a log force and a checkpoint wait for the device's work on their behalf.
         Wait::Device | Wait::Writeback | Wait::XfsLogForce | Wait::Checkpoint => {
             device::slow_device(window, waits).or_else(|| throttles::held_back(window, waits))
         }
-        // Waits that stand for no cause, and pass for no other: `blocked` says where they were. A stopped thread is
-        // explained by its process's stop.
+        // Waits that stand for no cause and must not count as another: `blocked` reports where they were. A stopped
+        // thread is explained by the stop of its process.
         Wait::InodeLock
         | Wait::BtrfsTransaction
         | Wait::DeviceQueue
@@ -147,18 +149,18 @@ fn cause_of_waits(window: &Window, waits: &OperationWaits<'_>, depth: usize) -> 
     }
 }
 
-/// The evidence that an operation gives of itself, whether or not its cause is known.
+/// The evidence of an operation, whether or not its cause is known.
 pub(crate) fn evidence_of_op(window: &Window, hold: &LockHold<'_>) -> Vec<Evidence> {
     let waits = waits::waits_of(window, hold);
     waits.first().map_or_else(|| vec![op_evidence(hold.op)], evidence_of)
 }
 
-/// Whether an operation is one.
+/// Whether an operation is an fsync under a log's lock.
 fn is_roll_fsync(op: &FileOp) -> bool {
     is_sync(op) && (op.topic_partition.is_some() || op.kind == FileKind::Checkpoint)
 }
 
-/// What is known of one.
+/// The cause of such an fsync.
 fn roll_fsync(window: &Window, hold: &LockHold<'_>, depth: usize) -> CauseCandidate {
     let op = hold.op;
     let key = format!("{}:{}", op.file, op.start.0);
@@ -167,7 +169,7 @@ fn roll_fsync(window: &Window, hold: &LockHold<'_>, depth: usize) -> CauseCandid
     let cause = if is_metadata { Cause::MetadataFsync } else { Cause::RollFsync };
     let own = CauseCandidate::new(cause, key, Confidence::Exact, op.latency()).of_partition_of(op);
     match cause_of_longest_wait(window, hold, |waits| cause_of_waits(window, waits, depth)) {
-        // Its evidence begins with the call.
+        // Its evidence starts with the call.
         Some(deeper) => own.behind(deeper),
         None => own.with(evidence_of_op(window, hold)),
     }
@@ -189,7 +191,7 @@ fn xfs_inode_lock(window: &Window, waits: &OperationWaits<'_>, depth: usize) -> 
     own.with([Evidence { text: format!("meanwhile {}", seen.text), ..seen }])
 }
 
-/// The operation on the same inode that took most of the wait: the one that began first where several did.
+/// The operation on the same inode that took most of the wait; the first to begin if there are several.
 fn inode_holder<'w>(window: &'w Window, op: &FileOp, span: TimeSpan) -> Option<&'w Arc<FileOp>> {
     let same = |other: &&Arc<FileOp>| {
         other.tid != op.tid
@@ -203,7 +205,7 @@ fn inode_holder<'w>(window: &'w Window, op: &FileOp, span: TimeSpan) -> Option<&
     others.min_by_key(|other| (other.start, other.tid))
 }
 
-/// `fs/xfs/xfs_file.c`: what goes through the page cache takes the inode's lock; a fault takes its mapping's.
+/// `fs/xfs/xfs_file.c`: operations through the page cache take the inode's lock; a fault takes its mapping's.
 fn takes_inode_lock(op: &FileOp) -> bool {
     matches!(
         op.op,

@@ -2,9 +2,9 @@
 //!
 //! - Since KIP-219 (Kafka 2.0) the broker answers at once and then reads nothing from a throttled connection.
 //! - Message format 2 came with fetch version 4, format 1 with version 2 (KIP-98, KIP-32).
-//! - Where only a batch's CRC differs, the broker has set the time of the append in it, which costs nothing.
-//! - A fetcher has one request under way at a time (`AbstractFetcherThread.doWork`): a follower has records from the
-//!   answer to its fetch before.
+//! - If only a batch's CRC differs, the broker has set the append time in it, which costs nothing.
+//! - A fetcher has one request in flight at a time (`AbstractFetcherThread.doWork`): a follower has the records of
+//!   the response to its previous fetch.
 //! - A transactional producer has one transaction at a time (KIP-890).
 
 use model::api_key::{FETCH, PRODUCE};
@@ -135,7 +135,7 @@ causes! {
     }
 }
 
-/// The part of a stretch, in which a request lay unread, that the connection was muted; and why.
+/// The part of a stretch with an unread request in which the connection was muted, and the reason.
 pub(crate) fn quota(
     window: &Window,
     request: &Request,
@@ -156,7 +156,7 @@ pub(crate) fn quota(
     Some((unread, finding.with([evidence(EvidenceKind::Request, &muted, text)])))
 }
 
-/// What a fetch's time was spent on in a span.
+/// Down-conversion of a fetch's records in a span.
 pub(crate) fn down_conversion(
     course: &Breakdown<'_>,
     span: TimeSpan,
@@ -164,8 +164,8 @@ pub(crate) fn down_conversion(
 ) -> Option<CauseCandidate> {
     let request = course.request;
     let known = newest_format(request)?;
-    let mut brought = request.partitions.iter().filter(|partition| partition.bytes > 0).filter_map(named);
-    let (partition, written) = brought.find_map(|name| {
+    let mut partitions = request.partitions.iter().filter(|partition| partition.bytes > 0).filter_map(named);
+    let (partition, written) = partitions.find_map(|name| {
         let mut appends = course.window.partitions.of(&name).ended_by(span.end);
         let magic = appends.find_map(|append| append.batch)?.magic;
         (magic > known).then_some((name, magic))
@@ -181,7 +181,7 @@ pub(crate) fn down_conversion(
     Some(finding.with([evidence(EvidenceKind::Request, &span, text)]).of_partition(Some(partition)))
 }
 
-/// The newest message format that a fetch can carry; none where it can carry all.
+/// The newest message format that a fetch can carry; `None` if it can carry all.
 fn newest_format(request: &Request) -> Option<i8> {
     match (request.api_key, request.api_version) {
         (FETCH, 0..=1) => Some(0),
@@ -190,11 +190,11 @@ fn newest_format(request: &Request) -> Option<i8> {
     }
 }
 
-/// What a request's handler did with the batch of its first append before it wrote it.
+/// The handler's work on the batch of a request's first append before it wrote the batch.
 pub(crate) fn recompression(course: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
     let append = course.appends.first().filter(|append| append.key == Some(JoinKey::BaseOffset))?;
     let op = &append.op;
-    let span = TimeSpan::new(course.taken?, op.start.min(course.answered));
+    let span = TimeSpan::new(course.dequeued_at?, op.start.min(course.answered));
     let (partition, sent, written) = other_batch(course.request, op)?;
     let topic = partition.topic.as_deref()?;
     let time = free.take_any(span)?;
@@ -209,8 +209,8 @@ pub(crate) fn recompression(course: &Breakdown<'_>, free: &mut TimeBudget) -> Op
     Some(finding.with([seen]).of_partition_of(op))
 }
 
-/// The partition of a request that an append is of, where it wrote another batch than was sent: what was sent, and what it
-/// wrote.
+/// The partition of a request that an append is for, if the append wrote another batch than was sent; with the batch
+/// that was sent and the batch that was written.
 pub(crate) fn other_batch<'r>(
     request: &'r Request,
     op: &FileOp,
@@ -220,7 +220,7 @@ pub(crate) fn other_batch<'r>(
     (sent.crc != written.crc && sent.bytes != written.bytes).then_some((partition, sent, written))
 }
 
-/// Why others took so long; `cause_of` says why this broker's answer to a follower did.
+/// Why followers took so long; `cause_of` explains why this broker was slow to answer a follower.
 pub(crate) fn replication_wait(
     window: &Window,
     remote: &Remote,
@@ -261,16 +261,16 @@ fn replication_evidence(remote: &Remote, name: &str, ours: Nanos) -> Evidence {
     evidence(EvidenceKind::Request, &remote.span, text)
 }
 
-/// What a produce request waited for before its first append: a transaction's coordinator.
+/// A produce request's wait before its first append for a transaction's coordinator.
 pub(crate) fn txn_verification(course: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
     let span = TimeSpan::new(course.served_from, course.appends.first()?.op.start);
     let is_produce = course.request.api_key == PRODUCE;
     let id = course.request.transactional_id.as_ref().filter(|_| is_produce)?;
-    let asked = course.window.troubles.verification(id, span)?;
-    let time = free.take_any(asked.span().within(span))?;
-    let (coordinator, length) = (asked.broker, asked.span().length());
+    let verification = course.window.troubles.verification(id, span)?;
+    let time = free.take_any(verification.span().within(span))?;
+    let (coordinator, length) = (verification.broker, verification.span().length());
     let text =
         format!("the coordinator at {coordinator} took {length} to confirm the transaction's partition");
     let finding = CauseCandidate::new(Cause::TxnVerification, coordinator, Confidence::Strong, time);
-    Some(finding.with([evidence(EvidenceKind::Request, asked, text)]))
+    Some(finding.with([evidence(EvidenceKind::Request, verification, text)]))
 }

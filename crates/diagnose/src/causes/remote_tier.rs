@@ -1,14 +1,14 @@
 //! Tiered storage (KIP-405): `remote-tier-read`.
 //!
-//! A fetch of records that are in remote storage only is handed to a thread of the pool `remote-log-reader`, which reads
-//! them over connections of the broker's own, or from files where the storage is a mounted file system; when it has them,
-//! the fetch is answered (`RemoteLogReader`, `DelayedRemoteFetch`). Nothing on the wire says which fetch a thread reads for.
-//! So one reader must fit alone: it read at least as many bytes as the fetch brought, all after the fetch had come, and the
-//! answer followed at once. Where several fit, those are left out that were at a read when the fetch came: that was for
-//! another, which the broker may have given up.
+//! A fetch of records that only remote storage has is handed to a thread of the pool `remote-log-reader`. The thread
+//! reads them over connections that the broker opened, or from files if the storage is a mounted file system; then
+//! the fetch is answered (`RemoteLogReader`, `DelayedRemoteFetch`). Nothing on the wire says which fetch a thread
+//! reads for. So exactly one reader must fit: it read at least as many bytes as the fetch returned, all after the
+//! fetch had arrived, and the response followed at once. If several fit, those that were already reading when the
+//! fetch arrived are excluded: they read for another fetch, which the broker may have timed out.
 //!
-//! The broker waits `remote.fetch.max.wait.ms` for a reader, and then answers without records, though they are there. The
-//! reader goes on: then the readers must have been at it for most of the time.
+//! The broker waits `remote.fetch.max.wait.ms` for a reader and then answers without the records, while the reader
+//! continues: then readers must have been reading for most of the time.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -40,13 +40,13 @@ causes! {
     }
 }
 
-/// `remote-log-reader-N` (`RemoteStorageThreadPool`), of which the kernel keeps 15 characters.
+/// `remote-log-reader-N` (`RemoteStorageThreadPool`), truncated by the kernel to 15 characters.
 const READERS: &str = "remote-log-read";
-/// An answer follows the last read within this time and a part of the time that all of it took: a fiftieth.
+/// A response follows the last read within this time plus a fraction of the time that all reads took: a fiftieth.
 const RIGHT_AFTER: Nanos = Nanos::from_millis(1);
 const RIGHT_AFTER_SHARE: i64 = 50;
 
-/// Where a reader read.
+/// Where a reader reads from.
 #[derive(Debug)]
 enum TierSource {
     Peer(SocketAddr),
@@ -54,7 +54,7 @@ enum TierSource {
 }
 
 impl TierSource {
-    /// Whether both are one storage: all files are.
+    /// Whether both are the same storage; all files are one.
     fn is_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Peer(one), Self::Peer(other)) => one == other,
@@ -80,19 +80,19 @@ impl fmt::Display for TierSource {
     }
 }
 
-/// A call of a remote-log reader on one of its connections, or its read of a file.
+/// A remote-log reader's call on one of its connections, or its read of a file.
 #[derive(Debug)]
 pub(crate) struct TierCall {
     span: TimeSpan,
     tid: Tid,
     thread: Arc<str>,
     source: TierSource,
-    /// None were read by a write.
+    /// 0 for a write.
     read_bytes: u64,
 }
 
 impl TierCall {
-    /// Of a socket operation, if a remote-log reader made it.
+    /// From a socket operation, if a remote-log reader made it.
     pub(crate) fn of_socket(op: &SocketOp) -> Option<Self> {
         let read_bytes = op.bytes.filter(|_| op.op == SocketOpKind::Read).unwrap_or_default();
         op.thread.starts_with(READERS).then(|| Self {
@@ -104,7 +104,7 @@ impl TierCall {
         })
     }
 
-    /// Of a file operation, if a remote-log reader read there.
+    /// From a file operation, if a remote-log reader read with it.
     pub(crate) fn of_file(op: &FileOp) -> Option<Self> {
         (is_read(op.op) && op.thread.starts_with(READERS)).then(|| Self {
             span: op.span(),
@@ -122,17 +122,17 @@ impl Span for TierCall {
     }
 }
 
-/// What a reader did for a fetch: from its first call on what it read from to its last read.
+/// A reader's work for a fetch: from its first call on a source to its last read from it.
 struct TierRead<'w> {
     last: &'w TierCall,
     span: TimeSpan,
     bytes: u64,
-    /// Whether the thread was at something else when the fetch came.
+    /// Whether the thread was already in a call when the fetch arrived.
     was_busy: bool,
 }
 
 impl<'w> TierRead<'w> {
-    /// What a thread read within a stretch, from where it read last.
+    /// What a thread read within a stretch from the source that it read last.
     fn of(calls: &'w Timeline<TierCall>, within: TimeSpan) -> Option<Self> {
         let whole = |call: &&TierCall| call.span.start >= within.start && call.span.end <= within.end;
         let last = calls.overlapping(within).filter(whole).filter(|call| call.read_bytes > 0).last()?;
@@ -144,15 +144,15 @@ impl<'w> TierRead<'w> {
         Some(Self { last, span: TimeSpan::new(start, last.span.end), bytes, was_busy })
     }
 
-    /// Whether it is what a fetch waited for that brought so much, and was under way for so long.
+    /// Whether a fetch can have waited for it that returned `bytes` and was in progress for `within`.
     fn fits(&self, bytes: u64, within: TimeSpan) -> bool {
         let right_after = RIGHT_AFTER + Nanos(within.length().0 / RIGHT_AFTER_SHARE);
         self.bytes >= bytes && within.end - self.span.end <= right_after
     }
 }
 
-/// The read of remote storage that a fetch waited for, with what held that up where it was of files; as far as nothing
-/// else has taken the time.
+/// The read of remote storage that a fetch waited for, with what delayed a read of files, for the time that nothing
+/// else has taken.
 pub(crate) fn of_request(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<CauseCandidate> {
     let request = course.request;
     let was_there = request.data.is_some_and(|data| data <= request.arrival_end);
@@ -161,23 +161,23 @@ pub(crate) fn of_request(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<C
         return Vec::new();
     }
     let within = TimeSpan::new(read.end, answer.start);
-    let brought = request.partitions.iter().map(|partition| u64::from(partition.bytes)).sum();
-    let found = match brought {
-        0 => unfinished(course.window, within, free),
-        _ => finished(course.window, within, brought, free),
+    let fetched_bytes = request.partitions.iter().map(|partition| u64::from(partition.bytes)).sum();
+    let found = match fetched_bytes {
+        0 => unfinished_read(course.window, within, free),
+        _ => finished_read(course.window, within, fetched_bytes, free),
     };
     found.unwrap_or_default()
 }
 
-/// What one reader read that fits alone.
-fn finished(
+/// The reads of the only reader that fits.
+fn finished_read(
     window: &Window,
     within: TimeSpan,
-    brought: u64,
+    fetched_bytes: u64,
     free: &mut TimeBudget,
 ) -> Option<Vec<CauseCandidate>> {
     let reads = window.tier_calls.all().filter_map(|calls| TierRead::of(calls, within));
-    let mut fitting: Vec<TierRead<'_>> = reads.filter(|read| read.fits(brought, within)).collect();
+    let mut fitting: Vec<TierRead<'_>> = reads.filter(|read| read.fits(fetched_bytes, within)).collect();
     if fitting.len() > 1 {
         fitting.retain(|read| !read.was_busy);
     }
@@ -189,11 +189,12 @@ fn finished(
         within.end - span.end
     );
     let time = free.take_any(*span)?;
-    Some(named(window, last, (*span, time), Confidence::Strong, &text))
+    Some(attribute(window, last, (*span, time), Confidence::Strong, &text))
 }
 
-/// What readers read all the time, of which the broker did not wait for the end. Which of several it was for is not known.
-fn unfinished(window: &Window, within: TimeSpan, free: &mut TimeBudget) -> Option<Vec<CauseCandidate>> {
+/// Reads in progress for most of the time, whose end the broker did not wait for. Which of several was for the fetch
+/// is unknown.
+fn unfinished_read(window: &Window, within: TimeSpan, free: &mut TimeBudget) -> Option<Vec<CauseCandidate>> {
     let readers: Vec<(Nanos, &TierCall)> =
         window.tier_calls.all().filter_map(|calls| longest_at_it(calls, within)).collect();
     let (_, last) = readers.iter().max_by_key(|(time, call)| (*time, call.tid))?;
@@ -205,17 +206,17 @@ fn unfinished(window: &Window, within: TimeSpan, free: &mut TimeBudget) -> Optio
     let confidence = if readers.len() == 1 { Confidence::Strong } else { Confidence::Weak };
     let text = format!("was reading {} when the broker answered without records", last.source);
     let time = free.take_all(spans());
-    (time > Nanos::ZERO).then(|| named(window, last, (within, time), confidence, &text))
+    (time > Nanos::ZERO).then(|| attribute(window, last, (within, time), confidence, &text))
 }
 
-/// For how long a reader was at it in a stretch, and its last call there.
+/// How long a reader was reading in a stretch, and its last call there.
 fn longest_at_it(calls: &Timeline<TierCall>, within: TimeSpan) -> Option<(Nanos, &TierCall)> {
     let last = calls.overlapping(within).last()?;
     Some((TimeBudget::new(within).take_all(calls.overlapping(within).map(Span::span)), last))
 }
 
-/// A reader's work in a stretch, of which so much is the fetch's time.
-fn named(
+/// The cause of a reader's work in a stretch, for `time` of the fetch.
+fn attribute(
     window: &Window,
     last: &TierCall,
     (span, time): (TimeSpan, Nanos),

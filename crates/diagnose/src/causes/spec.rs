@@ -1,48 +1,48 @@
-//! What is declared of a cause beside its name and its finder.
+//! What is declared of a cause in addition to its name and its finder.
 
 use model::{Cause, EvidenceKind, named};
 
-/// The declaration of a cause. Everything that is said of a cause in general follows from it.
+/// The declaration of a cause. Everything stated about a cause in general follows from it.
 #[derive(Clone, Copy, Debug)]
 pub struct CauseSpec {
     /// The cause; its name and its one-line description are declared in `model`.
     pub cause: Cause,
-    /// Its root events, for a sentence that counts them: `{s}` or `{es}` stands for the plural's ending, ` on {place}` is
-    /// left out where they were in several places. Without an ending they are not counted.
+    /// Its root events, for a sentence that counts them: `{s}` or `{es}` stands for the plural's ending; ` on
+    /// {place}` is left out if they were in several places. Without an ending they are not counted.
     pub event: &'static str,
     /// Where the time goes.
     pub area: Area,
     /// Its place in a chain.
     pub role: Role,
-    /// The evidence without which it is not named.
+    /// The evidence it requires.
     pub needs: &'static str,
     /// Kinds of evidence that name the root event, the best first.
     pub root_evidence: &'static [EvidenceKind],
-    /// What would have joined the evidence by more than the time.
+    /// What would have joined the evidence by more than time.
     pub proof: &'static str,
     /// What to change, the most effective first; empty where there is nothing to change.
     pub advice: &'static [&'static str],
     /// Where the advice comes from.
     pub source: &'static str,
-    /// The layer on which a rule of `advise` changes something; none where no rule follows from the cause.
+    /// The layer that a rule of `advise` changes; `None` if no rule follows from the cause.
     pub layer: Option<Layer>,
-    /// The name of that rule, a contract; the cause's own where it is empty.
+    /// The name of that rule, a contract; empty for the cause's own name.
     pub rule: &'static str,
-    /// Whether requests count that waited in it for something else.
-    pub on_the_way: bool,
-    /// What the rule's condition needs besides the cost of the cause; empty for nothing.
+    /// Whether the rule also counts requests whose chain contains this cause on the way to another root.
+    pub counts_as_link: bool,
+    /// What the rule's condition requires in addition to the cause's cost; may be empty.
     pub condition: &'static str,
-    /// What a comparison must show besides less of the cause, if the change helped.
+    /// What a comparison must show in addition to less of the cause, if the change helped.
     pub look_at: &'static str,
-    /// Settings, the first to be tried first; `advise` may compute others from the broker's own.
+    /// Settings, the first to be tried first; `advise` may compute others from the broker's own values.
     pub changes: &'static [SettingChange],
-    /// What limits the gain besides the cost; or all there is to expect, with `{cost}` in it.
+    /// What limits the gain in addition to the cost; or the complete expected effect, if it contains `{cost}`.
     pub effect: &'static str,
-    /// What it may cost.
+    /// What the change may cost.
     pub risk: &'static str,
 }
 
-/// The condition of causes that device-saturation stands for where the device has no time left.
+/// The condition of causes that the rule device-saturation covers if the device has no time left.
 pub(crate) const DEVICE_HAS_TIME: &str =
     ", and no device under the log dirs was busy for 95 % of the time (device-saturation covers that)";
 
@@ -59,7 +59,7 @@ pub(crate) const SPEC: CauseSpec = CauseSpec {
     source: "",
     layer: None,
     rule: "",
-    on_the_way: false,
+    counts_as_link: false,
     condition: "",
     look_at: "",
     changes: &[],
@@ -67,8 +67,8 @@ pub(crate) const SPEC: CauseSpec = CauseSpec {
     risk: "",
 };
 
-/// Declares the causes of a file: each with its place in a chain, where its time goes, and the layer on which a rule of
-/// `advise` changes something, where one follows; then the fields of [`CauseSpec`] in which it differs from most.
+/// Declares the causes of a file: each with its role, its area and, if a rule of `advise` follows, the layer that the
+/// rule changes; then the fields of [`CauseSpec`] that differ from the defaults.
 macro_rules! causes {
     ($($Cause:ident: $Role:ident in $Area:ident $(, changed in $Layer:ident)? { $($field:ident: $value:expr,)* })+) => {
         /// Causes of this file.
@@ -113,48 +113,48 @@ named! {
         Root = "root",
         /// May have something deeper behind it, and is worth changing all the same.
         Link = "link",
-        /// A wait behind other requests or threads: the advice is about what these wait for.
+        /// A wait behind other requests or threads: the advice is about what those wait for.
         Queue = "queue",
     }
 }
 
-/// One setting as a declaration has it.
+/// A change of one setting, as declared.
 #[derive(Clone, Copy, Debug)]
 pub struct SettingChange {
     /// Its name, for people.
     pub setting: &'static str,
-    /// Where its present value comes from.
+    /// Where its current value comes from.
     pub current: Current,
-    /// What it should be.
+    /// The new value.
     pub new: &'static str,
     /// Where a program sets it: scope, name and value.
     pub target: Option<(Scope, &'static str, &'static str)>,
-    /// How it goes with the changes before it.
+    /// How it combines with the changes before it.
     pub combination: Combination,
 }
 
 named! {
-    /// How a change goes with those before it, in the word that stands before it.
+    /// How a change combines with the ones before it, as the word that precedes it.
     pub enum Combination {
         /// It helps alone, and with the one before it.
         Either = "and/or",
         /// It helps only together with the one before it.
         Together = "and",
-        /// It excludes those before it. Those after it, up to the next of this kind, go with it.
+        /// It excludes those before it. Those after it, up to the next alternative, go with it.
         Alternative = "or",
     }
 }
 
-/// Where the present value of a setting comes from.
+/// Where the current value of a setting comes from.
 #[derive(Clone, Copy, Debug)]
 pub enum Current {
-    /// These words.
+    /// A fixed text.
     Text(&'static str),
-    /// The broker's setting of that name, with Kafka's default.
+    /// The broker's setting with that name, and Kafka's default.
     Broker(&'static str, &'static str),
-    /// The kernel's setting of that name.
+    /// The kernel's setting with that name.
     Kernel(&'static str),
-    /// What follows this prefix on the JVM's command line.
+    /// The text after this prefix on the JVM's command line.
     Jvm(&'static str),
     /// Whether this option is on the JVM's command line.
     JvmFlag(&'static str),
@@ -164,7 +164,7 @@ pub enum Current {
     Memory,
 }
 
-/// A change that only a person can make, of something that no file says.
+/// A change that only a person can make, of something that no file contains.
 pub(crate) const fn change(setting: &'static str, current: &'static str, new: &'static str) -> SettingChange {
     change_from(setting, Current::Text(current), new)
 }
@@ -174,7 +174,7 @@ pub(crate) const fn broker(name: &'static str, default: &'static str, new: &'sta
     change_from(name, Current::Broker(name, default), new)
 }
 
-/// A change of something whose present value is known elsewhere.
+/// A change of something whose current value is known elsewhere.
 pub(crate) const fn change_from(setting: &'static str, current: Current, new: &'static str) -> SettingChange {
     SettingChange { setting, current, new, target: None, combination: Combination::Either }
 }
@@ -187,22 +187,22 @@ impl CauseSpec {
 }
 
 impl SettingChange {
-    /// The same, which a program can make too.
+    /// Lets a program make the change too.
     pub(crate) const fn on(self, scope: Scope, name: &'static str, value: &'static str) -> Self {
         Self { target: Some((scope, name, value)), ..self }
     }
 
-    /// The same, with the name and the value that people are shown.
+    /// Lets a program make the change, with the displayed name and value.
     pub(crate) const fn by_name(self, scope: Scope) -> Self {
         self.on(scope, self.setting, self.new)
     }
 
-    /// The same, to be made with the one before it.
+    /// Must be made together with the change before it.
     pub(crate) const fn together(self) -> Self {
         Self { combination: Combination::Together, ..self }
     }
 
-    /// The same, to be made instead of those before it.
+    /// Must be made instead of the changes before it.
     pub(crate) const fn alternative(self) -> Self {
         Self { combination: Combination::Alternative, ..self }
     }
@@ -239,7 +239,7 @@ named! {
         Topics = "topics",
         /// The configuration of producers.
         Producers = "producers",
-        /// What log dirs lie on: `devices`, how many disks, by several log dirs or by a stripe.
+        /// What log dirs lie on: `devices`, the number of disks, by several log dirs or by a stripe.
         LogDirs = "log-dirs",
         /// The log dirs' file system: its `type`, a `mount` option, one of its `features`.
         FileSystem = "file-system",

@@ -1,7 +1,7 @@
 //! `process-stopped`, and everything else that stops all threads of a process at once.
 //!
-//! A process that a signal, a freezer or a tracer has stopped does nothing. That is the root of the time that was
-//! lost, before any other cause, also within a pause of the JVM, which takes as much longer.
+//! A process that a signal, a freezer or a tracer has stopped does nothing. The stop is the root of the lost time
+//! before any other cause, also within a JVM pause, which takes longer by the same time.
 
 use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Pid, ProcessStop, StopKind};
 
@@ -35,11 +35,11 @@ causes! {
 /// A time in which no thread of a process ran.
 #[derive(Debug)]
 pub(crate) enum Standstill<'w> {
-    /// The whole machine was.
+    /// The whole machine was paused.
     Host(&'w HostPause),
-    /// Something outside had stopped it.
+    /// Something outside had stopped the process.
     Process(&'w ProcessStop),
-    /// The JVM had.
+    /// The JVM had stopped all threads.
     Jvm(PauseGroup<'w>),
 }
 
@@ -54,36 +54,37 @@ impl Span for Standstill<'_> {
 }
 
 impl Standstill<'_> {
-    /// What it was, in words.
-    pub(crate) fn described(&self) -> String {
+    /// Describes the standstill.
+    pub(crate) fn describe(&self) -> String {
         match self {
             Self::Host(pause) => host::describe(pause),
             Self::Process(stop) => describe(stop),
-            Self::Jvm(pause) => pause.described(),
+            Self::Jvm(pause) => pause.describe(),
         }
     }
 
-    /// What it says of so much of a request's time.
+    /// The cause of this standstill, for `time` of a request.
     fn finding(&self, window: &Window, time: Nanos) -> CauseCandidate {
         match self {
             Self::Host(pause) => host::finding(window, pause, time),
             Self::Process(stop) => {
                 let key = format!("{}:{}", stop.pid, stop.start.0);
-                CauseCandidate::new(Cause::ProcessStopped, key, Confidence::Exact, time).with([seen(stop)])
+                CauseCandidate::new(Cause::ProcessStopped, key, Confidence::Exact, time)
+                    .with([stop_evidence(stop)])
             }
             Self::Jvm(pause) => pause.finding(window, time),
         }
     }
 }
 
-/// The times within a stretch in which no thread of a process ran, those first that the machine or it was stopped from outside;
-/// 0 for any process. They may overlap.
+/// The times within a stretch in which no thread of a process ran: first stops of the machine or process from
+/// outside, then JVM pauses. `pid` 0 for any process. They may overlap.
 pub(crate) fn standstills(window: &Window, pid: Pid, span: TimeSpan) -> Vec<Standstill<'_>> {
     let pauses = jvm::pauses(window, pid, span).into_iter().map(Standstill::Jvm);
     from_outside(window, pid, span).chain(pauses).collect()
 }
 
-/// What they explain of a stretch, as far as nothing else has taken it.
+/// What they explain of a stretch, for the time that nothing else has taken.
 pub(crate) fn explain(
     window: &Window,
     pid: Pid,
@@ -93,7 +94,7 @@ pub(crate) fn explain(
     explain_by(window, standstills(window, pid, span).into_iter(), span, free)
 }
 
-/// The same of those alone that came from outside, which nothing comes before.
+/// Like `explain`, only for stops from outside, which take precedence over everything else.
 pub(crate) fn explain_first(
     window: &Window,
     pid: Pid,
@@ -103,9 +104,9 @@ pub(crate) fn explain_first(
     explain_by(window, from_outside(window, pid, span), span, free)
 }
 
-/// The same of the arrival of a request: the client may have been slow as well. Nothing comes to a paused machine, and
-/// `too_large` says whether it was too large to come while nobody read. What the JVM's pauses have of it is taken then and not
-/// explained.
+/// Like `explain`, for the arrival of a request: the client may have been slow as well. Nothing arrives at a paused
+/// machine. `too_large` says whether the request was too large to arrive while nothing was read; then the time of JVM
+/// pauses is taken, but not explained.
 pub(crate) fn explain_arrival(
     window: &Window,
     too_large: bool,
@@ -142,7 +143,7 @@ fn from_outside(window: &Window, pid: Pid, span: TimeSpan) -> impl Iterator<Item
     host::pauses(window, span).map(Standstill::Host).chain(stops)
 }
 
-fn seen(stop: &ProcessStop) -> Evidence {
+fn stop_evidence(stop: &ProcessStop) -> Evidence {
     let seen = evidence(EvidenceKind::Kernel, stop, describe(stop));
     match stop.by_tid {
         Some(tid) => seen.of_thread(tid, &stop.by),

@@ -1,13 +1,15 @@
 //! Limits of the broker's cgroup (version 2) that put a thread to sleep: `memory-throttled`, `io-throttled`.
 //!
-//! A thread of a cgroup over `memory.high` first frees memory, which is `memory-reclaim`; where that was not enough it sleeps, up
-//! to two seconds, in `mem_cgroup_handle_over_high` itself (mm/memcontrol.c), mostly on its way back from a call. Who is over
-//! `io.latency`'s or `io.cost`'s share sleeps before its request is made or on its way back from a call (block/blk-cgroup.c). The
-//! stack is the thread's own; which of its cgroups has the limit it does not say.
+//! A thread of a cgroup over `memory.high` first frees memory, which is `memory-reclaim`. If that was not enough it
+//! sleeps, up to two seconds, in `mem_cgroup_handle_over_high` itself (mm/memcontrol.c), mostly on its way back from
+//! a call. A thread over the share of `io.latency` or `io.cost` sleeps before its request is made or on its way back
+//! from a call (block/blk-cgroup.c). The stack is the thread's own; it does not show which of its cgroups has the
+//! limit.
 //!
-//! `io.max` and version 1's `blkio.throttle` put no thread to sleep: they hold its request before it enters the device's queue
-//! (block/blk-throttle.c), and the thread waits for it as for any other. The request tells: it ended the wait, and for most of it
-//! it was not in the queue. What else may come in between takes no such time, so with a limit on the device it was that.
+//! `io.max` and version 1's `blkio.throttle` put no thread to sleep: they hold its block request before it enters the
+//! device's queue (block/blk-throttle.c), and the thread waits for it like for any other. The block request shows it:
+//! it ended the wait, and for most of the wait it was not in the queue. Nothing else takes that long in between, so
+//! if the device has a limit, the limit was the reason.
 
 use model::{Cause, Confidence, EvidenceKind, Nanos, Tid};
 
@@ -64,7 +66,7 @@ causes! {
     }
 }
 
-/// The cause that a wait of this kind is, if it is a throttle.
+/// The cause that this kind of wait stands for, if it is a throttle.
 fn cause_of(wait: Wait) -> Option<Cause> {
     match wait {
         Wait::MemoryHigh => Some(Cause::MemoryThrottled),
@@ -80,10 +82,10 @@ pub(crate) fn of_waits(window: &Window, waits: &OperationWaits<'_>) -> Option<Ca
     Some(CauseCandidate::of_waits(cause, began.0, waits.best_confidence(), waits))
 }
 
-/// How long before a wait a limit may have been seen: they are looked at once a second.
+/// How long before a wait a limit may have been sampled: limits are read once a second.
 const LOOKED_AT: Nanos = Nanos::from_millis(1_500);
 
-/// An operation's wait for a request that a limit on the device kept out of its queue.
+/// An operation's wait for a block request that a limit on the device kept out of its queue.
 pub(crate) fn held_back(window: &Window, waits: &OperationWaits<'_>) -> Option<CauseCandidate> {
     let (io, queued) = device::late_io(window, waits)?;
     let span = waits.span();
@@ -104,8 +106,8 @@ pub(crate) fn held_back(window: &Window, waits: &OperationWaits<'_>) -> Option<C
     Some(CauseCandidate::of_waits(Cause::IoThrottled, key, waits.strong(), waits).with([seen]))
 }
 
-/// A thread's time in throttles in a stretch in which it was needed, outside its operations on files too. Which request it would
-/// have worked on is concluded from which it worked on then.
+/// A thread's time in throttles while it was needed in a stretch, also outside its file operations. Which request it
+/// would have worked on is inferred from what it worked on then.
 pub(crate) fn of_thread(
     window: &Window,
     tid: Tid,

@@ -1,9 +1,10 @@
-//! `java-wait` by the waker: a thread that sat in a futex while a request needed it, where no source of the JVM says for
-//! what. The scheduler knows who woke it, and what that thread did until then is what it waited for.
+//! `java-wait` by the waker: a thread that waited in a futex while a request needed it, where no source of the JVM
+//! reports for what. The scheduler knows which thread woke it, and the waker's work until then is what it waited for.
 //!
-//! Network threads wait for work in epoll, so a futex is a lock or a full queue for them. Request handlers wait for work in
-//! a futex too. A wait of theirs for a request begins after the request was read, and who ends it does not hand on requests.
-//! After its append a handler may be done with the request: such a wait must end right before the response.
+//! Network threads wait for work in epoll, so a futex is a lock or a full queue for them. Request handlers wait for
+//! work in a futex too: only a wait that begins after the request was read, and whose waker does not hand over
+//! requests, is for the request. After its append a handler may be done with the request: a wait then must end right
+//! before the response.
 
 use model::{Cause, Confidence, EvidenceKind, Nanos, OffCpu, Tid, Waker};
 
@@ -14,16 +15,16 @@ use crate::kernel_stack;
 use crate::locks::holders::is_handed_over;
 use crate::stages::Breakdown;
 use crate::time::{Span, TimeBudget, TimeSpan};
-use crate::waits::{asleep, at_work};
+use crate::waits::{asleep, waking_thread};
 use crate::window::Window;
 
-/// Who was woken from its wait for work this long before it woke another did so on its way to the work.
+/// A thread woken for work wakes the next one within this time, on its way to the work.
 const ON_ITS_WAY: Nanos = Nanos::from_millis(1);
-/// So many threads that woke each other are looked at for one that hands on requests: who waits for one lock for reading
-/// wakes the next.
+/// Length of a chain of wakers that is searched for one that hands over requests: readers of one lock wake each other
+/// in turn.
 const MAX_HAND_OVERS: usize = 64;
 
-/// Why threads that a request needed sat in a futex, as far as nothing else explains the time.
+/// Why threads that a request needed waited in a futex, for the time that nothing else explains.
 pub(crate) fn of_request(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<CauseCandidate> {
     let window = course.window;
     let mut found = Vec::new();
@@ -31,7 +32,7 @@ pub(crate) fn of_request(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<C
         let waits = window.futex_waits.of(&tid).overlapping(span);
         found.extend(waits.flat_map(|wait| of_wait(window, wait, span, &mut vec![tid], free)));
     }
-    // The threads of coordinators wait for work in a futex as handlers do, and are woken by these.
+    // The threads of coordinators wait for work in a futex like handlers, and handlers wake them.
     let of_handler = course.appends.first().filter(|_| course.coordinators_append().is_none());
     let (Some(read), Some(first)) = (course.read, of_handler) else { return found };
     let span = TimeSpan::new(read.end, course.answered);
@@ -41,7 +42,7 @@ pub(crate) fn of_request(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<C
     found
 }
 
-/// What a thread waited for in what is left of a stretch, by who woke it.
+/// What a thread waited for in the remaining time of a stretch, by its waker.
 pub(crate) fn of_thread(
     window: &Window,
     tid: Tid,
@@ -53,20 +54,20 @@ pub(crate) fn of_thread(
     waits.flat_map(|wait| of_wait(window, wait, span, way, free)).collect()
 }
 
-/// The network threads that read a request and wrote its response, each while it was needed.
+/// The network threads that read a request and wrote its response, each with the time in which it was needed.
 fn network_threads(course: &Breakdown<'_>) -> impl Iterator<Item = (Tid, TimeSpan)> {
-    let handed_on = course.taken.or(course.handed_on);
-    let reader = course.read.map(|read| {
-        (read.tid, TimeSpan::new(course.served_from, handed_on.unwrap_or(read.end).max(read.end)))
-    });
-    // What it waited for in between may be followers that are not seen.
+    let until = course.dequeued_at.or(course.enqueued_at);
+    let reader = course
+        .read
+        .map(|read| (read.tid, TimeSpan::new(course.served_from, until.unwrap_or(read.end).max(read.end))));
+    // It may have waited in between for followers that are not seen.
     let local_end = if course.unseen_followers.is_some() { Some(course.answered) } else { course.local_end };
-    let from = local_end.unwrap_or(course.wanted().start);
+    let from = local_end.unwrap_or(course.response_due().start);
     let writer = course.answer.map(|write| (write.tid, TimeSpan::new(from, course.end)));
     reader.into_iter().chain(writer)
 }
 
-/// Whether a handler's wait was one for the request that it appended.
+/// Whether a handler's wait was for the request that it appended.
 fn is_for_request(course: &Breakdown<'_>, wait: &OffCpu, read: Nanos) -> bool {
     let Some(last) = course.appends.last() else { return false };
     let is_past = wait.start >= last.op.end;
@@ -77,12 +78,12 @@ fn is_for_request(course: &Breakdown<'_>, wait: &OffCpu, read: Nanos) -> bool {
         && (!is_past || (course.is_answered_by_its_handler(&last.op) && until_response()))
 }
 
-/// Whether a thread that was woken had waited for work: the one that woke it hands on requests, or had itself just been
-/// woken for work. The queue's own lock goes from handler to handler.
+/// Whether a woken thread had waited for work: its waker hands over requests, or had itself just been woken for work.
+/// The queue's own lock passes from handler to handler.
 fn is_for_work(window: &Window, wait: &OffCpu) -> bool {
     let mut wait = wait;
     for _ in 0..MAX_HAND_OVERS {
-        let Some(waker) = at_work(wait) else { return true };
+        let Some(waker) = waking_thread(wait) else { return true };
         if window.sockets.thread(waker.tid).is_some() {
             return true;
         }
@@ -96,7 +97,7 @@ fn is_for_work(window: &Window, wait: &OffCpu) -> bool {
     true
 }
 
-/// A wait as far as it lies within a stretch and nothing else explains it, with what is known of who woke the thread.
+/// A wait within a stretch, for the time that nothing else explains, with what is known of its waker.
 fn of_wait(
     window: &Window,
     wait: &OffCpu,
@@ -105,7 +106,9 @@ fn of_wait(
     free: &mut TimeBudget,
 ) -> Vec<CauseCandidate> {
     let waited = asleep(wait).within(span);
-    let Some(waker) = at_work(wait).filter(|_| !is_known_to_jvm(window, wait)) else { return Vec::new() };
+    let Some(waker) = waking_thread(wait).filter(|_| !is_known_to_jvm(window, wait)) else {
+        return Vec::new();
+    };
     let Some(time) = free.take_any(waited) else { return Vec::new() };
     let own = of_waker(window, wait, waker, time);
     if way.contains(&waker.tid) || way.len() >= MAX_CHAIN {
@@ -118,7 +121,7 @@ fn of_wait(
 }
 
 fn of_waker(window: &Window, wait: &OffCpu, waker: &Waker, time: Nanos) -> CauseCandidate {
-    let function = kernel_stack::telling_frame(&wait.stack);
+    let function = kernel_stack::naming_frame(&wait.stack);
     let thread = window.name(wait.tid, &wait.thread);
     let around = circumstances(window, wait, function);
     let text = format!("{thread} waited {} in {function}{around}", asleep(wait).length());
@@ -127,7 +130,7 @@ fn of_waker(window: &Window, wait: &OffCpu, waker: &Waker, time: Nanos) -> Cause
     CauseCandidate::new(Cause::JavaWait, key, Confidence::Strong, time).with([seen])
 }
 
-/// Whether the JVM itself says what the thread waited for.
+/// Whether the JVM itself reports what the thread waited for.
 fn is_known_to_jvm(window: &Window, wait: &OffCpu) -> bool {
     let mut waits = window.lock_waits.of(&wait.tid).overlapping(wait.span());
     waits.any(|known| wait.span().is_most(known.overlap(wait.span())))

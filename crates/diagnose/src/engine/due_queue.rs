@@ -1,24 +1,25 @@
-//! What waits until everything that bears on it has had time to arrive. Does not know when that is.
+//! Items that wait until everything that bears on them has had time to arrive. Does not know when that is.
 //!
-//! There are few sources, and of each it comes nearly in the order in which it falls due: a few queues in order hold nearly all
-//! of it, which costs next to nothing; only the rest is sorted.
+//! There are few sources, and the items of each arrive nearly in the order in which they fall due. A few ordered
+//! queues hold nearly all items at almost no cost; only the rest is sorted.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use model::Nanos;
 
-/// Packets, the kernel's operations, its samples, the JVM's: what is behind one of them is in order with another.
+/// For packets, the kernel's operations, its samples and the JVM: an item out of order in one queue is in order in
+/// another.
 const QUEUES: usize = 4;
 
-/// When it falls due; what is said to tell ties apart; and a number that keeps the rest in order.
+/// When an item falls due, the tie-breaker, and a number that preserves the order of the rest.
 type Due = (Nanos, u64, u64);
 
-/// What waits.
+/// The queue.
 #[derive(Debug)]
 pub(crate) struct DueQueue<T> {
-    /// What came in order: of what is last in each, the first queue's falls due last.
+    /// Items that came in order; of the queues' last items, the first queue's falls due last.
     queues: [VecDeque<(Due, T)>; QUEUES],
-    /// What fell due before the last of every queue.
+    /// Items that fell due before the last item of every queue.
     late: BTreeMap<Due, T>,
     pushed: u64,
 }
@@ -28,13 +29,13 @@ impl<T> DueQueue<T> {
         Self { queues: Default::default(), late: BTreeMap::new(), pushed: 0 }
     }
 
-    /// What falls due together comes out as it went in.
+    /// Items that fall due together come out in the order of insertion.
     pub(crate) fn push(&mut self, due: Nanos, what: T) {
-        self.push_apart(due, 0, what);
+        self.push_with_tie(due, 0, what);
     }
 
-    /// What falls due together comes out by `tie`, in whichever order it went in.
-    pub(crate) fn push_apart(&mut self, due: Nanos, tie: u64, what: T) {
+    /// Items that fall due together come out in the order of `tie`, not of insertion.
+    pub(crate) fn push_with_tie(&mut self, due: Nanos, tie: u64, what: T) {
         self.pushed += 1;
         let at = (due, tie, self.pushed);
         match self.queues.iter_mut().find(|queue| queue.back().is_none_or(|last| last.0 < at)) {
@@ -45,7 +46,7 @@ impl<T> DueQueue<T> {
         }
     }
 
-    /// Takes out the first, if it falls due by then.
+    /// Removes the first item that falls due at or before `until`.
     pub(crate) fn pop_due(&mut self, until: Nanos) -> Option<T> {
         let late = self.late.first_key_value().map(|(at, _)| *at);
         let mut first = late.filter(|at| at.0 <= until);
@@ -63,7 +64,7 @@ impl<T> DueQueue<T> {
         }
     }
 
-    /// How many wait.
+    /// The number of waiting items.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.queues.iter().map(VecDeque::len).sum::<usize>() + self.late.len()

@@ -1,7 +1,7 @@
-//! Adds up what claims an operation's time. Every instant goes to the strongest claim that holds it.
+//! Adds up what claims an operation's time. Every instant goes to the strongest claim that contains it.
 //!
-//! A wait for a device ends when its block request does: the request that was done just before the wake-up is the one
-//! waited for. Where several were done then, the device had none of them before it had the first.
+//! A wait for a device ends when its block request does: the request that completed just before the wake-up is the
+//! one that was awaited. If several completed then, the device can have had none of them before it had the first.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -21,15 +21,15 @@ use crate::window::timeline::insert_sorted;
 pub(crate) enum Rank {
     /// Time that nothing else claims.
     Rest,
-    /// A wait of which no stack was taken.
+    /// A wait without a stack.
     Blank,
     /// A pause that the kernel announced.
     Pause,
     /// A wait by its stack.
     Wait,
-    /// The part of a wait for a device in which the device did not have the request yet.
+    /// The part of a wait for a device before the device had the request.
     Queue,
-    /// Freeing memory: on the CPU, and all waits meanwhile.
+    /// Freeing memory: on the CPU, including all waits meanwhile.
     Reclaim,
     /// The thread could run and had no CPU.
     RunQueue,
@@ -41,7 +41,7 @@ pub(crate) struct Claim<'i> {
     span: TimeSpan,
     rank: Rank,
     name: &'static str,
-    /// The wait that it is of.
+    /// The wait that it comes from.
     interval: Option<&'i Interval>,
 }
 
@@ -53,11 +53,11 @@ impl<'i> Claim<'i> {
     /// The part of an interval in which the thread waited.
     pub(crate) fn of_wait(interval: &'i Interval) -> Self {
         let rank = if interval.function.is_empty() { Rank::Blank } else { Rank::Wait };
-        Self { interval: Some(interval), ..Self::new(interval.waited(), rank, interval.wait.as_str()) }
+        Self { interval: Some(interval), ..Self::new(interval.wait_span(), rank, interval.wait.as_str()) }
     }
 
     /// The part of a wait for a device until the device had the request.
-    pub(crate) fn queued(wait: Self, issued: Nanos) -> Self {
+    pub(crate) fn in_device_queue(wait: Self, issued: Nanos) -> Self {
         Self { span: wait.span.until(issued), rank: Rank::Queue, name: Wait::DeviceQueue.as_str(), ..wait }
     }
 
@@ -66,8 +66,7 @@ impl<'i> Claim<'i> {
         (!function.is_empty()).then(|| Arc::clone(function))
     }
 
-    /// Who ended the wait: a thread that is known not to have been an interrupt's victim. What a device
-    /// completes is nobody's doing.
+    /// The thread that ended the wait; `None` for an interrupt. A device's completion is no thread's work.
     fn woken_by(&self) -> Option<Waker> {
         let interval = self.interval?;
         let by_device = matches!(interval.wait, Wait::Device | Wait::DirtyPages | Wait::Reclaim | Wait::Nfs);
@@ -75,15 +74,15 @@ impl<'i> Claim<'i> {
     }
 }
 
-/// A reason in the making.
+/// A reason while its time is added up.
 struct Sum<'i> {
     name: &'static str,
     time: Nanos,
-    /// The claim of its longest stretch, and that stretch.
+    /// The claim of its longest stretch, and the stretch's length.
     longest: Option<(Claim<'i>, Nanos)>,
 }
 
-/// The parts of a stretch, longest first; what nobody claims is `rest`.
+/// The parts of a stretch, longest first; unclaimed time is `rest`.
 pub(crate) fn add_up(whole: TimeSpan, mut claims: Vec<Claim<'_>>, rest: &'static str) -> Vec<Reason> {
     claims.retain_mut(|claim| {
         claim.span = claim.span.within(whole);
@@ -139,15 +138,15 @@ impl Sum<'_> {
     }
 }
 
-/// The longest from a request's completion to the wake-up of who waits for it: both are done in one go, which an
-/// interrupt may hold up.
+/// The longest time from a block request's completion to its waiter's wake-up: both happen at once, unless an
+/// interrupt delays them.
 const WAKES_WITHIN: Nanos = Nanos::from_micros(200);
-/// Kept of one device, which is a second of a device at its busiest.
+/// Block requests kept for each device: a second of a device at its busiest.
 const MAX_REQUESTS: usize = 65_536;
 /// More devices than any broker has.
 const MAX_DEVICES: usize = 64;
 
-/// Requests of each device in the order of their ends.
+/// Block requests of each device, in the order of their ends.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceTimes {
     devices: HashMap<(u32, u32), VecDeque<DeviceRequest>>,
@@ -178,12 +177,12 @@ impl DeviceTimes {
         insert_sorted(past, request, |request| request.end);
     }
 
-    /// When the device was handed the request that a wait for it was for, or at the earliest so, where that is known.
+    /// When the device got the block request that a wait was for, or the earliest such time, if known.
     pub(crate) fn handed_over(&self, op: &FileOp, interval: &Interval) -> Option<Nanos> {
         if interval.wait != Wait::Device {
             return None;
         }
-        let TimeSpan { start, end: woken } = interval.waited();
+        let TimeSpan { start, end: woken } = interval.wait_span();
         let past = self.devices.get(&op.device.number())?;
         let first = past.partition_point(|request| request.end < woken - WAKES_WITHIN);
         let done = || {
@@ -194,7 +193,7 @@ impl DeviceTimes {
         let own = || done().filter(|request| request.inode == Some(op.inode));
         let request = own().min_by_key(|request| request.start);
         let request = request.or_else(|| done().min_by_key(|request| request.start))?;
-        // Of a flush, what was done earlier in the wait may have been the device's work for the same.
+        // For a flush, earlier completions in the wait may have been parts of the same flush.
         let mut before = past.iter().rev().take_while(|request| request.end > start);
         let in_parts = request.flush && before.any(|other| other.end <= request.start);
         (!in_parts).then_some(request.start)

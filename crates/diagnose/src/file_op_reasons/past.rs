@@ -1,4 +1,4 @@
-//! What happened to each thread lately, bounded in number: what is forgotten is known to be.
+//! The recent past of each thread, bounded in number; it is known from when on the past is complete.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use crate::kernel_stack::Wait;
 use crate::time::{Span, TimeSpan};
 use crate::waits::runnable;
 
-/// Kept of one thread of each sort: those of one operation, since an operation ends before the next begins.
+/// Events of each kind kept for one thread: those of one operation, since an operation ends before the next begins.
 const MAX_KEPT: usize = 1_024;
-/// Stacks whose meaning is remembered. A broker has a few hundred.
+/// Stacks whose meaning is cached. A broker has a few hundred.
 const MAX_STACKS: usize = 4_096;
-/// Threads are looked through for those that are long gone when there are so many more.
+/// At this number of threads, threads that have been silent for long are dropped.
 const MAX_THREADS: usize = 4_096;
-/// A thread of which nothing was seen for so long is forgotten.
+/// A thread without events for this long is dropped.
 const LONG_GONE: Nanos = Nanos::from_millis(60_000);
 
-/// An interval off the CPU, read.
+/// An interval off the CPU with the meaning of its stack.
 #[derive(Clone, Debug)]
 pub(crate) struct Interval {
     pub(crate) off_cpu: OffCpu,
     pub(crate) wait: Wait,
-    /// Empty where no stack was taken.
+    /// Empty without a stack.
     pub(crate) function: Arc<str>,
 }
 
 impl Interval {
-    /// Until the thread could run again: at once, where it was only preempted.
-    pub(crate) fn waited(&self) -> TimeSpan {
+    /// The time until the thread could run again; empty if it was only preempted.
+    pub(crate) fn wait_span(&self) -> TimeSpan {
         self.off_cpu.span().until(runnable(&self.off_cpu).start)
     }
 }
@@ -41,40 +41,40 @@ impl Span for Interval {
     }
 }
 
-/// What of the latest shares time with a stretch.
+/// Events that share time with a stretch.
 pub(crate) fn overlapping<T: Span>(latest: &VecDeque<T>, span: TimeSpan) -> impl Iterator<Item = &T> {
-    latest.iter().filter(move |kept| kept.span().start < span.end && kept.span().end > span.start)
+    latest.iter().filter(move |event| event.span().start < span.end && event.span().end > span.start)
 }
 
-/// Keeps one more; when one ended that is forgotten for it.
+/// Adds an event; returns the end of the event that was dropped for it, if any.
 fn keep<T: Span>(latest: &mut VecDeque<T>, new: T) -> Option<Nanos> {
     let forgotten = if latest.len() >= MAX_KEPT { latest.pop_front() } else { None };
     latest.push_back(new);
     forgotten.map(|forgotten| forgotten.span().end)
 }
 
-/// Forgets what ended by then; whether any is left.
+/// Drops events that ended by `end`; returns whether any is left.
 fn forget_until<T: Span>(latest: &mut VecDeque<T>, end: Nanos) -> bool {
-    latest.retain(|kept| kept.span().end > end);
+    latest.retain(|event| event.span().end > end);
     !latest.is_empty()
 }
 
-/// What happened to one thread: the latest of each sort, in the order in which they came.
+/// The latest events of each kind of one thread, in the order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadPast {
     pub(crate) intervals: VecDeque<Interval>,
     pub(crate) reclaims: VecDeque<TimeSpan>,
     pub(crate) throttles: VecDeque<TimeSpan>,
-    /// Nothing that ended before is known any more; none where all is.
-    pub(crate) seen_from: Option<Nanos>,
+    /// Events that ended before this may be missing; `None` if none is.
+    pub(crate) known_from: Option<Nanos>,
     newest: Option<Nanos>,
 }
 
-/// What happened to every thread.
+/// The recent past of every thread.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     threads: HashMap<Tid, ThreadPast>,
-    /// What stacks mean.
+    /// The meanings of stacks.
     read: HashMap<Arc<str>, (Wait, Arc<str>)>,
 }
 
@@ -87,22 +87,22 @@ impl Threads {
         let (wait, function) = self.meaning(&interval.stack);
         let past = self.past(interval.tid, interval.end);
         let interval = Interval { off_cpu: interval.clone(), wait, function };
-        past.seen_from = past.seen_from.max(keep(&mut past.intervals, interval));
+        past.known_from = past.known_from.max(keep(&mut past.intervals, interval));
     }
 
     pub(crate) fn reclaim(&mut self, reclaim: &Reclaim) {
         let past = self.past(reclaim.tid, reclaim.end);
-        past.seen_from = past.seen_from.max(keep(&mut past.reclaims, reclaim.span()));
+        past.known_from = past.known_from.max(keep(&mut past.reclaims, reclaim.span()));
     }
 
     pub(crate) fn throttle(&mut self, pause: &DirtyThrottle) {
         let past = self.past(pause.tid, pause.start);
-        past.seen_from = past.seen_from.max(keep(&mut past.throttles, pause.span()));
+        past.known_from = past.known_from.max(keep(&mut past.throttles, pause.span()));
     }
 
-    /// Forgets what an operation was the last to ask for. A fault on a mapped page may come within another
-    /// operation, which is still to be told.
-    pub(crate) fn told(&mut self, op: &FileOp) {
+    /// Drops what only this operation needed. A fault on a mapped page may lie within another operation that is still
+    /// to come.
+    pub(crate) fn forget_op(&mut self, op: &FileOp) {
         let past = self.threads.get_mut(&op.tid).filter(|_| op.op != FileOpKind::MmapFault);
         let is_left = past.map(|past| {
             forget_until(&mut past.intervals, op.end)

@@ -1,4 +1,4 @@
-//! The parts of an operation add up to it in any case, and each instant has its rightful part.
+//! The parts of an operation always add up to it, and each instant goes to the right part.
 
 use std::sync::Arc;
 
@@ -154,7 +154,7 @@ fn intervals_that_there_was_no_room_for_are_not_called_work() {
     let many = (0..3_000).map(|at| off(interval(at * 10, at * 10 + 5, MUTEX)));
     let mut reasons = after(many);
     let split = split(&mut reasons, &op(0, 30_000));
-    // The last 1,024 intervals are left; the time before them is not known.
+    // The last 1,024 intervals are left; the time before them is unknown.
     assert_eq!(split, [("unobserved", 19_755), ("cpu", 5_125), ("other", 5_120)]);
 }
 
@@ -201,22 +201,22 @@ fn a_wait_for_a_device_is_split_where_its_request_was_handed_over() {
 #[test]
 fn a_reason_names_its_function_and_the_thread_that_held_it_up() {
     let waker = |tid, stack: &str| Some(Waker { tid, thread: "jbd2/loop0-8".into(), stack: stack.into() });
-    let told = |stack: &str, waker: Option<Waker>| {
+    let describe = |stack: &str, waker: Option<Waker>| {
         let mut wait = interval(10, 60, stack);
         wait.waker = waker;
         let Reason { function, woken_by, .. } = after([off(wait)]).of(&op(0, 61)).swap_remove(0);
         (function.unwrap_or_default().to_string(), woken_by.map(|waker| waker.tid))
     };
     let commit = "kjournald2;jbd2_journal_commit_transaction;__wake_up;autoremove_wake_function";
-    assert_eq!(told(JOURNAL, waker(44, commit)), ("wait_transaction_locked".to_owned(), Some(44)));
-    assert_eq!(told(MUTEX, waker(44, "ext4_create;mutex_unlock")), ("ext4_create".to_owned(), Some(44)));
-    assert_eq!(told(MUTEX, waker(44, "asm_common_interrupt;common_interrupt;wake_up")).1, None);
-    assert_eq!(told(MUTEX, waker(0, "cpu_startup_entry;wake_up")).1, None);
-    assert_eq!(told(MUTEX, waker(44, "")).1, None, "what it was doing is not known");
-    assert_eq!(told(READ, waker(44, "kthread;blk_update_request;wake_up")).1, None);
+    assert_eq!(describe(JOURNAL, waker(44, commit)), ("wait_transaction_locked".to_owned(), Some(44)));
+    assert_eq!(describe(MUTEX, waker(44, "ext4_create;mutex_unlock")), ("ext4_create".to_owned(), Some(44)));
+    assert_eq!(describe(MUTEX, waker(44, "asm_common_interrupt;common_interrupt;wake_up")).1, None);
+    assert_eq!(describe(MUTEX, waker(0, "cpu_startup_entry;wake_up")).1, None);
+    assert_eq!(describe(MUTEX, waker(44, "")).1, None, "what it was doing is not known");
+    assert_eq!(describe(READ, waker(44, "kthread;blk_update_request;wake_up")).1, None);
 }
 
-/// Anything that could be fed, sensible or not.
+/// Any event, plausible or not.
 fn anything() -> impl Strategy<Value = Event> {
     let time = -50_i64..300;
     let stack = prop_oneof![Just(JOURNAL), Just(READ), Just(MUTEX), Just("")];
@@ -256,7 +256,7 @@ proptest! {
         prop_assert_eq!(names.len(), parts.len());
     }
 
-    /// Against a model that looks at every nanosecond.
+    /// Compares with a model that examines every nanosecond.
     #[test]
     fn every_instant_has_its_rightful_part(
         events in proptest::collection::vec(anything(), 0..12),
@@ -267,7 +267,7 @@ proptest! {
         for event in &events {
             reasons.event(event);
         }
-        let told = |name: &str, parts: &[Reason]| {
+        let time_of = |name: &str, parts: &[Reason]| {
             parts.iter().filter(|part| part.name == name).map(|part| part.time.0).sum::<i64>()
         };
         let parts = reasons.of(&op(start, start + length));
@@ -289,7 +289,7 @@ proptest! {
         let instants = (start..start + length).map(at).collect::<Vec<_>>();
         let runnable = instants.iter().filter(|(runnable, _)| *runnable).count() as i64;
         let reclaiming = instants.iter().filter(|(runnable, reclaiming)| !runnable && *reclaiming).count() as i64;
-        prop_assert_eq!(told("run-queue", &parts), runnable);
-        prop_assert_eq!(told("memory-reclaim", &parts), reclaiming);
+        prop_assert_eq!(time_of("run-queue", &parts), runnable);
+        prop_assert_eq!(time_of("memory-reclaim", &parts), reclaiming);
     }
 }

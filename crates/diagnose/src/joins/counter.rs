@@ -1,4 +1,4 @@
-//! Counts joins from their keys alone, for a recording of which not every row is read.
+//! Counts joins by their keys alone, for a recording of which not every row is read.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::joins::{JoinKey, JoinQuery, JoinStats};
 use crate::read_plan::RETENTION_SHARE;
 use crate::window::appends::{Append, Appends, Keys};
 
-/// A request is joined when writes up to so long after it are known: they come nearly in order.
+/// A request is joined once writes up to this long after it are known: writes arrive nearly in order.
 const LATENESS: Nanos = Nanos::from_millis(2_000);
 
 /// Counts joins. Feed it with writes and requests, each in the order of their ends.
@@ -31,9 +31,9 @@ impl Append for WriteKey {
 }
 
 impl JoinCounter {
-    /// Nothing yet, beside an engine that works like this, of requests that took no longer than `longest`. Where a produce
-    /// request may have taken longer than a sixth of the time for which that keeps events, [`crate::read_plan::ReadPlan`] has everything
-    /// read, and nothing is to be tallied.
+    /// An empty counter that matches an engine with this configuration, for requests that took no longer than
+    /// `longest`. If a produce request may have taken longer than a sixth of the engine's retention,
+    /// [`crate::read_plan::ReadPlan`] reads everything, and no counter is needed.
     pub fn new(config: &Config, longest: Nanos) -> Self {
         let retention = longest.min(Nanos(config.retention.0 / RETENTION_SHARE));
         Self {
@@ -45,8 +45,8 @@ impl JoinCounter {
         }
     }
 
-    /// Whether a write is wanted before another request.
-    pub fn wants_writes(&self) -> bool {
+    /// Whether it needs writes before another request.
+    pub fn needs_writes(&self) -> bool {
         self.waiting.back().is_some_and(|last| last.last_seen + LATENESS >= self.written_until)
     }
 
@@ -59,12 +59,12 @@ impl JoinCounter {
         }
     }
 
-    /// Takes a request's partition.
+    /// Takes one partition of a request.
     pub fn sent(&mut self, sent: ProduceKey) {
         self.waiting.push_back(sent);
     }
 
-    /// How all of them were joined.
+    /// The joins of all requests.
     pub fn finish(mut self) -> JoinStats {
         while !self.waiting.is_empty() {
             self.join_first();
@@ -83,7 +83,7 @@ impl JoinCounter {
 
 fn find_key(writes: &Appends<WriteKey>, sent: &ProduceKey) -> Option<JoinKey> {
     let &ProduceKey { arrival, response, batch, base_offset, .. } = sent;
-    let sought = JoinQuery { arrival, response, batch, base_offset };
+    let query = JoinQuery { arrival, response, batch, base_offset };
     let is_of = |write: &WriteKey| Some(write.topic) == sent.topic && write.partition == sent.partition;
-    joins::find(writes, &sought, is_of).map(|(_, key)| key)
+    joins::find(writes, &query, is_of).map(|(_, key)| key)
 }

@@ -1,4 +1,4 @@
-//! A stall as the first case shows it, and what could be mistaken.
+//! A stall like that of the first case, and what could be mistaken for one.
 
 use std::sync::Arc;
 
@@ -78,23 +78,23 @@ fn span(tid: u32, start: i64, end: i64, function: &str, seen_by: SpanSource) -> 
 
 fn calls(slower_than: Nanos, events: impl IntoIterator<Item = Event>) -> Vec<Call> {
     let mut calls = Calls::new(slower_than, ms(10_000));
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     for event in events {
         calls.event(&event);
-        told.extend(std::iter::from_fn(|| calls.take(false)));
+        found.extend(std::iter::from_fn(|| calls.take(false)));
     }
-    told.extend(std::iter::from_fn(|| calls.take(true)));
-    told
+    found.extend(std::iter::from_fn(|| calls.take(true)));
+    found
 }
 
-fn shown(calls: &[Call]) -> Vec<(i64, i64, &str)> {
+fn summarize(calls: &[Call]) -> Vec<(i64, i64, &str)> {
     let row = |call: &'_ Call| (call.start.0 / 1_000_000, call.end.0 / 1_000_000);
     calls.iter().map(|call| (row(call).0, row(call).1, &*call.function)).collect()
 }
 
 #[test]
 fn a_commit_and_the_calls_behind_it_stand_in_the_order_of_their_starts() {
-    let told = calls(
+    let found = calls(
         ms(1),
         [
             off(1, ms(477), ms(1_757), DIRTY_INODE),
@@ -105,14 +105,14 @@ fn a_commit_and_the_calls_behind_it_stand_in_the_order_of_their_starts() {
         ],
     );
     assert_eq!(
-        shown(&told),
+        summarize(&found),
         [
             (475, 1_808, "jbd2_journal_commit_transaction"),
             (477, 1_757, "ext4_dirty_inode"),
             (487, 1_757, "ext4_dirty_inode")
         ]
     );
-    let first = &told[1];
+    let first = &found[1];
     assert_eq!((first.file.as_deref(), first.device.as_ref()), (Some("topicA-0/0.log"), Some(&device())));
     assert_eq!(first.detail, Detail::Wait("journal-commit", Arc::from("wait_transaction_locked")));
     assert_eq!(first.seen_by, SpanSource::OffCpu);
@@ -121,7 +121,7 @@ fn a_commit_and_the_calls_behind_it_stand_in_the_order_of_their_starts() {
 #[test]
 fn stretches_of_one_call_are_one_but_those_of_two_operations_are_not() {
     let us = |n: i64| Nanos(n * 1_000);
-    let told = calls(
+    let found = calls(
         Nanos::ZERO,
         [
             off(1, us(10_000), us(20_000), DIRTY_INODE),
@@ -134,9 +134,9 @@ fn stretches_of_one_call_are_one_but_those_of_two_operations_are_not() {
             off(1, us(90_000), us(91_000), DIRTY_INODE),
         ],
     );
-    let told = shown(&told);
+    let found = summarize(&found);
     assert_eq!(
-        told,
+        found,
         [
             (10, 50, "ext4_dirty_inode"),
             (50, 60, "ext4_da_write_begin"),
@@ -151,7 +151,7 @@ fn stretches_of_one_call_are_one_but_those_of_two_operations_are_not() {
 #[test]
 fn a_call_whose_own_ends_are_known_takes_the_place_of_what_was_seen_inside_it() {
     for seen_by in [SpanSource::Function, SpanSource::Tracepoints] {
-        let told = calls(
+        let found = calls(
             ms(1),
             [
                 off(1, ms(10), ms(40), DIRTY_INODE),
@@ -160,9 +160,9 @@ fn a_call_whose_own_ends_are_known_takes_the_place_of_what_was_seen_inside_it() 
                 op(1, 8, 42, "f"),
             ],
         );
-        assert_eq!(shown(&told), [(9, 41, "jbd2__journal_start"), (10, 40, "ext4_dirty_inode")]);
-        assert_eq!((told[0].file.as_deref(), told[0].seen_by), (Some("f"), seen_by));
-        assert_eq!(told[0].detail, Detail::Wait("journal-commit", Arc::from("wait_transaction_locked")));
+        assert_eq!(summarize(&found), [(9, 41, "jbd2__journal_start"), (10, 40, "ext4_dirty_inode")]);
+        assert_eq!((found[0].file.as_deref(), found[0].seen_by), (Some("f"), seen_by));
+        assert_eq!(found[0].detail, Detail::Wait("journal-commit", Arc::from("wait_transaction_locked")));
     }
 }
 
@@ -185,17 +185,17 @@ fn a_thread_that_was_woken_and_got_no_cpu_waited_for_that() {
 
 #[test]
 fn a_call_that_is_not_on_the_stack_takes_no_place() {
-    // XFS's log buffer was handed over by this thread; what it waited for meanwhile is its own.
-    let told = calls(
+    // XFS's log buffer was submitted by this thread; its wait meanwhile belongs to it.
+    let found = calls(
         ms(1),
         [off(1, ms(10), ms(40), DIRTY_INODE), span(1, 9, 41, "xlog_sync", SpanSource::Tracepoints)],
     );
-    assert_eq!(shown(&told), [(9, 41, "xlog_sync"), (10, 40, "ext4_dirty_inode")]);
+    assert_eq!(summarize(&found), [(9, 41, "xlog_sync"), (10, 40, "ext4_dirty_inode")]);
 }
 
 #[test]
 fn what_was_quick_or_in_no_file_system_is_left_out() {
-    let told = calls(
+    let found = calls(
         ms(50),
         [
             off(1, ms(10), ms(40), DIRTY_INODE),
@@ -203,12 +203,12 @@ fn what_was_quick_or_in_no_file_system_is_left_out() {
             commit(0, 49),
         ],
     );
-    assert_eq!(told, []);
+    assert_eq!(found, []);
 }
 
 #[test]
 fn a_reclaim_is_a_call() {
-    let told = calls(
+    let found = calls(
         ms(1),
         [Event::Reclaim(Box::new(Reclaim {
             start: ms(5),
@@ -220,25 +220,25 @@ fn a_reclaim_is_a_call() {
             pages: 32,
         }))],
     );
-    assert_eq!(shown(&told), [(5, 9, "try_to_free_mem_cgroup_pages")]);
-    assert_eq!(told[0].detail, Detail::Reclaim { pages: 32, memcg: true });
+    assert_eq!(summarize(&found), [(5, 9, "try_to_free_mem_cgroup_pages")]);
+    assert_eq!(found[0].detail, Detail::Reclaim { pages: 32, memcg: true });
 }
 
 #[test]
 fn calls_come_out_while_events_go_on_and_memory_stays_bounded() {
     let mut calls = Calls::new(Nanos::ZERO, ms(1_000));
-    let mut told = 0_i64;
+    let mut found = 0_i64;
     let mut last = Nanos::MIN;
     for at in 0..20_000 {
         calls.event(&off(1, ms(at * 10), ms(at * 10 + 5), DIRTY_INODE));
         while let Some(call) = calls.take(false) {
             assert!(call.start >= last);
             last = call.start;
-            told += 1;
+            found += 1;
         }
     }
-    assert!(told > 19_800, "{told}");
-    assert!(calls.held.len() < 200 && calls.threads[&1].unnamed.len() <= super::MAX_CALLS_WITHOUT_FILE);
+    assert!(found > 19_800, "{found}");
+    assert!(calls.pending.len() < 200 && calls.threads[&1].unnamed.len() <= super::MAX_CALLS_WITHOUT_FILE);
 }
 
 #[test]

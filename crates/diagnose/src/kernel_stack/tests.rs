@@ -1,11 +1,11 @@
-//! Every rule with a stack as kernels leave it, outermost first.
+//! Every rule with a stack as kernels produce it, outermost first.
 
 use model::{Nanos, OffCpu, Row};
 
 use super::rules::RULES;
-use super::{Wait, classify, is_named, read, telling_frame};
+use super::{Wait, classify, is_named, naming_frame, read};
 
-/// Stacks, what they wait for, and the function that says so.
+/// Stacks, what they wait for, and the function that shows it.
 const STACKS: &[(&str, Wait, &str)] = &[
     (
         "ext4_dirty_inode;__ext4_mark_inode_dirty;ext4_reserve_inode_write;jbd2_journal_get_write_access;do_get_write_access;out_of_line_wait_on_bit;__wait_on_bit;bit_wait_io;io_schedule;schedule;__schedule",
@@ -22,7 +22,7 @@ const STACKS: &[(&str, Wait, &str)] = &[
         Wait::Journal,
         "jbd2_log_wait_commit",
     ),
-    // A fast commit that was not possible.
+    // An impossible fast commit.
     (
         "ext4_sync_file;ext4_fsync_journal;ext4_fc_commit;jbd2_fc_end_commit_fallback;__jbd2_fc_end_commit;jbd2_complete_transaction;jbd2_log_wait_commit;schedule",
         Wait::Journal,
@@ -105,7 +105,7 @@ const STACKS: &[(&str, Wait, &str)] = &[
         Wait::IoThrottle,
         "ioc_rqos_throttle",
     ),
-    // Write-back's own throttle is not a cgroup's.
+    // Write-back's own throttle, not a cgroup's.
     (
         "ext4_writepages;submit_bio_noacct;blk_mq_submit_bio;__rq_qos_throttle;wbt_wait;rq_qos_wait;io_schedule",
         Wait::DeviceQueue,
@@ -131,7 +131,7 @@ const STACKS: &[(&str, Wait, &str)] = &[
         Wait::Nfs,
         "nfs_file_fsync",
     ),
-    // Removing names from the cache of names frees memory, but not for anybody.
+    // Shrinking the dentry cache frees memory, but for no thread that waits for it.
     (
         "vfs_rmdir;shrink_dcache_parent;shrink_dentry_list;__dentry_kill;_cond_resched;schedule",
         Wait::Other,
@@ -207,7 +207,7 @@ const STACKS: &[(&str, Wait, &str)] = &[
         Wait::InodeLock,
         "ext4_page_mkwrite",
     ),
-    // The address space's lock, wanted by a fault within a write.
+    // The address space's lock, taken by a fault within a write.
     (
         "ext4_file_write_iter;fault_in_readable;asm_exc_page_fault;do_user_addr_fault;lock_mm_and_find_vma;down_read_killable;rwsem_down_read_slowpath;schedule",
         Wait::Other,
@@ -264,7 +264,7 @@ const STACKS: &[(&str, Wait, &str)] = &[
         Wait::Network,
         "sk_stream_wait_memory",
     ),
-    // A write of Linux 5.10, of ext4 and XFS from 6.1 on, a store into a mapped index, an open that creates.
+    // A write on Linux 5.10, writes on ext4 and XFS since 6.1, a store into a mapped index, an open that creates.
     (
         "ksys_write;vfs_write;__sb_start_write;__percpu_down_read;percpu_rwsem_wait;schedule;__schedule",
         Wait::Frozen,
@@ -290,7 +290,7 @@ const STACKS: &[(&str, Wait, &str)] = &[
         Wait::Frozen,
         "mnt_want_write",
     ),
-    // The same kind of lock, of others: ext4's write-back, a cgroup's, a file's leases.
+    // The same kind of lock elsewhere: ext4's write-back, a cgroup's, a file's leases.
     (
         "ext4_file_write_iter;ext4_writepages;ext4_writepages_down_read;percpu_down_read;percpu_rwsem_wait;schedule",
         Wait::Other,
@@ -324,7 +324,7 @@ const STACKS: &[(&str, Wait, &str)] = &[
 fn a_stack_names_the_wait() {
     for &(stack, wait, frame) in STACKS {
         assert_eq!(read(stack), (wait, frame), "{stack}");
-        assert_eq!(telling_frame(stack), frame, "{stack}");
+        assert_eq!(naming_frame(stack), frame, "{stack}");
     }
 }
 

@@ -1,13 +1,13 @@
-//! Who held a lock while a thread waited for it, and waits that no source saw.
+//! The holders of a lock while a thread waited for it, and waits that no source saw.
 //!
-//! A partition's log is guarded by one monitor (`UnifiedLog.lock`), so its appends are strictly serial: its holders are
-//! the threads whose appends lie within the wait, with what they did for them before and after. Of any lock the JVM may
-//! say who had it last.
+//! A partition's log is guarded by one monitor (`UnifiedLog.lock`), so its appends are strictly serial: its holders
+//! are the threads whose appends lie within the wait, including their work for them before and after. For any lock
+//! the JVM may report the last owner.
 //!
-//! A handler that starts its append right after another thread's append of the same partition ended, and that did nothing
-//! in between, had been waiting for it. After its append it takes the monitor once more, to raise the high watermark
-//! (`Partition.appendRecordsToLeader`, `UnifiedLog.maybeIncrementHighWatermark`). Such a wait is inferred only where those
-//! ahead had the log for most of it, and is never `exact`.
+//! A handler that starts its append right after another thread's append of the same partition ended, and that did
+//! nothing in between, had been waiting for it. After its append it takes the monitor once more, to raise the high
+//! watermark (`Partition.appendRecordsToLeader`, `UnifiedLog.maybeIncrementHighWatermark`). Such a wait is inferred
+//! only if the appends ahead held the log for most of it, and is never `exact`.
 
 use std::sync::Arc;
 
@@ -17,24 +17,24 @@ use crate::time::{TimeBudget, TimeSpan};
 use crate::waits::{LockHold, runnable};
 use crate::window::{CLOCK_SLACK, Window};
 
-/// What a thread computes between two operations on files takes less, as far as it has a CPU.
+/// A thread's computation between two file operations takes less than this, as far as it has a CPU.
 const WORK: Nanos = Nanos::from_millis(3);
 
-/// A thread that held the lock in a part of the wait.
+/// A thread that held the lock for a part of the wait.
 #[derive(Clone, Debug)]
 pub(crate) struct Holder {
     /// The thread, where its id is known.
     pub(crate) tid: Option<Tid>,
     /// Its name.
     pub(crate) thread: Arc<str>,
-    /// The part of the wait, and how much of it is its alone.
+    /// The part of the wait, and how much of it belongs to this holder alone.
     pub(crate) span: TimeSpan,
     pub(crate) share: Nanos,
-    /// What it held the log for, where that was an append.
+    /// The append that it held the log for, if it was one.
     pub(crate) append: Option<Arc<FileOp>>,
 }
 
-/// Those that appended to the partition within a stretch, the latest first.
+/// The threads that appended to the partition within a stretch, the latest first.
 pub(crate) fn by_appends(
     window: &Window,
     partition: &TopicPartition,
@@ -69,7 +69,7 @@ pub(crate) fn begun(window: &Window, append: &FileOp) -> Nanos {
     before_append(window, append).last().map_or(append.start, |op| op.start)
 }
 
-/// When the log was free again after an append, before `until`: a flush comes under the same lock (`UnifiedLog.append`,
+/// When the log was released after an append, at most `until`: a flush is under the same lock (`UnifiedLog.append`,
 /// `flush`).
 pub(crate) fn released(window: &Window, append: &FileOp, until: Nanos) -> Nanos {
     let hold = LockHold::of(window, append, until);
@@ -77,8 +77,8 @@ pub(crate) fn released(window: &Window, append: &FileOp, until: Nanos) -> Nanos 
     flushed.map_or(hold.end(), |flush| flush.end.min(until).max(hold.end()))
 }
 
-/// What an append's thread did with files of the same partition on the way to it, the latest first. What it wrote into
-/// the broker's own log of events in between is passed over: it logs a roll there.
+/// File operations of an append's thread on the same partition right before the append, the latest first. Skips its
+/// writes to the broker's own event log in between, where it logs a roll.
 pub(crate) fn before_append<'w>(
     window: &'w Window,
     append: &'w FileOp,
@@ -95,8 +95,8 @@ pub(crate) fn before_append<'w>(
     on_the_way.filter(|op| op.topic_partition.is_some())
 }
 
-/// What waits for the device an append's thread called for the same partition right after it, before it answered: a
-/// flush after so many messages (`log.flush.interval.messages`).
+/// Flushes of the same partition by an append's thread right after it, before the response
+/// (`log.flush.interval.messages`).
 pub(crate) fn after_append<'w>(
     window: &'w Window,
     append: &'w FileOp,
@@ -115,7 +115,7 @@ pub(crate) fn after_append<'w>(
     })
 }
 
-/// How much of a stretch a thread was not without a CPU.
+/// How much of a stretch a thread had a CPU or was not known to lack one.
 fn worked(window: &Window, tid: Tid, span: TimeSpan) -> Nanos {
     let mut free = TimeBudget::new(span);
     free.take_all(window.off_cpu.of(&tid).overlapping(span).map(runnable));
@@ -132,17 +132,16 @@ pub(crate) fn is_sync(op: &FileOp) -> bool {
     matches!(op.op, FileOpKind::Fsync | FileOpKind::Fdatasync | FileOpKind::Msync)
 }
 
-/// A handler woken from the monitor needs this long at most to start its write; under load a tenth of the
-/// wait is granted on top.
+/// A handler woken from the monitor starts its write within this time; under load a tenth of the wait is added.
 const HANDOFF: Nanos = Nanos::from_millis(3);
-/// Waits shorter than this are not told from the handler's own work.
+/// Shorter waits cannot be distinguished from the handler's own work.
 const MIN_WAIT: Nanos = Nanos::from_millis(1);
-/// After an append, waits shorter than this are not told from the response's own way.
+/// Shorter waits after an append cannot be distinguished from the response's own work.
 const MIN_WAIT_AFTER: Nanos = Nanos::from_millis(5);
-/// At most this many appends are followed backwards from one wait.
+/// Appends that are followed backwards from one wait at most.
 pub(crate) const MAX_QUEUE: usize = 10_000;
 
-/// The wait before `append`, whose request could have reached the lock from `from` on: its earliest start, and its end.
+/// The wait before `append`, whose request can have reached the lock from `from` on: its earliest start, and its end.
 pub(crate) fn wait_before(window: &Window, append: &FileOp, from: Nanos) -> Option<TimeSpan> {
     let appends = window.partitions.of(append.topic_partition.as_ref()?);
     let had = had_since(window, append, from);
@@ -152,12 +151,12 @@ pub(crate) fn wait_before(window: &Window, append: &FileOp, from: Nanos) -> Opti
     }
     let mut next_start = had;
     let mut start = had;
-    // All of a queue are woken in turn, by those who had the log for microseconds, after somebody who had it for long:
-    // of the waiter's own wait that much may pass in between.
+    // A whole queue is woken in turn by threads that held the log for microseconds, after one that held it for long:
+    // of the waiter's own wait this much may pass in between.
     let mut slack = Nanos((had - from).0 / 10);
     for earlier in appends.ended_by(had).take(MAX_QUEUE) {
         let released = released(window, earlier, had);
-        // The thread's own earlier append bounds `from`; nothing before `from` held this request up.
+        // The thread's own earlier append bounds `from`; nothing before `from` delayed this request.
         if released <= from || earlier.tid == append.tid {
             break;
         }
@@ -172,12 +171,12 @@ pub(crate) fn wait_before(window: &Window, append: &FileOp, from: Nanos) -> Opti
     (had - start >= MIN_WAIT).then_some(TimeSpan::new(start, had))
 }
 
-/// The wait after `append`, whose thread was done with it at `from` and whose response began to leave at `until`.
+/// The wait after `append`: the thread finished it at the span's start, and the response began to leave at its end.
 pub(crate) fn wait_after(window: &Window, append: &FileOp, span: TimeSpan) -> Option<TimeSpan> {
     let TimeSpan { start: from, end: until } = span;
     let appends = window.partitions.of(append.topic_partition.as_ref()?);
     let mut free = from;
-    // As before an append, who had the log for microseconds passes it on in turn.
+    // As before an append, threads that held the log for microseconds pass it on in turn.
     let mut slack = Nanos((until - from).0 / 10);
     let later = appends.ended_after(append.end).filter(|later| later.start >= append.end);
     for later in later.take_while(|later| later.end <= until).take(MAX_QUEUE) {
@@ -192,24 +191,24 @@ pub(crate) fn wait_after(window: &Window, append: &FileOp, span: TimeSpan) -> Op
     (waited >= MIN_WAIT_AFTER && is_handed_over(until - free, waited)).then(|| TimeSpan::new(from, free))
 }
 
-/// Since when the append's thread had the log, as far as files show: it may roll the segment first, and reads the first
-/// batch of one that has just been rolled (`LogSegment.timeWaitedForRoll`).
+/// Since when the append's thread had the log, as far as files show: it may roll the segment first, and reads the
+/// first batch of one that was just rolled (`LogSegment.timeWaitedForRoll`).
 fn had_since(window: &Window, append: &FileOp, from: Nanos) -> Nanos {
     let on_the_way = before_append(window, append).take_while(|op| op.start >= from);
     on_the_way.last().map_or(append.start, |op| op.start)
 }
 
-/// When a thread ended what it did before: until then it was not waiting for this request.
+/// When a thread ended its previous operation: until then it was not waiting for this request.
 fn thread_free_at(window: &Window, tid: Tid, until: Nanos) -> Nanos {
     window.file_ops.of(&tid).ended_by(until).next().map_or(Nanos::MIN, |earlier| earlier.end)
 }
 
-/// Whether so little time lies between a lock's release and what its next owner does first.
+/// Whether the time between a lock's release and its next owner's first operation is short enough for a hand-over.
 pub(crate) fn is_handed_over(gap: Nanos, wait: Nanos) -> bool {
     beyond_hand_over(gap, wait) == Nanos::ZERO
 }
 
-/// How much more time than that lies in between.
+/// How much longer than a hand-over the time in between is.
 fn beyond_hand_over(gap: Nanos, wait: Nanos) -> Nanos {
     (gap - HANDOFF - Nanos(wait.0 / 10)).at_least_zero()
 }

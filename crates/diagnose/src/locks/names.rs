@@ -1,6 +1,6 @@
 //! Which of the broker's locks a wait was for, by the lock's class and the Java methods that took it. Knows names of
-//! Kafka 2.x to 4.x: Scala's classes became Java's and moved from `kafka.log` to
-//! `org.apache.kafka.storage.internals.log` on the way (KAFKA-14470).
+//! Kafka 2.x to 4.x, in which Scala's classes became Java's and moved from `kafka.log` to
+//! `org.apache.kafka.storage.internals.log` (KAFKA-14470).
 
 use model::{Lock, LockKind, LockWait, named};
 
@@ -13,7 +13,7 @@ named! {
         Index = "index lock",
         /// A partition's leadership and in-sync replicas (`Partition.leaderIsrUpdateLock`).
         Isr = "ISR lock",
-        /// What a log knows of its producers (`ProducerStateManager`).
+        /// A log's state of its producers (`ProducerStateManager`).
         ProducerState = "producer-state lock",
         /// Requests that wait for followers or data, and their timers.
         Purgatory = "purgatory lock",
@@ -25,7 +25,7 @@ named! {
 }
 
 impl LockName {
-    /// Which lock a wait was for; none where the thread waited for no lock: for work, a signal or a timer.
+    /// The lock that a wait was for; `None` if the thread waited for no lock, but for work, a signal or a timer.
     pub(crate) fn of(wait: &LockWait) -> Option<Self> {
         if !is_lock(&wait.lock) {
             return None;
@@ -36,15 +36,15 @@ impl LockName {
     }
 }
 
-/// What makes a lock known.
+/// What identifies a lock.
 struct Rule {
     name: LockName,
     kind: LockKind,
-    /// The lock's class contains it.
+    /// A part of the lock's class.
     class: &'static str,
-    /// The method that took it is in one of these packages,
+    /// The method that took it is in one of these packages
     packages: &'static [&'static str],
-    /// and there of one of these classes or packages.
+    /// and in one of these classes or packages within it.
     within: &'static [&'static str],
 }
 
@@ -61,7 +61,7 @@ impl Rule {
     }
 }
 
-/// Where a partition's log is, in Scala and in Java (KAFKA-14470).
+/// The package of a partition's log, in Scala and in Java (KAFKA-14470).
 const LOG: &[&str] = &["kafka.log.", "org.apache.kafka.storage.internals.log."];
 const INDEXES: &[&str] = &["AbstractIndex", "OffsetIndex", "TimeIndex", "TransactionIndex", "LazyIndex"];
 const LOGS: &[&str] = &["Log", "UnifiedLog", "LocalLog", "LogSegment"];
@@ -105,7 +105,7 @@ fn is_within(frame: &str, class: &str) -> bool {
     frame.strip_prefix(class).is_some_and(|rest| rest.starts_with(['.', '$']))
 }
 
-/// A parked thread may wait for anything; these are locks.
+/// A parked thread may wait for anything; these classes are locks.
 fn is_lock(lock: &Lock) -> bool {
     const LOCKS: [&str; 3] = ["ReentrantLock", "ReentrantReadWriteLock", "StampedLock"];
     lock.kind == LockKind::Monitor || LOCKS.iter().any(|name| lock.class.contains(name))
@@ -115,7 +115,7 @@ fn is_lock(lock: &Lock) -> bool {
 const NEUTRAL: [&str; 6] =
     ["java.", "jdk.", "sun.", "scala.", "kafka.utils.CoreUtils", "org.apache.kafka.server.util.LockUtils"];
 
-/// The methods of a stack, innermost first, without modules, lines and those that only help.
+/// The methods of a stack, innermost first, without modules, line numbers and helper methods.
 fn frames(stack: &str) -> impl Iterator<Item = String> + '_ {
     stack.rsplit(';').map(dotted).filter(|frame| !NEUTRAL.iter().any(|name| frame.starts_with(name)))
 }
@@ -127,13 +127,13 @@ fn dotted(name: &str) -> String {
     unmoduled.map_or(name, |(_, rest)| rest).replace('/', ".")
 }
 
-/// The method that wanted the lock: the innermost that is neither the JDK's nor there to help others.
+/// The method that takes the lock: the innermost that is neither the JDK's nor a helper.
 pub(crate) fn taken_in(stack: &str) -> Option<String> {
     frames(stack).find(|frame| !frame.is_empty())
 }
 
-/// Whether a stack shows a thread on the way to an append. `ReplicaManager.appendRecords` is not enough: it answers, too,
-/// and a thread that waits there has appended.
+/// Whether a stack shows a thread on the way to an append. `ReplicaManager.appendRecords` is not enough: it also
+/// answers, and a thread that waits there has appended.
 pub(crate) fn is_appending(stack: &str) -> bool {
     const APPENDING: [&str; 5] = [
         "kafka.log.Log.append",
@@ -145,12 +145,12 @@ pub(crate) fn is_appending(stack: &str) -> bool {
     frames(stack).any(|frame| APPENDING.iter().any(|name| frame.starts_with(name)))
 }
 
-/// The methods of a stack from the one that waited on to the broker's own callers, innermost first.
+/// The methods of a stack, from the one that waited to the broker's own callers, innermost first.
 pub(crate) fn methods(stack: &str) -> impl Iterator<Item = String> + '_ {
     frames(stack).filter(|frame| !frame.is_empty())
 }
 
-/// A handler at work on a produce request, and the part of that in which it appends and answers.
+/// A handler that serves a produce request, and the part of that in which it appends and answers.
 const PRODUCE: &str = "kafka.server.KafkaApis.handleProduceRequest";
 const REPLICA_MANAGER: &str = "kafka.server.ReplicaManager.";
 
@@ -159,7 +159,7 @@ pub(crate) fn is_before_append(stack: &str) -> bool {
     is_appending(stack) || (is_within_produce(stack) && !has_frame(stack, REPLICA_MANAGER))
 }
 
-/// Whether a stack shows a handler with a produce request that is past its appends, or between them.
+/// Whether a stack shows a handler with a produce request after its appends, or between them.
 pub(crate) fn is_after_append(stack: &str) -> bool {
     is_within_produce(stack) && has_frame(stack, REPLICA_MANAGER) && !is_appending(stack)
 }

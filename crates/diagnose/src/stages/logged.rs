@@ -1,5 +1,5 @@
-//! Stages of a request of Kafka's request log: `queue`, `remote`, `respond` and `network_out` are Kafka's own, and of its local time
-//! `lock` and `append` are what was seen of the appends, the rest `handler`.
+//! Stages of a request of Kafka's request log: `queue`, `remote`, `respond` and `network_out` are Kafka's own times.
+//! Within Kafka's local time, `lock` and `append` are by the appends that were seen, and `handler` is the rest.
 
 use model::api_key::PRODUCE;
 use model::{Nanos, Stage};
@@ -9,7 +9,7 @@ use crate::locks;
 use crate::logged::is_logged;
 use crate::stages::Breakdown;
 
-/// When one stage of Kafka's followed on another.
+/// When each of Kafka's stages ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogTimes {
     /// A request handler took the request.
@@ -21,7 +21,7 @@ pub(super) struct LogTimes {
 }
 
 impl Breakdown<'_> {
-    /// What the log says of it, if it is of the log.
+    /// The log's times, if the request is from the log.
     pub(super) fn log_times(&self) -> Option<LogTimes> {
         let request = Some(self.request).filter(|request| is_logged(request))?;
         let taken = request.arrival + request.queue?;
@@ -31,12 +31,13 @@ impl Breakdown<'_> {
 
     pub(super) fn by_log(&mut self, times: LogTimes) {
         let [taken, done, ready] = [times.taken, times.done, times.ready].map(|at| at.min(self.answered));
-        // First: when they were is known better than the rest.
+        // Appends first: their times are known better than the rest.
         let written = self.write(taken).max(done).min(self.answered);
         self.take(Stage::Queue, self.request.arrival, taken);
         self.take(Stage::Handler, taken, done);
-        // When it was in the queue is not known: Kafka's queue time begins before a network thread puts it there, which may take long.
-        (self.taken, self.local_end) = (Some(taken), Some(written));
+        // When it was in the queue is unknown: Kafka's queue time begins before a network thread puts it there, which
+        // may take long.
+        (self.dequeued_at, self.local_end) = (Some(taken), Some(written));
         if self.request.api_key == PRODUCE || !self.appends.is_empty() {
             self.after_local(written);
         }
@@ -44,7 +45,7 @@ impl Breakdown<'_> {
         self.take(Stage::Respond, ready, self.answered);
     }
 
-    /// Its appends, and until when its handler was at work on them.
+    /// Adds its appends; returns until when its handler worked on them.
     fn write(&mut self, taken: Nanos) -> Nanos {
         let mut from = taken;
         for AppendJoin { op, .. } in self.appends {

@@ -1,11 +1,12 @@
-//! Stages of a produce request around its appends: `receive`, `queue`, `handler`, `lock`, `append`. And of a request to a
-//! coordinator: where a thread of the coordinator appends, `queue` is until that thread and its partition were free.
+//! Stages of a produce request around its appends: `receive`, `queue`, `handler`, `lock`, `append`. And of a request
+//! to a coordinator: if a thread of the coordinator appends, `queue` lasts until that thread and its partition were
+//! free.
 //!
-//! When a handler took a request, only Flight Recorder sees, where its calls are reported and took long: `handler_calls`.
-//! Else it is inferred. A handler serves one request at a time (`KafkaRequestHandler.run`), so it
-//! took this one after it had ended what it did before: `queue` is never longer than it was, and `handler` may hold a rest
-//! of it. A network thread reads from all connections that are ready, and only then puts what it read into the queue
-//! (`Selector.poll`, `Processor.run`).
+//! Only Flight Recorder sees when a handler took a request, if the handler's calls are reported and took long:
+//! `handler_calls`. Otherwise it is inferred. A handler serves one request at a time (`KafkaRequestHandler.run`), so
+//! it took this one after it had ended its previous work: `queue` is never longer than it was, and `handler` may
+//! include a rest of it. A network thread reads from all ready connections, and only then puts what it read into the
+//! queue (`Selector.poll`, `Processor.run`).
 
 use std::sync::Arc;
 
@@ -26,16 +27,16 @@ use crate::window::replicas::FollowerState;
 use crate::window::sockets::{MIN_SAMPLES, SocketCall};
 
 impl<'w> Breakdown<'w> {
-    /// Until it was in the queue, where it was worked on from `begun` on.
-    pub(super) fn hand_on(&mut self, begun: Nanos) -> Option<Nanos> {
+    /// Until it was in the queue; work on it began at `begun`.
+    pub(super) fn enqueue(&mut self, begun: Nanos) -> Option<Nanos> {
         let read = self.read?;
-        let handed_on = handed_on(self.window, read, begun);
-        self.take(Stage::Receive, read.end, handed_on);
-        self.handed_on = Some(handed_on);
-        self.handed_on
+        let enqueued_at = enqueue_time(self.window, read, begun);
+        self.take(Stage::Receive, read.end, enqueued_at);
+        self.enqueued_at = Some(enqueued_at);
+        self.enqueued_at
     }
 
-    /// A request of which appends were found: from its read to its response.
+    /// A request with appends: from its read to its response.
     pub(super) fn with_appends(&mut self) {
         let read = self.read.map(|read| read.end.max(self.served_from));
         let mut from = read.unwrap_or(self.served_from);
@@ -52,7 +53,7 @@ impl<'w> Breakdown<'w> {
                 from = from.max(self.java_wait(wait).end);
             }
             from = self.watermark(&last.op, from);
-            // What ends right before the response leaves is what it waited for.
+            // A call that ends right before the response leaves was for the response.
             let ended = call.map_or(from, |call| call.end).max(from);
             if ended <= self.answered && is_handed_over(self.answered - ended, ended - from) {
                 from = ended;
@@ -60,32 +61,32 @@ impl<'w> Breakdown<'w> {
         }
         if let (Some(read), Some((begun, first))) = (read, begun) {
             let begun = call.map_or(begun, |call| call.start.clamp(read, begun.max(read)));
-            let handed_on = self.hand_on(begun).unwrap_or(read).max(read);
+            let enqueued_at = self.enqueue(begun).unwrap_or(read).max(read);
             if self.request.intended_wait().is_some() {
-                self.take(Stage::Remote, handed_on, begun);
+                self.take(Stage::Remote, enqueued_at, begun);
             }
             let taken = match (call, self.coordinators_append()) {
-                (Some(_), _) => begun.max(handed_on),
-                (None, Some(append)) => coordinators::free_for(self.window, append, handed_on),
-                (None, None) => taken(self.window, first.tid, handed_on, begun),
+                (Some(_), _) => begun.max(enqueued_at),
+                (None, Some(append)) => coordinators::free_for(self.window, append, enqueued_at),
+                (None, None) => taken(self.window, first.tid, enqueued_at, begun),
             };
-            self.taken = Some(taken);
-            self.take(Stage::Queue, handed_on, taken);
+            self.dequeued_at = Some(taken);
+            self.take(Stage::Queue, enqueued_at, taken);
             self.take(Stage::Handler, taken, from);
         }
         self.local_end = Some(from);
         self.after_local(from);
     }
 
-    /// An append of the request's thread, what came before it and what came after, in the order of time: when the
-    /// thread is known to have been at work on it first, and last.
+    /// An append of the request's thread, with what came before and after it. Returns the first and last moment at
+    /// which the thread is known to have worked on it.
     pub(super) fn append(&mut self, op: &'w Arc<FileOp>, from: Nanos) -> (Nanos, Nanos) {
         let window = self.window;
         let mut begun = op.start;
         let waits = locks::waits_before(window, op, from).into_iter();
-        // A coordinator's partition has one thread at a time: who appends after another did not wait for the log.
+        // A coordinator's partition is handled by one thread at a time: consecutive appends are no wait for the log.
         let is_coordinators = self.coordinators_append().is_some();
-        for blocked in waits.filter(|blocked| !is_coordinators || blocked.seen.is_some()) {
+        for blocked in waits.filter(|blocked| !is_coordinators || blocked.jvm_wait.is_some()) {
             begun = begun.min(blocked.span.start);
             self.take(Stage::Lock, blocked.span.start, blocked.span.end.min(self.answered));
             self.locks.push(blocked);
@@ -108,7 +109,7 @@ impl<'w> Breakdown<'w> {
         (begun, last.min(self.answered))
     }
 
-    /// A wait of its handler: when it was.
+    /// A wait of its handler; returns its span.
     pub(super) fn java_wait(&mut self, wait: JavaWait<'w>) -> TimeSpan {
         let span = wait.span.until(self.answered);
         self.take(Stage::Handler, span.start, span.end);
@@ -116,7 +117,7 @@ impl<'w> Breakdown<'w> {
         span
     }
 
-    /// After an append its handler raises the high watermark, under the log's lock: until when.
+    /// After an append its handler raises the high watermark, under the log's lock; returns until when.
     pub(super) fn watermark(&mut self, op: &FileOp, from: Nanos) -> Nanos {
         let span = TimeSpan::new(from, self.answered);
         let Some(blocked) = locks::wait_after_append(self.window, op, span) else { return from };
@@ -126,23 +127,24 @@ impl<'w> Breakdown<'w> {
         end
     }
 
-    /// After the write the handler was still at work on this request: it had not answered yet.
+    /// After the operation the handler was still at work on this request: it had not answered yet.
     fn operation(&mut self, stage: Stage, hold: LockHold<'w>) {
         self.take(stage, hold.op.start, hold.op.end.min(self.answered));
         self.take(Stage::Handler, hold.op.end, hold.end().min(self.answered));
         self.operations.push(hold);
     }
 
-    /// Whether its response comes from the handler that appended, and not from who served a follower's fetch.
+    /// Whether the handler that appended sends the response, not one that served a follower's fetch.
     pub(crate) fn is_answered_by_its_handler(&self, append: &FileOp) -> bool {
         let partition = append.topic_partition.as_ref();
-        let is_alone = || partition.is_some_and(|name| self.window.followed(name) == FollowerState::Alone);
+        let is_alone =
+            || partition.is_some_and(|name| self.window.follower_state(name) == FollowerState::Alone);
         self.request.acks == Some(1) || (self.request.acks == Some(-1) && is_alone())
     }
 }
 
-/// When a thread that began to work on files or locks for a request at `begun` can have taken it, which had been read at
-/// `read`.
+/// When a thread that began to work on files or locks for a request at `begun` can have taken it; the request had
+/// been read at `read`.
 fn taken(window: &Window, tid: Tid, read: Nanos, begun: Nanos) -> Nanos {
     let operation = window.file_ops.of(&tid).ended_by(begun).next();
     let operation = operation.map(|op| occupied_until(window, op, begun));
@@ -152,19 +154,19 @@ fn taken(window: &Window, tid: Tid, read: Nanos, begun: Nanos) -> Nanos {
     free.max(read).min(begun.max(read))
 }
 
-/// Until when an operation of a handler keeps it, before `begun`.
+/// Until when an operation of a handler keeps it busy, at most `begun`.
 pub(crate) fn occupied_until(window: &Window, op: &FileOp, begun: Nanos) -> Nanos {
     if is_append(op) { LockHold::of(window, op, begun).end() } else { op.end }
 }
 
-/// What follows sooner is of the same round.
+/// A call that follows sooner belongs to the same round.
 const AT_ONCE: Nanos = Nanos::from_millis(1);
-/// Shorter calls are what a round is made of.
+/// Shorter calls are the usual parts of a round.
 const MIN_LONG_CALL: Nanos = Nanos::from_millis(1);
 
-/// When it was handed on, at the earliest, if it was worked on from `begun` on: the end of the read, or of what the
-/// thread went on with at once, long calls or work on the CPU without any call.
-fn handed_on(window: &Window, read: SocketCall, begun: Nanos) -> Nanos {
+/// The earliest moment at which it can have been in the queue, if work on it began at `begun`: the end of the read,
+/// or of the long calls or computation with which the thread continued at once.
+fn enqueue_time(window: &Window, read: SocketCall, begun: Nanos) -> Nanos {
     let mut handed = read.end;
     let mut cursor = read.end;
     for call in window.sockets.of_thread(read.tid, TimeSpan::new(read.end, begun)) {
@@ -179,7 +181,7 @@ fn handed_on(window: &Window, read: SocketCall, begun: Nanos) -> Nanos {
     handed.max(computed_until(window, read.tid, cursor, begun)).min(begun).max(read.end)
 }
 
-/// Until when it is known to have computed without a call, from right after the last one on.
+/// Until when a thread is known to have computed without a call, right after its last one.
 fn computed_until(window: &Window, tid: Tid, from: Nanos, begun: Nanos) -> Nanos {
     let mut calls = window.sockets.of_thread(tid, TimeSpan::new(from, begun)).map(|call| call.start);
     let until = calls.find(|start| *start > from).unwrap_or(begun).min(begun);

@@ -1,8 +1,9 @@
 //! Stages after the work on this broker: `remote`, `respond`, `network_out`.
 //!
-//! With acks=all the broker answers when the high watermark has passed what was written (`DelayedProduce`): when the last
-//! follower in sync has asked for what comes after it. A fetch's response is written in pieces, each partition's records
-//! by `sendfile` (`MultiRecordsSend`): files that are read within those calls belong to `respond`, not to the network.
+//! With acks=all the broker answers when the high watermark has passed what was written (`DelayedProduce`): when the
+//! last in-sync follower has fetched the offset after it. A fetch's response is written in pieces, each partition's
+//! records by `sendfile` (`MultiRecordsSend`): files that are read within those calls belong to `respond`, not to the
+//! network.
 
 use std::sync::Arc;
 
@@ -16,14 +17,15 @@ use crate::window::sockets::SocketCall;
 use crate::window::{CLOCK_SLACK, Window, connection_of};
 use crate::{joins, waits};
 
-/// What a handler computes after an append until its response is queued, and the network thread until it is written,
-/// takes less on a machine that is not overloaded. Where not all of a request was seen, more may be something else.
+/// A handler's computation from an append until its response is queued, and the network thread's until it is written,
+/// take less than this on a machine that is not overloaded. If not all of a request was seen, a longer time may be
+/// something else.
 const WORK: Nanos = Nanos::from_millis(3);
 
 /// A wait for a follower.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
-    /// Until the follower's fetch was complete at the broker.
+    /// Until the follower's fetch had arrived at the broker.
     pub(crate) span: TimeSpan,
     /// The fetch that ended it.
     pub(crate) fetch: Arc<Request>,
@@ -35,9 +37,9 @@ pub(crate) struct Remote {
 pub(crate) struct UnseenFollowers {
     /// From the last append to the response.
     pub(crate) span: TimeSpan,
-    /// The partition, where its topic's name is known.
+    /// The partition, if its topic's name is known.
     pub(crate) partition: Option<TopicPartition>,
-    /// How many replicas it has, where that is known.
+    /// Its number of replicas, if known.
     pub(crate) replicas: Option<u32>,
 }
 
@@ -60,7 +62,7 @@ impl Breakdown<'_> {
         let for_all = request.acks == Some(-1);
         if for_all {
             let span = TimeSpan::new(local_end, self.answered);
-            let waits = written().filter_map(|partition| replicated(window, partition, span));
+            let waits = written().filter_map(|partition| follower_wait(window, partition, span));
             self.remote = waits.max_by_key(|remote| remote.span.end);
         }
         if let Some(TimeSpan { end, .. }) = self.remote.as_ref().map(|remote| remote.span) {
@@ -70,11 +72,12 @@ impl Breakdown<'_> {
         if self.answered - local_end <= WORK {
             return self.respond(local_end);
         }
-        // An append that was not seen may have come later; so may a follower's fetch, of which some are never seen.
+        // An append that was not seen may have come later, or a follower's fetch, some of which are never seen.
         let whole = written().count() == self.appends.len();
-        // What the client asked for is not always seen.
+        // The client's acks are not always seen.
         let may_be_for_all = request.acks.is_none_or(|acks| acks == -1);
-        let mut followed = written().filter(|_| may_be_for_all).map(|partition| followed(window, partition));
+        let mut followed =
+            written().filter(|_| may_be_for_all).map(|partition| follower_state(window, partition));
         let followed = followed.find(|(_, followed)| *followed != FollowerState::Alone);
         match followed {
             Some((partition, FollowerState::Unseen(replicas))) => {
@@ -90,10 +93,10 @@ impl Breakdown<'_> {
     fn after_record(&mut self, record: &FileOp, local_end: Nanos) {
         let span = TimeSpan::new(local_end, self.answered);
         let Some(partition) = &record.topic_partition else { return };
-        let followed = self.window.followed(partition);
+        let followed = self.window.follower_state(partition);
         let counted = record.batch.filter(|batch| batch.records > 0);
         let next = counted.map(|batch| batch.base_offset.saturating_add(batch.records.into()));
-        self.remote = next.and_then(|next| reached(self.window, partition, next, span));
+        self.remote = next.and_then(|next| wait_to_reach(self.window, partition, next, span));
         let end = self.remote.as_ref().map_or(local_end, |remote| remote.span.end);
         self.take(Stage::Remote, local_end, end);
         match followed {
@@ -105,7 +108,7 @@ impl Breakdown<'_> {
         }
     }
 
-    /// From the first byte on.
+    /// From the first byte of the response to its end.
     pub(super) fn leave(&mut self) {
         let sent = std::mem::take(&mut self.sent);
         for op in &sent {
@@ -115,7 +118,7 @@ impl Breakdown<'_> {
         self.take(Stage::NetworkOut, self.answered, self.end);
     }
 
-    /// Until the first byte, from the end of the work on.
+    /// From the end of the work to the first byte of the response.
     fn respond(&mut self, from: Nanos) {
         if self.answer.is_some() {
             self.take(Stage::Respond, from, self.answered);
@@ -123,27 +126,27 @@ impl Breakdown<'_> {
     }
 }
 
-/// Which partition of which topic, where the topic's name is known.
+/// The partition with its topic's name, if that is known.
 pub(crate) fn named(partition: &Partition) -> Option<TopicPartition> {
     Some(TopicPartition { topic: Arc::clone(partition.topic.as_ref()?), partition: partition.partition })
 }
 
-/// What is known of the followers of a partition that was written; of one without a name that is nothing.
-fn followed(window: &Window, partition: &Partition) -> (Option<TopicPartition>, FollowerState) {
+/// The followers of a written partition; unknown without a topic name.
+fn follower_state(window: &Window, partition: &Partition) -> (Option<TopicPartition>, FollowerState) {
     let name = named(partition);
-    let followed = name.as_ref().map_or(FollowerState::Unseen(None), |name| window.followed(name));
+    let followed = name.as_ref().map_or(FollowerState::Unseen(None), |name| window.follower_state(name));
     (name, followed)
 }
 
-/// Until when followers had to fetch a partition of a request, if any did.
-fn replicated(window: &Window, partition: &Partition, span: TimeSpan) -> Option<Remote> {
+/// The wait for followers to fetch a partition of a request, if any did.
+fn follower_wait(window: &Window, partition: &Partition, span: TimeSpan) -> Option<Remote> {
     let records = i64::from(partition.records.or_else(|| records_of(partition))?);
     let next = partition.base_offset.filter(|offset| *offset >= 0)? + records;
-    reached(window, &named(partition)?, next, span)
+    wait_to_reach(window, &named(partition)?, next, span)
 }
 
-/// Until when followers had to fetch what lies before an offset of a partition, if any did.
-fn reached(window: &Window, partition: &TopicPartition, next: i64, span: TimeSpan) -> Option<Remote> {
+/// The wait for followers to fetch a partition up to an offset, if any did.
+fn wait_to_reach(window: &Window, partition: &TopicPartition, next: i64, span: TimeSpan) -> Option<Remote> {
     let FollowerFetch { at, fetch } =
         window.followers.last_to_reach(partition, next, span.end + CLOCK_SLACK)?;
     let end = (*at).clamp(span.start, span.end.max(span.start));
@@ -151,13 +154,13 @@ fn reached(window: &Window, partition: &TopicPartition, next: i64, span: TimeSpa
     Some(Remote { span, fetch: Arc::clone(fetch), partition: partition.clone() })
 }
 
-/// How many records its batches have, where there is one and each says it.
+/// The number of records in its batches; `None` without batches or if one does not have it.
 fn records_of(partition: &Partition) -> Option<u32> {
     let each = || partition.batches.iter().map(|batch| batch.records);
     (each().next().is_some() && each().all(|records| records > 0)).then(|| each().sum())
 }
 
-/// Reads of files that went into a response: the file's side of the calls of its thread.
+/// File reads that went into a response: the file's side of its thread's calls.
 pub(crate) fn files_sent<'w>(
     window: &'w Window,
     request: &Request,
@@ -178,7 +181,7 @@ pub(crate) fn files_sent<'w>(
     ops.filter(|op| is_read(op.op)).filter(of_a_call).filter(|op| from_disk(window, op)).collect()
 }
 
-/// Whether an operation reads a file, or has it sent.
+/// Whether an operation reads a file or sends it.
 pub(crate) fn is_read(op: FileOpKind) -> bool {
     matches!(op, FileOpKind::Sendfile | FileOpKind::Splice | FileOpKind::Read)
 }

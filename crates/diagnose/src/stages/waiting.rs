@@ -1,4 +1,4 @@
-//! Requests that the broker keeps because they ask for it, which is not slowness: fetches until there is what they want to
+//! Requests that the broker keeps because they ask for it, which is not slowness: fetches until there is data to
 //! read, members of a group until the others have joined. And the stages of requests that append nothing.
 
 use model::api_key::{FETCH, PRODUCE};
@@ -11,26 +11,27 @@ use crate::time::{TimeSpan, is_most};
 use crate::window::Window;
 use crate::{coordinators, joins};
 
-/// How long a request took that is nobody's wish; none where the broker kept it on purpose. What a member of a group waited for
-/// is written at last: that was not.
+/// A request's latency without its intended wait; `None` if the broker kept it on purpose. For a member of a group,
+/// the time since the group's record was written still counts.
 pub(crate) fn latency_less_wait(window: &Window, request: &Request) -> Option<Nanos> {
     let latency = request.latency()?;
     if request.api_key == PRODUCE {
         return Some(latency);
     }
     if request.intended_wait().is_some() {
-        let kept_until = coordinators::join(window, request)?.op.start;
-        return Some(request.end? - kept_until);
+        let wait_end = coordinators::join(window, request)?.op.start;
+        return Some(request.end? - wait_end);
     }
     let own = readable(window, request).map(|until| until - served_from(request).unwrap_or(until));
     Some((latency - own.unwrap_or_default().at_least_zero() - behind_a_wait(window, request)).at_least_zero())
 }
 
-/// Until when a fetch waited, or may have waited, for what it wants to read: not longer than it had asked for, and not
-/// where all of it was there.
+/// Until when a fetch waited, or may have waited, for the data that it wants to read: not longer than its `max.wait`,
+/// and not if all of it was there.
 ///
-/// What a produce request brings can be read when it has been appended: the last byte of the request is the earliest, the
-/// end of the write of the first batch that was asked for is later. Where neither is known, it may have waited.
+/// Data of a produce request can be read when it has been appended: the last byte of that request is the earliest
+/// bound, the end of the write of the first fetched batch a later one. If neither is known, the fetch may have
+/// waited.
 pub(crate) fn readable(window: &Window, request: &Request) -> Option<Nanos> {
     let from = served_from(request)?;
     let until =
@@ -39,7 +40,7 @@ pub(crate) fn readable(window: &Window, request: &Request) -> Option<Nanos> {
     Some(data.max(appended(window, request).unwrap_or(data)).clamp(from, until.max(from)))
 }
 
-/// How long a fetch had waited at least, or may have: the write of what it brought can only have been later.
+/// The minimum wait of a fetch: the write of its data can only have been later.
 pub(crate) fn least_wait(row: &RequestTiming) -> Nanos {
     let wait = || {
         let from = served_after(row.arrival_end, row.head_of_line, row.response?);
@@ -49,7 +50,7 @@ pub(crate) fn least_wait(row: &RequestTiming) -> Nanos {
     wait().unwrap_or_default().at_least_zero()
 }
 
-/// Until when a fetch let the broker wait that could serve it from a moment on.
+/// Until when a fetch allows the broker to wait that can be served from `from` on.
 fn patient_until(
     from: Nanos,
     api_key: i16,
@@ -62,10 +63,10 @@ fn patient_until(
     Some((from + most).min(response?))
 }
 
-/// When the first batches were written that a fetch brought, where that was seen and not before the fetch.
+/// When the first batches that a fetch returned were written, if that was seen.
 fn appended(window: &Window, request: &Request) -> Option<Nanos> {
-    let brought = request.partitions.iter().filter(|partition| partition.bytes > 0);
-    let ends = brought.filter_map(|partition| {
+    let with_data = request.partitions.iter().filter(|partition| partition.bytes > 0);
+    let ends = with_data.filter_map(|partition| {
         let name = named(partition)?;
         let mut appends = window.appends.by_base_offset(partition.fetch_offset?);
         appends.find(|op| op.topic_partition.as_ref() == Some(&name)).map(|op| op.end)
@@ -73,32 +74,32 @@ fn appended(window: &Window, request: &Request) -> Option<Nanos> {
     ends.max()
 }
 
-/// The wait behind a request of the same connection that waited on purpose.
+/// The wait behind a request of the same connection with an intended wait.
 fn behind_a_wait(window: &Window, request: &Request) -> Nanos {
     let waited = request.head_of_line.filter(|waited| *waited > Nanos::ZERO);
     let ahead = || window.ahead_of(request, request.arrival_end).next();
-    waited.filter(|_| ahead().is_some_and(|ahead| is_kept(window, ahead))).unwrap_or_default()
+    waited.filter(|_| ahead().is_some_and(|ahead| is_mostly_intended_wait(window, ahead))).unwrap_or_default()
 }
 
-/// Whether the broker kept a request for most of its time because it had asked for that.
-pub(crate) fn is_kept(window: &Window, request: &Request) -> bool {
+/// Whether most of a request's latency is its intended wait.
+pub(crate) fn is_mostly_intended_wait(window: &Window, request: &Request) -> bool {
     let own = readable(window, request).zip(served_from(request)).map(|(until, from)| until - from);
     let is_most_of_it = own.zip(request.latency()).is_some_and(|(own, latency)| is_most(own, latency));
     request.intended_wait().is_some() || is_most_of_it
 }
 
 impl Breakdown<'_> {
-    /// When the broker was to answer, and had not: a fetch may have asked it to wait first.
-    pub(crate) fn wanted(&self) -> TimeSpan {
+    /// When the response was due but not sent; a fetch may have asked for a wait before.
+    pub(crate) fn response_due(&self) -> TimeSpan {
         let from = readable(self.window, self.request).unwrap_or(self.served_from);
         TimeSpan::new(from.clamp(self.served_from, self.answered), self.answered)
     }
 
-    /// A request that appended nothing: what it waited for, and what it was worked on, its time in the queues included.
+    /// A request that appended nothing: its wait, and the work on it including its time in the queues.
     pub(super) fn without_append(&mut self) {
         let request = self.request;
         let until = self.answer.map_or(self.served_from, |answer| answer.start);
-        let from = self.hand_on(until).map_or(self.served_from, |at| at.max(self.served_from));
+        let from = self.enqueue(until).map_or(self.served_from, |at| at.max(self.served_from));
         if request.api_key == PRODUCE
             && request.partitions.iter().any(|of| joins::is_written(of.error_code, of.bytes))
         {

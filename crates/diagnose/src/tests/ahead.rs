@@ -1,13 +1,14 @@
-//! Requests behind others of their connection: each has the cause of what was served while it waited, and of nothing else.
+//! Requests behind others of their connection: each has the cause of what was served while it waited, and of nothing
+//! else.
 
 use model::{Cause, Event, Nanos, Request, Stage, Verdict};
 
-use super::{JOURNAL_STACK, append, asked, commit, ms, off_cpu, op, request, run};
+use super::{JOURNAL_STACK, append, commit, ms, off_cpu, op, request, request_event, run};
 
 const DIRTY_STACK: &str = "generic_perform_write;balance_dirty_pages;io_schedule_timeout;schedule";
 
-/// One request of a connection that all of them share; times in milliseconds. It was complete at once, and served when the
-/// one before it had been answered.
+/// One request of a connection that all of them share; times in milliseconds. It arrived at once, and was served when
+/// the previous one had been answered.
 fn shared(number: i32, arrival: i64, answered: i64, end: i64) -> Request {
     let mut shared = request(number, number, arrival, end, number as u32);
     shared.client = request(0, 0, 0, 0, 0).client;
@@ -15,7 +16,7 @@ fn shared(number: i32, arrival: i64, answered: i64, end: i64) -> Request {
     shared
 }
 
-/// Its append, which was held up.
+/// Its delayed append.
 fn held_up(number: i32, start: i64, end: i64, stack: &str) -> [Event; 2] {
     let tid = 10 + number as u32;
     [
@@ -31,14 +32,15 @@ fn of(events: impl IntoIterator<Item = Event>, number: i32) -> Verdict {
 
 #[test]
 fn each_one_ahead_explains_the_time_for_which_it_was_served_itself() {
-    // The second waited longer for the first, and for its commit, than for its own append; the third came late in that.
+    // The second waited longer for the first, and for its commit, than for its own append; the third arrived late in
+    // that.
     let mut events = vec![commit(2285, 990, 1_100)];
     events.extend(held_up(1, 1_000, 1_100, JOURNAL_STACK));
     events.extend(held_up(2, 1_102, 1_172, DIRTY_STACK));
     events.extend(held_up(3, 1_176, 1_198, DIRTY_STACK));
-    events.push(asked(shared(1, 1_000, 1_000, 1_100)));
-    events.push(asked(shared(2, 1_001, 1_100, 1_174)));
-    events.push(asked(shared(3, 1_095, 1_174, 1_199)));
+    events.push(request_event(shared(1, 1_000, 1_000, 1_100)));
+    events.push(request_event(shared(2, 1_001, 1_100, 1_174)));
+    events.push(request_event(shared(3, 1_095, 1_174, 1_199)));
     let second = of(events.clone(), 2);
     assert_eq!(second.chain, [Cause::HeadOfLine, Cause::JournalCommit]);
     let third = of(events, 3);
@@ -52,9 +54,9 @@ fn what_was_over_when_a_request_came_is_not_its_cause() {
     let verdicts = |arrival| {
         let mut events = vec![commit(2285, 990, 1_111)];
         events.extend(held_up(1, 1_000, 1_110, JOURNAL_STACK));
-        // What the first did from then on is not known.
-        events.push(asked(shared(1, 1_000, 1_000, 1_200)));
-        events.push(asked(shared(2, arrival, 1_200, 1_216)));
+        // What the first did afterwards is unknown.
+        events.push(request_event(shared(1, 1_000, 1_000, 1_200)));
+        events.push(request_event(shared(2, arrival, 1_200, 1_216)));
         (of(events.clone(), 1).cause, of(events, 2).cause)
     };
     assert_eq!(verdicts(1_115), (Cause::JournalCommit, Cause::Unobserved));
@@ -66,10 +68,10 @@ fn what_was_over_when_a_request_came_is_not_its_cause() {
 fn the_first_of_a_long_queue_explains_the_last() {
     let mut events = vec![commit(2285, 990, 1_200)];
     events.extend(held_up(1, 1_000, 1_199, JOURNAL_STACK));
-    events.push(asked(shared(1, 1_000, 1_000, 1_200)));
+    events.push(request_event(shared(1, 1_000, 1_000, 1_200)));
     events.extend((2..=40).map(|number| {
         let begun = 1_198 + i64::from(number);
-        asked(shared(number, 1_000, begun, begun + 1))
+        request_event(shared(number, 1_000, begun, begun + 1))
     }));
     let last = of(events, 40);
     assert_eq!((last.cause, &*last.root), (Cause::JournalCommit, "journal-commit:loop0:2285"));
@@ -82,7 +84,7 @@ fn the_first_of_a_long_queue_explains_the_last() {
 fn bytes_that_came_slowly_held_up_nobody_who_came_later() {
     let mut slow = shared(1, 1_000, 1_150, 1_270);
     (slow.arrival_end, slow.head_of_line) = (ms(1_150), Some(Nanos::ZERO));
-    let events = [asked(slow), asked(shared(2, 1_151, 1_270, 1_272))];
+    let events = [request_event(slow), request_event(shared(2, 1_151, 1_270, 1_272))];
     assert_eq!(of(events.clone(), 1).cause, Cause::SlowClient);
     assert_eq!(
         of(events, 2).cause,

@@ -1,4 +1,4 @@
-//! Waits of which nothing says why: named by where they were, and only where no cause takes their time.
+//! Unexplained waits: named by where they were, and only if no cause takes their time.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use model::{
 use proptest::prelude::*;
 
 use super::stages::{NETWORK, numbered, read, us, write};
-use super::{JOURNAL_STACK, append, asked, commit, ms, off_cpu, op, request, run};
+use super::{JOURNAL_STACK, append, commit, ms, off_cpu, op, request, request_event, run};
 
 const FREEZE: &str =
     "ksys_write;vfs_write;ext4_file_write_iter;ext4_journal_check_start;percpu_rwsem_wait;schedule";
@@ -20,13 +20,13 @@ fn woken_by(event: Event, tid: u32, name: &str, stack: &str) -> Event {
     Event::OffCpu(Box::new(OffCpu { waker: Some(waker), ..*interval }))
 }
 
-/// A request of 460 ms whose append spent so much of it off the CPU with this stack.
+/// A request of 460 ms whose append spent `milliseconds` off the CPU with this stack.
 fn stalled(stack: &str, milliseconds: i64) -> Vec<Event> {
     let away = off_cpu(7, ms(1_003), ms(1_003 + milliseconds), stack);
     vec![
         woken_by(away, 99, "lvcreate", "ksys_ioctl;thaw_super;percpu_up_write;try_to_wake_up"),
         op(append(7, 0, ms(1_002), ms(1_458), 1)),
-        asked(request(1, 0, 1_000, 1_460, 1)),
+        request_event(request(1, 0, 1_000, 1_460, 1)),
     ]
 }
 
@@ -83,7 +83,7 @@ fn a_cause_that_explains_most_of_the_write_is_not_hidden() {
             off_cpu(7, ms(1_003), ms(1_003 + journal), JOURNAL_STACK),
             off_cpu(7, ms(1_003 + journal), ms(1_457), FREEZE),
             op(append(7, 0, ms(1_002), ms(1_458), 1)),
-            asked(request(1, 0, 1_000, 1_460, 1)),
+            request_event(request(1, 0, 1_000, 1_460, 1)),
             commit(2285, 1_000, 1_460),
         ])
     };
@@ -100,7 +100,7 @@ fn threads_that_wait_in_one_function_have_one_root() {
         [
             off_cpu(7 + i, ms(1_003 + since), ms(1_456), FREEZE),
             op(append(7 + i, number, ms(1_002 + since), ms(1_457), i)),
-            asked(request(number, number, 1_000 + since, 1_460, i)),
+            request_event(request(number, number, 1_000 + since, 1_460, i)),
         ]
     });
     let (verdicts, summary) = run(events);
@@ -110,9 +110,10 @@ fn threads_that_wait_in_one_function_have_one_root() {
 
 #[test]
 fn who_waits_for_its_log_waits_behind_it() {
-    let (verdicts, _) = run(stalled(FREEZE, 453)
-        .into_iter()
-        .chain([op(append(8, 0, us(1_458_100), us(1_458_200), 2)), asked(request(2, 0, 1_010, 1_460, 2))]));
+    let (verdicts, _) = run(stalled(FREEZE, 453).into_iter().chain([
+        op(append(8, 0, us(1_458_100), us(1_458_200), 2)),
+        request_event(request(2, 0, 1_010, 1_460, 2)),
+    ]));
     let waiter = verdicts.iter().find(|verdict| verdict.request.correlation_id == 2).unwrap();
     assert_eq!(waiter.chain, [Cause::LogLock, Cause::KernelWait]);
     assert_eq!(waiter.confidence, Confidence::Strong);
@@ -130,12 +131,13 @@ fn a_roll_that_waits_in_a_function_of_no_cause_stays_a_roll() {
         op(fsync),
         off_cpu(7, ms(1_002), ms(1_139), "ext4_sync_file;percpu_rwsem_wait;schedule"),
         op(append(7, 6, us(1_140_500), ms(1_141), 1)),
-        asked(request(1, 6, 1_000, 1_142, 1)),
+        request_event(request(1, 6, 1_000, 1_142, 1)),
     ]);
     assert_eq!(verdict.chain, [Cause::RollFsync]);
 }
 
-/// A request that was appended at once, and answered 100 ms later by a thread that had waited in the kernel meanwhile.
+/// A request that was appended at once, and answered 100 ms later by a thread that had waited in the kernel
+/// meanwhile.
 fn answered_late(tid: u32, from: i64, until: i64) -> Verdict {
     let ours = numbered(request(1, 6, 1_000, 1_107, 1));
     first([
@@ -143,7 +145,7 @@ fn answered_late(tid: u32, from: i64, until: i64) -> Verdict {
         op(append(7, 6, ms(1_002), ms(1_003), 1)),
         off_cpu(tid, ms(from), ms(until), "asm_exc_page_fault;do_user_addr_fault;mmap_read_lock;schedule"),
         write(&ours, us(1_106_000), us(1_106_100)),
-        asked(ours),
+        request_event(ours),
     ])
 }
 
@@ -189,7 +191,7 @@ fn locked(wait: LockWait) -> Event {
     Event::LockWait(Box::new(wait))
 }
 
-/// A request of 150 ms whose handler waited in Java for 100 ms of it before its append, or after it.
+/// A request of 150 ms whose handler waited in Java for 100 ms before its append, or after it.
 fn with_java_wait(is_before: bool, change: impl Fn(&mut LockWait)) -> Verdict {
     let ours = numbered(request(1, 6, 1_000, 1_150, 1));
     let (written, waited, stack) = if is_before {
@@ -216,7 +218,7 @@ fn with_java_wait(is_before: bool, change: impl Fn(&mut LockWait)) -> Verdict {
         op(append(7, 6, written, written + ms(1), 1)),
         locked(wait),
         write(&ours, us(1_149_000), us(1_149_100)),
-        asked(ours),
+        request_event(ours),
     ])
 }
 
@@ -274,7 +276,7 @@ fn who_had_what_the_handler_waited_for_is_followed() {
         op(append(7, 6, ms(1_120), ms(1_121), 1)),
         locked(wait),
         write(&ours, us(1_149_000), us(1_149_100)),
-        asked(ours),
+        request_event(ours),
     ]);
     assert_eq!(verdict.chain, [Cause::JavaWait, Cause::JournalCommit]);
     assert!(
@@ -284,7 +286,7 @@ fn who_had_what_the_handler_waited_for_is_followed() {
     );
 }
 
-/// What an append's thread did in turn: on the CPU, or off it with one of these stacks, for so many milliseconds.
+/// What an append's thread did in turn: a stack, or the CPU, and the milliseconds.
 fn course() -> impl Strategy<Value = Vec<(usize, i64)>> {
     proptest::collection::vec((0..STACKS.len(), 1_i64..200), 1..6)
 }
@@ -302,7 +304,7 @@ const STACKS: [&str; 9] = [
 ];
 
 proptest! {
-    /// Where a write is unobserved, no wait in a known function took most of the request.
+    /// If a write is unobserved, no wait in a known function took most of the request.
     #[test]
     fn nothing_is_unobserved_where_a_thread_was_seen_in_a_known_function(
         course in course(),
@@ -320,7 +322,7 @@ proptest! {
             at = end;
         }
         events.push(op(append(7, 0, ms(start), ms(end), 1)));
-        events.push(asked(request(1, 0, 1_000, (end + around / 2).max(1_150), 1)));
+        events.push(request_event(request(1, 0, 1_000, (end + around / 2).max(1_150), 1)));
         events.extend(troubles.into_iter().map(|(kind, tid, since, length)| {
             super::causes::trouble_of_some_kind(kind, tid, ms(since), ms(since + length))
         }));

@@ -1,5 +1,5 @@
-//! Every cause on injected events: it is named where its evidence joins, and not for events of another thread, device,
-//! file or time.
+//! Every cause on injected events: it is named where its evidence joins, and not for events of another thread,
+//! device, file or time.
 
 use model::{
     BlockIo, Cause, Confidence, Device, Direction, DirtyThrottle, Event, FileKind, FileOp, FileOpKind,
@@ -8,7 +8,7 @@ use model::{
 };
 
 use super::stages::{NETWORK, numbered, read, us};
-use super::{JOURNAL_STACK, append, asked, commit, device, io, ms, off_cpu, op, request, run};
+use super::{JOURNAL_STACK, append, commit, device, io, ms, off_cpu, op, request, request_event, run};
 
 const RECLAIM: &str = "ext4_da_write_begin;try_to_free_mem_cgroup_pages;shrink_node;schedule";
 const OVER_HIGH: &str =
@@ -27,13 +27,13 @@ const PAGE: &str = "ext4_da_write_begin;__filemap_get_folio;__folio_lock;io_sche
 const READ: &str = "ext4_da_write_begin;ext4_block_write_begin;__wait_on_buffer;bit_wait_io;io_schedule";
 const DIRTY: &str = "generic_perform_write;balance_dirty_pages;io_schedule_timeout;schedule";
 
-/// A request from 1,000 to 1,151 ms whose append by thread 7 took from 1,001 to 1,150, of which it waited with this
-/// stack from 1,002 to 1,149.
+/// A request from 1,000 to 1,151 ms whose append by thread 7 took from 1,001 to 1,150 and waited with this stack from
+/// 1,002 to 1,149.
 fn waited(stack: &str) -> Vec<Event> {
     vec![
         off_cpu(7, ms(1_002), ms(1_149), stack),
         op(append(7, 0, ms(1_001), ms(1_150), 1)),
-        asked(request(1, 0, 1_000, 1_151, 1)),
+        request_event(request(1, 0, 1_000, 1_151, 1)),
     ]
 }
 
@@ -108,7 +108,7 @@ fn a_wait_for_the_journals_barrier_is_a_fast_commits_only_where_one_went_on() {
     assert_eq!(found(waited(BARRIER)).0, Cause::KernelWait);
 }
 
-/// Waits for a frozen file system, of an append and of the store into a mapped index right after it.
+/// Waits for a frozen file system: of an append, and of the store into a mapped index right after it.
 const FROZEN: &str = "ksys_write;vfs_write;__percpu_down_read;percpu_rwsem_wait;schedule";
 const FROZEN_INDEX: &str = "asm_exc_page_fault;do_page_mkwrite;ext4_page_mkwrite;percpu_rwsem_wait;schedule";
 
@@ -128,11 +128,11 @@ fn writers_of_a_frozen_file_system_wait_for_who_froze_it() {
     assert_eq!(with_freeze(freeze(device(), 1_001, 1_040)), (Cause::FsFrozen, Confidence::Strong));
     assert_eq!(found(waited(FROZEN)), (Cause::FsFrozen, Confidence::Strong));
     let verdict = first(with(waited(FROZEN), [freeze(device(), 1_001, 1_149)]));
-    let said = "the file system on loop0 was frozen by fsfreeze (4711) for 148 ms";
-    assert!(verdict.evidence.iter().any(|seen| &*seen.text == said), "{:#?}", verdict.evidence);
+    let expected = "the file system on loop0 was frozen by fsfreeze (4711) for 148 ms";
+    assert!(verdict.evidence.iter().any(|seen| &*seen.text == expected), "{:#?}", verdict.evidence);
     let other = first(with(waited(FROZEN), [freeze(elsewhere(), 1_001, 1_149)]));
     assert!(!other.evidence.iter().any(|seen| seen.text.contains("fsfreeze")), "{:#?}", other.evidence);
-    // Who is not held up by it is not slow because of it.
+    // A request that it did not delay is not slow because of it.
     let elsewhere = found(with(waited(JOURNAL_STACK), [freeze(device(), 1_001, 1_149)]));
     assert_eq!(elsewhere.0, Cause::JournalCommit);
 }
@@ -147,24 +147,24 @@ fn a_thread_that_its_cgroup_held_back_is_named_by_its_own_stack() {
         let after = vec![
             off_cpu(7, ms(1_003), ms(1_149), stack),
             op(append(7, 0, ms(1_001), ms(1_002), 1)),
-            asked(request(1, 0, 1_000, 1_151, 1)),
+            request_event(request(1, 0, 1_000, 1_151, 1)),
         ];
         assert_eq!(found(after), (cause, Confidence::Strong), "{stack}");
     }
-    // Freeing memory for the same limit is reclaim.
+    // Freeing memory for the same limit is a reclaim.
     let freeing = "mem_cgroup_handle_over_high;reclaim_high;try_to_free_mem_cgroup_pages;schedule_timeout";
     assert_eq!(found(waited(freeing)).0, Cause::MemoryReclaim);
 }
 
-/// A limit of the broker's cgroup on a device, looked at once a second.
+/// A limit of the broker's cgroup on a device, sampled once a second.
 fn io_limit(device: &str, metric: &str, start: i64, end: i64) -> Event {
     let Event::HostSample(mut sample) = throttled(16_384.0, start, end) else { unreachable!() };
     (sample.scope, sample.name, sample.metric) = (HostScope::Device, device.into(), metric.into());
     Event::HostSample(sample)
 }
 
-/// A read of the file that [`waited`] writes to, which entered the device's queue when it was let go.
-fn let_go(queued: i64, inode: u64) -> Event {
+/// A read of the file that [`waited`] writes to, which the limit released into the device's queue at `queued`.
+fn throttled_read(queued: i64, inode: u64) -> Event {
     let Event::BlockIo(mut io) = block(Direction::Read, inode, queued, 1_149) else { unreachable!() };
     (io.queued, io.start) = (Some(ms(queued)), io.end - Nanos(150_000));
     Event::BlockIo(io)
@@ -175,10 +175,10 @@ fn a_wait_for_a_request_that_a_limit_kept_out_of_the_queue_is_the_limits() {
     let limit = || io_limit("loop0", "read_limit_bytes_per_second", 100, 1_100);
     let with_io = |io: Event, limit: Event| found(with(waited(READ), [io, limit]));
     let inode = append(7, 0, ms(1_001), ms(1_150), 1).inode;
-    assert_eq!(with_io(let_go(1_140, inode), limit()), (Cause::IoThrottled, Confidence::Strong));
+    assert_eq!(with_io(throttled_read(1_140, inode), limit()), (Cause::IoThrottled, Confidence::Strong));
     let earlier = io_limit("loop0", "read_limit_per_second", -400, 600);
-    assert_eq!(with_io(let_go(1_140, inode), earlier), (Cause::IoThrottled, Confidence::Strong));
-    // Not without a limit, nor by one of another device, of writes, or of long ago.
+    assert_eq!(with_io(throttled_read(1_140, inode), earlier), (Cause::IoThrottled, Confidence::Strong));
+    // Not without a limit, nor with one on another device, on writes, or long ago.
     let no_limits = [
         throttled(0.0, 100, 1_100),
         io_limit("loop1", "read_limit_bytes_per_second", 100, 1_100),
@@ -186,13 +186,13 @@ fn a_wait_for_a_request_that_a_limit_kept_out_of_the_queue_is_the_limits() {
         io_limit("loop0", "read_limit_bytes_per_second", -2_000, -1_000),
     ];
     for other in no_limits {
-        assert_eq!(with_io(let_go(1_140, inode), other.clone()).0, Cause::KernelWait, "{other:?}");
+        assert_eq!(with_io(throttled_read(1_140, inode), other.clone()).0, Cause::KernelWait, "{other:?}");
     }
-    // Nor by a request that was in the queue for most of the wait: that is the device's time.
+    // Nor for a block request that was in the queue for most of the wait: that is the device's time.
     assert_eq!(with_io(block(Direction::Read, inode, 1_010, 1_149), limit()).0, Cause::SlowDevice);
-    assert_eq!(with_io(let_go(1_010, inode), limit()).0, Cause::KernelWait);
-    assert_eq!(with_io(let_go(1_140, inode + 1), limit()).0, Cause::KernelWait, "another file's");
-    let lock = first(with(waited(PAGE), [let_go(1_140, inode), limit()]));
+    assert_eq!(with_io(throttled_read(1_010, inode), limit()).0, Cause::KernelWait);
+    assert_eq!(with_io(throttled_read(1_140, inode + 1), limit()).0, Cause::KernelWait, "another file's");
+    let lock = first(with(waited(PAGE), [throttled_read(1_140, inode), limit()]));
     assert_eq!(lock.chain, [Cause::PageLock, Cause::IoThrottled]);
 }
 
@@ -203,7 +203,7 @@ fn a_handler_that_its_cgroup_held_back_before_the_append_is_named() {
             op(append(7, 0, ms(990), ms(991), 9)),
             off_cpu(7, ms(1_002), ms(1_140), stack),
             op(append(7, 0, ms(1_148), ms(1_150), 1)),
-            asked(request(1, 0, 1_000, 1_151, 1)),
+            request_event(request(1, 0, 1_000, 1_151, 1)),
         ])
     };
     for (stack, cause) in [(OVER_HIGH, Cause::MemoryThrottled), (OVER_SHARE, Cause::IoThrottled)] {
@@ -220,7 +220,7 @@ fn threads_that_one_limit_held_back_at_once_have_one_root() {
         [
             off_cpu(tid, ms(at + 2), ms(1_453), OVER_HIGH),
             op(append(tid, tid as i32, ms(at + 1), ms(1_453), tid)),
-            asked(request(tid as i32, tid as i32, at, 1_454, tid)),
+            request_event(request(tid as i32, tid as i32, at, 1_454, tid)),
         ]
     };
     let (verdicts, summary) = run((1..=5).flat_map(of));
@@ -234,7 +234,7 @@ fn a_wait_for_a_page_of_a_file_on_nfs_is_one_for_the_server() {
     let on = |fs: &str| {
         let written = FileOp { fs: fs.into(), ..append(7, 0, ms(1_001), ms(1_150), 1) };
         let wait = off_cpu(7, ms(1_002), ms(1_149), FAULT);
-        found(vec![wait, op(written), asked(request(1, 0, 1_000, 1_151, 1))])
+        found(vec![wait, op(written), request_event(request(1, 0, 1_000, 1_151, 1))])
     };
     assert_eq!(on("nfs4"), (Cause::NfsWait, Confidence::Exact));
     assert_eq!(on("nfs"), (Cause::NfsWait, Confidence::Exact));
@@ -246,8 +246,8 @@ fn a_commit_names_another_process_whose_fsync_began_before_it() {
     let waited_by = |more: Vec<Event>| {
         let verdict = first(with(with(waited(JOURNAL_STACK), [commit(41, 1_000, 1_149)]), more));
         assert_eq!(verdict.cause, Cause::JournalCommit);
-        let said = verdict.evidence.into_iter().filter(|seen| seen.text.contains("another process"));
-        said.map(|seen| (seen.tid, seen.text)).next()
+        let evidence = verdict.evidence.into_iter().filter(|seen| seen.text.contains("another process"));
+        evidence.map(|seen| (seen.tid, seen.text)).next()
     };
     let fsync = |tid, device, start, end| span("ext4_sync_file", tid, device, start, end);
     let text = "another process waited for it: an fsync by t (4711) began before the commit and took 160 ms";
@@ -255,14 +255,15 @@ fn a_commit_names_another_process_whose_fsync_began_before_it() {
     // The first of several.
     let both = vec![fsync(4711, device(), 990, 1_150), fsync(4712, device(), 995, 1_150)];
     assert_eq!(waited_by(both).unwrap().0, Some(4711));
-    // On another file system; of the next commit; over before; of the broker's own thread, as its functions report it.
+    // On another file system; for the next commit; over before; by the broker's own thread, as reported by its
+    // functions.
     assert_eq!(waited_by(vec![fsync(4711, elsewhere(), 990, 1_150)]), None);
     assert_eq!(waited_by(vec![fsync(4711, device(), 1_010, 1_300)]), None);
     assert_eq!(waited_by(vec![fsync(4711, device(), 990, 1_100)]), None);
     let Event::KernelSpan(mut own) = fsync(7, device(), 990, 1_150) else { unreachable!() };
     own.seen_by = SpanSource::Function;
     assert_eq!(waited_by(vec![Event::KernelSpan(own)]), None);
-    // The broker's own came first.
+    // The broker's own fsync was first.
     let own = FileOp { op: FileOpKind::Fsync, ..append(9, 1, ms(985), ms(1_150), 9) };
     assert_eq!(waited_by(vec![fsync(4711, device(), 990, 1_150), op(own)]), None);
 }
@@ -274,7 +275,7 @@ fn a_freeze_has_the_journals_barrier_while_it_writes_back() {
     assert_eq!(with_freeze(elsewhere()).0, Cause::KernelWait);
 }
 
-/// Five producers, of which each is held up in its append or right after it.
+/// Five producers, each delayed in its append or right after it.
 fn five_frozen() -> Vec<Event> {
     let of = |tid: u32| {
         let at = 1_000 + i64::from(tid) * 10;
@@ -282,7 +283,7 @@ fn five_frozen() -> Vec<Event> {
         [
             off_cpu(tid, ms(at + 2), ms(1_453), stack),
             op(append(tid, tid as i32, ms(at + 1), ms(end), tid)),
-            asked(request(tid as i32, tid as i32, at, 1_454, tid)),
+            request_event(request(tid as i32, tid as i32, at, 1_454, tid)),
         ]
     };
     (1..=5).flat_map(of).collect()
@@ -318,7 +319,7 @@ fn one_fast_commit_is_one_root() {
     let other = [
         off_cpu(8, ms(1_010), ms(1_149), FAST_COMMIT),
         op(append(8, 1, ms(1_009), ms(1_150), 2)),
-        asked(request(2, 1, 1_008, 1_151, 2)),
+        request_event(request(2, 1, 1_008, 1_151, 2)),
         span("ext4_fc_commit", 7, device(), 1_001, 1_149),
     ];
     assert_eq!(run(with(waited(FAST_COMMIT), other)).1.by_root.len(), 1);
@@ -335,7 +336,7 @@ fn room_in_the_log_of_xfs_is_exact_where_the_thread_itself_was_seen_to_sleep() {
         found(with(waited("x;schedule"), [span("xlog_grant_head_wait", 8, device(), 1_002, 1_149)])).0,
         Cause::KernelWait
     );
-    // Two writers of one full log, one after the other.
+    // Two writers on one full log, one after the other.
     let (_, summary) = run(with(
         waited(LOG_SPACE),
         [
@@ -343,7 +344,7 @@ fn room_in_the_log_of_xfs_is_exact_where_the_thread_itself_was_seen_to_sleep() {
             span("xlog_grant_head_wait", 8, device(), 1_200, 1_349),
             off_cpu(8, ms(1_200), ms(1_349), LOG_SPACE),
             op(append(8, 1, ms(1_199), ms(1_350), 2)),
-            asked(request(2, 1, 1_199, 1_351, 2)),
+            request_event(request(2, 1, 1_199, 1_351, 2)),
         ],
     ));
     assert_eq!(summary.by_root.len(), 1);
@@ -382,21 +383,22 @@ fn a_page_on_its_way_is_never_exact_and_its_request_is_the_files() {
     for (stack, direction, cause) in
         [(STABLE, Direction::Write, Cause::StablePage), (PAGE, Direction::Read, Cause::PageLock)]
     {
-        let shown = |io: Event| {
+        let is_device_named = |io: Event| {
             let verdict = first(with(waited(stack), [io]));
             assert_eq!((verdict.cause, verdict.confidence), (cause, Confidence::Strong));
             verdict.evidence.len() == 3
         };
-        assert!(shown(block(direction, 12, 1_002, 1_148)));
-        assert!(!shown(block(direction, 13, 1_002, 1_148)), "another file");
-        assert!(!shown(block(Direction::Other, 12, 1_002, 1_148)));
-        assert!(!shown(block(direction, 12, 1_002, 1_020)), "over long before");
+        assert!(is_device_named(block(direction, 12, 1_002, 1_148)));
+        assert!(!is_device_named(block(direction, 13, 1_002, 1_148)), "another file");
+        assert!(!is_device_named(block(Direction::Other, 12, 1_002, 1_148)));
+        assert!(!is_device_named(block(direction, 12, 1_002, 1_020)), "over long before");
     }
 }
 
 #[test]
 fn freeing_memory_is_the_threads_own_and_one_shortage_is_one_root() {
-    let on_cpu = || vec![op(append(7, 0, ms(1_001), ms(1_150), 1)), asked(request(1, 0, 1_000, 1_151, 1))];
+    let on_cpu =
+        || vec![op(append(7, 0, ms(1_001), ms(1_150), 1)), request_event(request(1, 0, 1_000, 1_151, 1))];
     let ours = first(with(on_cpu(), [reclaim(7, true, 1_005, 1_145)]));
     assert_eq!((ours.cause, ours.confidence), (Cause::MemoryReclaim, Confidence::Exact));
     assert!(ours.evidence.iter().any(|seen| seen.text.contains("its memory cgroup was at its limit")));
@@ -406,7 +408,7 @@ fn freeing_memory_is_the_threads_own_and_one_shortage_is_one_root() {
     let other = [
         reclaim(8, true, 1_300, 1_440),
         op(append(8, 1, ms(1_299), ms(1_441), 2)),
-        asked(request(2, 1, 1_298, 1_442, 2)),
+        request_event(request(2, 1, 1_298, 1_442, 2)),
     ];
     let both = with(with(on_cpu(), [reclaim(7, true, 1_005, 1_145)]), other);
     let (_, summary) = run(both);
@@ -421,7 +423,7 @@ fn of_several_kinds_of_time_the_longest_is_named_and_the_other_told() {
             off_cpu(7, ms(1_002), ms(1_062), JOURNAL_STACK),
             reclaim(7, false, 1_065, 1_115),
             op(append(7, 0, ms(1_001), ms(unknown_until), 1)),
-            asked(request(1, 0, 1_000, unknown_until + 1, 1)),
+            request_event(request(1, 0, 1_000, unknown_until + 1, 1)),
             commit(2285, 1_000, 1_063),
         ]
     };
@@ -429,7 +431,7 @@ fn of_several_kinds_of_time_the_longest_is_named_and_the_other_told() {
     assert_eq!((verdict.cause, verdict.confidence), (Cause::JournalCommit, Confidence::Exact));
     let last = verdict.evidence.last().unwrap();
     assert_eq!(last.text, "besides, 50 ms in direct reclaim (memory-reclaim)");
-    // What nothing explains outweighs each of them.
+    // The unexplained time outweighs each of them.
     assert_eq!(found(events(1_180)).0, Cause::Unobserved);
 }
 
@@ -439,7 +441,7 @@ fn memory_is_freed_outside_of_calls_on_files_too() {
         vec![
             reclaim(tid, true, 1_010, 1_140),
             op(append(7, 0, ms(1_141), ms(1_142), 1)),
-            asked(request(1, 0, 1_000, 1_151, 1)),
+            request_event(request(1, 0, 1_000, 1_151, 1)),
         ]
     };
     assert_eq!(found(before_the_append(7)), (Cause::MemoryReclaim, Confidence::Strong));
@@ -460,7 +462,7 @@ fn memory_is_freed_outside_of_calls_on_files_too() {
 
 #[test]
 fn a_page_that_write_back_had_is_the_devices_where_its_thread_had_a_write_there() {
-    let let_go = |tid, stack: &str| {
+    let page_wait = |tid, stack: &str| {
         let mut wait = off_cpu(7, ms(1_001), ms(1_149), PAGE);
         let Event::OffCpu(interval) = &mut wait else { unreachable!() };
         interval.waker = Some(Waker { tid, thread: "kworker/u8:1".into(), stack: stack.into() });
@@ -468,7 +470,7 @@ fn a_page_that_write_back_had_is_the_devices_where_its_thread_had_a_write_there(
     };
     let named = |wait: Event, io: Event| {
         let append = append(7, 0, ms(1_001), ms(1_150), 1);
-        let verdict = run([wait, io, op(append), asked(request(1, 0, 1_000, 1_151, 1))]).0.remove(0);
+        let verdict = run([wait, io, op(append), request_event(request(1, 0, 1_000, 1_151, 1))]).0.remove(0);
         (verdict.chain, verdict.evidence.iter().any(|seen| seen.text.contains("to write the page back")))
     };
     let at_device = |tid| {
@@ -478,12 +480,12 @@ fn a_page_that_write_back_had_is_the_devices_where_its_thread_had_a_write_there(
         io
     };
     let writes = "wb_workfn;do_writepages;iomap_writepages;folio_wake_bit";
-    assert_eq!(named(let_go(44, writes), at_device(44)), (vec![Cause::PageLock, Cause::SlowDevice], true));
-    assert_eq!(named(let_go(44, writes), at_device(45)), (vec![Cause::PageLock], true));
+    assert_eq!(named(page_wait(44, writes), at_device(44)), (vec![Cause::PageLock, Cause::SlowDevice], true));
+    assert_eq!(named(page_wait(44, writes), at_device(45)), (vec![Cause::PageLock], true));
     let reads = "vfs_read;filemap_read;folio_unlock";
-    assert_eq!(named(let_go(44, reads), at_device(44)), (vec![Cause::PageLock], false));
+    assert_eq!(named(page_wait(44, reads), at_device(44)), (vec![Cause::PageLock], false));
     let interrupted = "do_writepages;asm_sysvec_apic_timer_interrupt;folio_unlock";
-    assert_eq!(named(let_go(44, interrupted), at_device(44)), (vec![Cause::PageLock], false));
+    assert_eq!(named(page_wait(44, interrupted), at_device(44)), (vec![Cause::PageLock], false));
 }
 
 fn starved(tid: u32, start: i64, end: i64) -> Event {
@@ -515,7 +517,7 @@ fn without_cpu(tid: u32) -> Vec<Event> {
     vec![
         starved(tid, 1_010, 1_140),
         op(append(7, 0, ms(1_141), ms(1_142), 1)),
-        asked(request(1, 0, 1_000, 1_151, 1)),
+        request_event(request(1, 0, 1_000, 1_151, 1)),
     ]
 }
 
@@ -535,7 +537,7 @@ fn a_handler_without_a_cpu_is_told_of_and_anothers_is_not() {
     let inside = vec![
         starved(7, 1_010, 1_140),
         op(append(7, 0, ms(1_001), ms(1_150), 1)),
-        asked(request(1, 0, 1_000, 1_151, 1)),
+        request_event(request(1, 0, 1_000, 1_151, 1)),
     ];
     assert_eq!(found(inside), (Cause::RunQueue, Confidence::Exact));
 }
@@ -551,9 +553,9 @@ fn a_quota_is_strong_with_a_thread_that_had_no_cpu_and_weak_alone() {
     assert_eq!(found(alone), (Cause::CpuThrottled, Confidence::Weak));
     for other in [throttled(0.05, 500, 1_500), throttled(0.9, 0, 1_010), throttled(0.9, 1_140, 1_500)] {
         assert_eq!(found(with(unseen(), [other])).0, Cause::Unobserved);
-        // A commit that is proven is not a quota.
+        // A proven commit is not a quota.
     }
-    // A standstill is counted when it ends: the counters rose after the thread had a CPU again.
+    // Throttling is counted when it ends: the counters rose after the thread had a CPU again.
     let counted = |ratio, start, end| found(with(without_cpu(7), [throttled(ratio, start, end)]));
     assert_eq!(counted(0.9, 1_120, 1_500), (Cause::CpuThrottled, Confidence::Strong));
     assert_eq!(counted(0.1, 1_120, 1_500), (Cause::RunQueue, Confidence::Strong), "by less than it was away");
@@ -575,7 +577,7 @@ fn a_device_that_is_slow_for_a_while_is_one_root_and_exact_by_the_file_only() {
         block(Direction::Read, 14, 1_500, 1_640),
         off_cpu(8, ms(1_500), ms(1_640), READ),
         op(append(8, 1, ms(1_499), ms(1_641), 2)),
-        asked(request(2, 1, 1_499, 1_642, 2)),
+        request_event(request(2, 1, 1_499, 1_642, 2)),
     ];
     let (_, summary) = run(with(waited(READ), next));
     assert_eq!((summary.by_root.len(), summary.by_root[0].requests), (1, 2));
@@ -597,7 +599,7 @@ fn paused_writers_are_one_root_across_threads_and_seconds() {
         pause(8, 1_950, 2_090),
         off_cpu(8, ms(1_950), ms(2_090), DIRTY),
         op(append(8, 1, ms(1_949), ms(2_091), 2)),
-        asked(request(2, 1, 1_949, 2_092, 2)),
+        request_event(request(2, 1, 1_949, 2_092, 2)),
     ];
     let (_, summary) = run(with(waited(DIRTY), next));
     assert_eq!((summary.by_root.len(), summary.by_root[0].requests), (1, 2));
@@ -641,7 +643,7 @@ fn who_kept_the_device_busy_is_weak_and_only_who_did_most() {
     assert_eq!(first(more).cause, Cause::SlowDevice, "others read more");
 }
 
-/// Where nobody watches the page cache, a reader may have kept the device busier than the log cleaner's writes did.
+/// If the page cache was not watched, a reader may have kept the device busier than the log cleaner's writes did.
 #[test]
 fn who_kept_the_device_busy_is_not_known_where_others_may_have_read_as_much() {
     let of = |thread: &str, kind, own: FileOp| {
@@ -686,7 +688,7 @@ fn an_index_page_is_followed_to_the_device_that_was_slow_to_read_it() {
             op(fault.clone()),
             io,
             op(append(7, 0, ms(1_140), ms(1_141), 1)),
-            asked(request(1, 0, 1_000, 1_142, 1)),
+            request_event(request(1, 0, 1_000, 1_142, 1)),
         ]
     };
     let own = first(events(block(Direction::Read, 77, 1_003, 1_139)));
@@ -694,14 +696,14 @@ fn an_index_page_is_followed_to_the_device_that_was_slow_to_read_it() {
     assert_eq!(own.confidence, Confidence::Exact);
     assert!(own.advice.iter().any(|advice| advice.contains("KAFKA-6432")), "{:?}", own.advice);
     assert_eq!(first(events(block(Direction::Read, 77, 1_003, 1_020))).chain, [Cause::IndexPageFault]);
-    // Its thread had to make room for the page first.
+    // Its thread had to free memory for the page first.
     let freed = first(events(reclaim(7, true, 1_003, 1_139)));
     assert_eq!(freed.chain, [Cause::IndexPageFault, Cause::MemoryReclaim]);
     assert_eq!(first(events(reclaim(7, true, 1_003, 1_020))).chain, [Cause::IndexPageFault]);
 }
 
-/// A request whose response of 200,000 bytes began at 1,010 ms and was gone at 1,150: the broker had written all of it
-/// by `handed`.
+/// A request whose response of 200,000 bytes began at 1,010 ms and had left at 1,150: the broker had written all of
+/// it by `handed`.
 fn leaving(handed: i64) -> (Request, Vec<Event>) {
     let ours = Request {
         response: Some(ms(1_010)),
@@ -728,7 +730,7 @@ fn leaving(handed: i64) -> (Request, Vec<Event>) {
     let events = vec![
         op(append(7, 0, ms(1_001), ms(1_002), 1)),
         Event::SocketOp(Box::new(written)),
-        asked(ours.clone()),
+        request_event(ours.clone()),
     ];
     (ours, events)
 }
@@ -759,7 +761,8 @@ fn a_response_that_the_kernel_has_is_the_clients_and_one_that_it_has_not_needs_t
     assert!(unscaled.evidence.iter().any(|seen| seen.text.contains("no window scaling")));
 }
 
-/// The same response, in two writes: half of it at once, the rest at 1,149 ms, when the client had room for so much.
+/// The same response in two writes: half of it at once, the rest at 1,149 ms, when the client had room for `room`
+/// bytes.
 fn in_two_writes(room: u32) -> (Request, Vec<Event>) {
     let (ours, mut events) = leaving(1_011);
     let Some(Event::SocketOp(whole)) = events.get(1).cloned() else { unreachable!() };
@@ -784,7 +787,7 @@ fn a_window_without_room_is_the_clients_unless_the_network_thread_was_elsewhere(
     assert_eq!(found(with(events, [Event::SocketOp(Box::new(elsewhere))])).0, Cause::Unobserved);
 }
 
-/// Of TLS the numbers of a response's bytes are not known, but those of the calls that wrote it are.
+/// With TLS the sequence numbers of a response are unknown, but those of the calls that wrote it are known.
 #[test]
 fn a_window_without_room_is_the_clients_of_a_tls_connection_too() {
     let with_room = |room| found(over_tls(in_two_writes(room)));
@@ -792,7 +795,8 @@ fn a_window_without_room_is_the_clients_of_a_tls_connection_too() {
     assert_eq!(with_room(200_000).0, Cause::Unobserved, "there was room");
 }
 
-/// The row ends with the call of the broker's that wrote the response: what that took after the last write is not the client's.
+/// The request ends with the broker's call that wrote the response: that call's time after the last write is not the
+/// client's.
 #[test]
 fn what_follows_the_last_write_of_a_tls_response_is_not_the_clients() {
     assert_eq!(found(leaving(1_011).1), (Cause::SlowClient, Confidence::Exact));
@@ -803,7 +807,7 @@ fn what_follows_the_last_write_of_a_tls_response_is_not_the_clients() {
 fn over_tls((ours, mut events): (Request, Vec<Event>)) -> Vec<Event> {
     events.retain(|event| !matches!(event, Event::Request(_)));
     let seen_by = Some(RequestSource::TlsAgent);
-    events.push(asked(Request { seen_by, sequence: None, response_sequence: None, ..ours }));
+    events.push(request_event(Request { seen_by, sequence: None, response_sequence: None, ..ours }));
     events
 }
 
@@ -820,7 +824,7 @@ fn a_lossy_link_is_not_the_disks_nor_is_a_slow_disk_the_links() {
     let beside = vec![
         off_cpu(7, ms(1_142), ms(1_149), JOURNAL_STACK),
         op(append(7, 0, ms(1_141), ms(1_150), 1)),
-        asked(trickled),
+        request_event(trickled),
         commit(2285, 1_000, 1_150),
     ];
     assert_eq!(found(beside), (Cause::SlowClient, Confidence::Exact));
@@ -830,12 +834,13 @@ fn a_lossy_link_is_not_the_disks_nor_is_a_slow_disk_the_links() {
 fn a_large_request_may_have_waited_for_a_broker_that_did_not_read() {
     let mut large = request(1, 0, 1_000, 1_151, 1);
     (large.arrival_end, large.request_bytes) = (ms(1_140), 1 << 20);
-    let events = || vec![op(append(7, 0, ms(1_141), ms(1_150), 1)), asked(large.clone())];
+    let events = || vec![op(append(7, 0, ms(1_141), ms(1_150), 1)), request_event(large.clone())];
     assert_eq!(found(events()), (Cause::SlowClient, Confidence::Strong));
     assert_eq!(found(with(events(), [stop(1_010, 1_135, None, 1)])).0, Cause::Unobserved);
 }
 
-/// When bytes of TLS came is not known, only when the broker read them: between two calls it may have been held up itself.
+/// With TLS the arrival of bytes is unknown, only when the broker read them: between two calls it may itself have
+/// been delayed.
 #[test]
 fn what_a_held_up_network_thread_read_late_did_not_come_slowly() {
     let ours = Request { arrival_end: ms(1_200), ..numbered(request(1, 0, 1_000, 1_205, 1)) };
@@ -844,7 +849,7 @@ fn what_a_held_up_network_thread_read_late_did_not_come_slowly() {
         let append = op(append(7, 0, ms(1_203), ms(1_204), 1));
         let by_agent = Some(RequestSource::TlsAgent);
         let ours = Request { seen_by: by_agent, sequence: None, response_sequence: None, ..ours.clone() };
-        found([meanwhile, reads.into(), vec![append, asked(ours)]].concat())
+        found([meanwhile, reads.into(), vec![append, request_event(ours)]].concat())
     };
     assert_eq!(with(Vec::new()), (Cause::SlowClient, Confidence::Strong));
     assert_eq!(with(vec![stop(1_010, 1_190, None, 1)]), (Cause::GcPause, Confidence::Strong));
@@ -873,14 +878,14 @@ fn a_stop_that_two_sources_tell_is_one_root() {
     let hurt = |number, at: i64| {
         [
             op(append(7, number, ms(at), ms(at + 1), number as u32)),
-            asked(request(number, number, at - 140, at + 2, number as u32)),
+            request_event(request(number, number, at - 140, at + 2, number as u32)),
         ]
     };
-    // One request saw all of it, the other its end; the probes know no number, the flight recording no process.
+    // One request saw all of it, the other its end; the probes know no number, Flight Recorder no process.
     let events = hurt(1, 1_140).into_iter().chain(hurt(2, 1_145));
-    let told = [stop(1_002, 1_138, Some(41), 0), stop(1_001, 1_139, None, 1)];
-    for told in [told.to_vec(), vec![told[1].clone(), told[0].clone()]] {
-        let (verdicts, summary) = run(events.clone().chain(told));
+    let reports = [stop(1_002, 1_138, Some(41), 0), stop(1_001, 1_139, None, 1)];
+    for reports in [reports.to_vec(), vec![reports[1].clone(), reports[0].clone()]] {
+        let (verdicts, summary) = run(events.clone().chain(reports));
         assert_eq!((summary.by_root.len(), &*summary.by_root[0].root), (1, "gc-pause:1:41"));
         assert!(verdicts.iter().all(|verdict| verdict.cause == Cause::GcPause));
     }
@@ -891,7 +896,7 @@ fn a_safepoint_that_a_starved_thread_was_late_for_is_the_want_of_a_cpu() {
     let late = |away: Event| {
         let Event::JvmPause(mut stop) = stop(1_005, 1_139, None, 1) else { unreachable!() };
         (stop.kind, stop.time_to_safepoint) = (JvmPauseKind::Safepoint, Some(ms(130)));
-        let ours = [op(append(7, 0, ms(1_140), ms(1_141), 1)), asked(request(1, 0, 1_000, 1_142, 1))];
+        let ours = [op(append(7, 0, ms(1_140), ms(1_141), 1)), request_event(request(1, 0, 1_000, 1_142, 1))];
         let verdict = first(ours.into_iter().chain([Event::JvmPause(stop), away]).collect());
         (verdict.chain, verdict.confidence)
     };
@@ -902,7 +907,7 @@ fn a_safepoint_that_a_starved_thread_was_late_for_is_the_want_of_a_cpu() {
     assert_eq!(late(starved(9, 1_120, 1_135)), nobody, "not for most of it");
 }
 
-/// A request of which everything was seen: read at 1,001 ms, written from 1,140, answered at 1,151.
+/// A completely observed request: read at 1,001 ms, written from 1,140, answered at 1,151.
 fn rewritten(bytes: u32, crc: u32) -> Vec<Event> {
     let ours =
         Request { sequence: Some(100), response_sequence: Some(5_000), ..request(1, 0, 1_000, 1_151, 1) };
@@ -927,7 +932,7 @@ fn rewritten(bytes: u32, crc: u32) -> Vec<Event> {
         op(append(7, 1, ms(1_001), ms(1_002), 9)),
         op(written),
         Event::SocketOp(Box::new(call(SocketOpKind::Write, 5_000, 64, 1_151))),
-        asked(ours),
+        request_event(ours),
     ]
 }
 
@@ -954,7 +959,8 @@ fn an_append_that_waited_for_the_coordinator_is_told_by_the_transactions_id() {
             partitions: Vec::new(),
             ..request(2, 0, start, end, 2)
         };
-        let events = vec![op(append(7, 0, ms(1_140), ms(1_150), 1)), asked(asked_of), asked(ours)];
+        let events =
+            vec![op(append(7, 0, ms(1_140), ms(1_150), 1)), request_event(asked_of), request_event(ours)];
         let verdicts = run(events).0;
         verdicts.into_iter().find(|verdict| verdict.request.api_key == 0).unwrap()
     };
@@ -979,7 +985,7 @@ fn an_old_client_is_told_of_where_what_it_fetches_is_newer() {
             acks: None,
             ..request(1, 0, 1_000, 1_151, 9)
         };
-        let (verdicts, _) = run([op(written), asked(fetch)]);
+        let (verdicts, _) = run([op(written), request_event(fetch)]);
         verdicts.first().map(|verdict| (verdict.cause, verdict.confidence))
     };
     assert_eq!(fetched(3, 2), Some((Cause::DownConversion, Confidence::Weak)));
@@ -991,17 +997,17 @@ fn an_old_client_is_told_of_where_what_it_fetches_is_newer() {
 
 #[test]
 fn what_is_small_is_not_named_where_most_is_unknown() {
-    // The append took 140 ms on the CPU or in something unknown, and there was a short wait for the log before it.
+    // The append took 140 ms on the CPU or in something unknown, after a short wait for the log.
     let (verdicts, _) = run([
         op(append(8, 0, ms(1_000), ms(1_005), 2)),
         op(append(7, 0, Nanos(ms(1_005).0 + 100_000), ms(1_150), 1)),
-        asked(request(1, 0, 1_000, 1_151, 1)),
+        request_event(request(1, 0, 1_000, 1_151, 1)),
     ]);
     assert_eq!(verdicts[0].cause, Cause::Unobserved);
     assert!(verdicts[0].stages.of(Stage::Append) > ms(140));
 }
 
-/// An event that any of these threads may have: for properties that hold in any case.
+/// An event of any of these threads: for properties that always hold.
 pub(super) fn anything_of(tid: u32, start: Nanos, end: Nanos) -> Event {
     const STACKS: [&str; 9] =
         [RECLAIM, FAST_COMMIT, LOG_SPACE, XFS_INODE, STABLE, PAGE, READ, DIRTY, "futex_wait;schedule"];
@@ -1013,7 +1019,7 @@ pub(super) fn anything_of(tid: u32, start: Nanos, end: Nanos) -> Event {
     Event::OffCpu(away)
 }
 
-/// The same of what is no thread's wait.
+/// Any event that is no thread's wait.
 pub(super) fn trouble_of_some_kind(kind: usize, tid: u32, start: Nanos, end: Nanos) -> Event {
     let (from, until) = (start.0 / 1_000_000, end.0 / 1_000_000);
     let ours = request(1, 6, from, until, 1);

@@ -7,10 +7,10 @@ use model::{
 
 use super::host::preempted;
 use super::stages::{numbered, read, us, write};
-use super::{JOURNAL_STACK, append, asked, commit, io, ms, off_cpu, op, request, run};
+use super::{JOURNAL_STACK, append, commit, io, ms, off_cpu, op, request, request_event, run};
 
 const OFFSETS: &str = "__consumer_offsets";
-/// Of four partitions, that of the group `billing`.
+/// The partition of the group `billing`, of four.
 const BILLING: i32 = 1;
 /// Threads of the coordinator.
 const FIRST: u32 = 50;
@@ -53,16 +53,19 @@ fn stalled(tid: u32, partition: i32, start: i64, end: i64) -> Vec<Event> {
     ]
 }
 
-/// How many partitions the topic has, each with so many replicas.
+/// The topic's partitions, each with this many replicas.
 fn partitions(count: i32, replicas: u32) -> Vec<Event> {
     let state = |partition| PartitionState { at: ms(0), topic: OFFSETS.into(), partition, replicas };
     (0..count).map(|partition| Event::PartitionState(state(partition))).collect()
 }
 
-/// What becomes of a commit that was read at 1,001 and answered at 1,200 ms.
+/// The verdict on a commit that was read at 1,001 and answered at 1,200 ms.
 fn committed(ours: &Request, events: Vec<Event>) -> Verdict {
-    let own =
-        [read(ours, us(1_000_900), ms(1_001)), write(ours, us(1_199_900), ms(1_200)), asked(ours.clone())];
+    let own = [
+        read(ours, us(1_000_900), ms(1_001)),
+        write(ours, us(1_199_900), ms(1_200)),
+        request_event(ours.clone()),
+    ];
     let mut verdicts = run(events.into_iter().chain(own)).0;
     assert_eq!(verdicts.len(), 1);
     let verdict = verdicts.remove(0);
@@ -91,7 +94,7 @@ fn a_commit_of_offsets_waits_for_the_append_of_its_groups_partition() {
 fn another_groups_append_is_not_the_cause() {
     let unobserved = |events| assert_eq!(of_billing(events).cause, Cause::Unobserved);
     unobserved(stalled(FIRST, BILLING + 1, 1_020, 1_199));
-    // It began before the request was read, and nothing of the group was written after that.
+    // It began before the request was read, and nothing of the group was written afterwards.
     unobserved(stalled(FIRST, BILLING, 990, 1_199));
     // A follower's copy of the partition, or the log cleaner's.
     let of_other = |thread: &str| {
@@ -117,7 +120,7 @@ fn without_the_number_of_partitions_only_one_that_was_appended_to_is_it() {
     assert_eq!(committed(&ours, two).cause, Cause::Unobserved);
 }
 
-/// A broker numbers partitions from 0; a recording may say anything.
+/// A broker numbers partitions from 0; a recording may contain any number.
 #[test]
 fn a_state_of_no_partition_does_not_say_how_many_there_are() {
     let nonsense = |partition| PartitionState { at: ms(0), topic: OFFSETS.into(), partition, replicas: 1 };
@@ -153,7 +156,7 @@ fn a_thread_that_appends_for_another_partition_keeps_the_record_waiting() {
     let ours = |tid| op(record(tid, BILLING, 1_191, 1_192));
     let verdict = of_billing([elsewhere.clone(), vec![ours(FIRST)]].concat());
     assert_eq!(verdict.chain, [Cause::CoordinatorBusy, Cause::JournalCommit]);
-    // There was another thread, which appended and had nothing to do.
+    // Another thread had appended, and was idle.
     let verdict = of_billing([elsewhere, vec![ours(SECOND)]].concat());
     assert_eq!(verdict.cause, Cause::Unobserved);
 }
@@ -237,7 +240,7 @@ fn what_the_controller_writes_waits_for_the_fsync_of_the_metadata() {
         assert_eq!(verdict.confidence, Confidence::Strong);
         assert_eq!(verdict.partition.unwrap().to_string(), "__cluster_metadata-0");
     }
-    // Kafka 4.1 reads what it has appended before it forces that to the device.
+    // Kafka 4.1 reads what it has appended before it forces it to the device.
     let [write, wait, fsync] = metadata(1_010, 1_198).try_into().unwrap();
     let Event::FileOp(written) = write.clone() else { unreachable!() };
     let (start, end) = (us(1_011_010), us(1_011_020));
@@ -245,7 +248,7 @@ fn what_the_controller_writes_waits_for_the_fsync_of_the_metadata() {
     let events = vec![write, look, wait, fsync, io(1_012, 1_198)];
     let verdict = committed(&to_controller(19, "CREATE_TOPICS"), events);
     assert_eq!(verdict.chain, [Cause::ControllerBusy, Cause::MetadataFsync, Cause::SlowDevice]);
-    // It is no request to the controller.
+    // Not a request to the controller.
     let verdict = committed(&to_controller(10, "FIND_COORDINATOR"), metadata(1_010, 1_198));
     assert_eq!(verdict.cause, Cause::Unobserved);
 }
@@ -274,7 +277,7 @@ fn what_changes_nothing_waits_for_what_the_controller_is_at() {
     let verdict = committed(&heartbeat, [metadata(990, 1_198), vec![io(992, 1_198)]].concat());
     assert_eq!(verdict.chain, [Cause::ControllerBusy, Cause::MetadataFsync, Cause::SlowDevice]);
     assert_eq!(verdict.confidence, Confidence::Strong);
-    // The answer did not follow, or most of the time it was at nothing.
+    // The answer did not follow, or the thread was idle for most of the time.
     assert_eq!(committed(&heartbeat, metadata(990, 1_120)).cause, Cause::Unobserved);
     assert_eq!(committed(&heartbeat, metadata(990, 1_050)).cause, Cause::Unobserved);
     let verdict = committed(&to_controller(10, "FIND_COORDINATOR"), metadata(990, 1_198));
@@ -307,15 +310,15 @@ fn a_controller_on_the_cpu_is_busy_itself() {
     assert_eq!(cause(sampled("quorum-controll", 1_200)), [Cause::ControllerBusy]);
     assert_eq!(cause(sampled("quorum-controll", 1_030)), [Cause::Unobserved]);
     assert_eq!(cause(sampled("kafka-log-clean", 1_200)), [Cause::Unobserved]);
-    // It decides on a change before the raft thread, which has nothing to do until then, can append that.
+    // It decides on a change before the raft thread, which is idle until then, can append it.
     let appended = |until| cause([sampled("quorum-controll", until), metadata(1_195, 1_197)].concat());
     assert_eq!(appended(1_190), [Cause::ControllerBusy]);
     assert_eq!(appended(1_030), [Cause::Unobserved]);
-    // What it decided before that is appended meanwhile, one sample from the other.
+    // Its earlier decisions are appended meanwhile; the samples are far apart.
     let sparse = sampled("quorum-controll", 1_190).into_iter().step_by(2);
     let earlier = (1_010..1_190).step_by(12).flat_map(|at| metadata(at, at + 1));
     assert_eq!(cause(sparse.chain(earlier).chain(metadata(1_195, 1_197)).collect()), [Cause::ControllerBusy]);
-    // A thread that wants a CPU again and again has work, also where samples seldom hit it.
+    // A thread that waits for a CPU again and again has work, even if samples seldom hit it.
     let wanting = |until: i64, every: usize| {
         let known = sampled("quorum-controll", 1_190).into_iter().take(1);
         let waits = (1_005..until).step_by(every).map(|at| preempted(61, at, at + 2));
@@ -329,20 +332,20 @@ fn a_controller_on_the_cpu_is_busy_itself() {
 #[test]
 fn who_waits_for_a_group_is_judged_by_the_write_of_its_assignment() {
     let ours = Request { api_key: 14, api: "SYNC_GROUP", partitions: Vec::new(), ..offset_commit("billing") };
-    let judged = |ours: &Request, events: Vec<Event>| {
+    let verdict_on = |ours: &Request, events: Vec<Event>| {
         let own = [
             read(ours, us(1_000_900), ms(1_001)),
             write(ours, us(1_199_900), ms(1_200)),
-            asked(ours.clone()),
+            request_event(ours.clone()),
         ];
         run([partitions(4, 1), events].concat().into_iter().chain(own)).0.pop()
     };
-    let verdict = judged(&ours, stalled(FIRST, BILLING, 1_080, 1_199)).unwrap();
+    let verdict = verdict_on(&ours, stalled(FIRST, BILLING, 1_080, 1_199)).unwrap();
     assert_eq!((&*verdict.chain, verdict.confidence), (&[Cause::JournalCommit][..], Confidence::Strong));
     assert_eq!((verdict.stages.of(Stage::Remote), verdict.stages.of(Stage::Append)), (ms(79), ms(119)));
-    assert_eq!(judged(&ours, stalled(FIRST, BILLING, 1_150, 1_199)), None, "it waited for the others");
-    assert_eq!(judged(&ours, stalled(FIRST, BILLING, 1_010, 1_150)), None, "the answer did not follow");
-    assert_eq!(judged(&ours, stalled(FIRST, BILLING + 1, 1_010, 1_199)), None);
+    assert_eq!(verdict_on(&ours, stalled(FIRST, BILLING, 1_150, 1_199)), None, "it waited for the others");
+    assert_eq!(verdict_on(&ours, stalled(FIRST, BILLING, 1_010, 1_150)), None, "the answer did not follow");
+    assert_eq!(verdict_on(&ours, stalled(FIRST, BILLING + 1, 1_010, 1_199)), None);
     let joining = Request { api_key: 11, api: "JOIN_GROUP", ..ours };
-    assert_eq!(judged(&joining, stalled(FIRST, BILLING, 1_010, 1_199)), None);
+    assert_eq!(verdict_on(&joining, stalled(FIRST, BILLING, 1_010, 1_199)), None);
 }

@@ -1,10 +1,10 @@
-//! Calls of request handlers that the JVM reported bound `queue` and `handler`; where it is open whose call it was, they bound
-//! nothing.
+//! Calls of request handlers that the JVM reported bound `queue` and `handler`; a call that may be another request's
+//! bounds nothing.
 
 use model::{Event, HandlerCall, Lock, LockKind, LockSource, LockWait, Nanos, Request, Row, Stage, Verdict};
 
 use super::stages::{all_stages, numbered, read, us, write};
-use super::{append, asked, ms, op, request, run};
+use super::{append, ms, op, request, request_event, run};
 
 /// A call of handler 7.
 fn call(start: Nanos, end: Nanos) -> HandlerCall {
@@ -25,15 +25,15 @@ fn stages(events: Vec<Event>) -> [i64; 4] {
         .map(|stage| verdict.stages.of(stage).0 / 1_000_000)
 }
 
-/// A request that was read at 1,000 ms, appended from 1,100 to 1,101 ms by thread 7 of which nothing else was seen, and
-/// answered at 1,150 ms.
+/// A request that was read at 1,000 ms, appended from 1,100 to 1,101 ms by thread 7, of which nothing else was seen,
+/// and answered at 1,150 ms.
 fn quick_append() -> (Request, Vec<Event>) {
     let ours = numbered(request(1, 6, 1_000, 1_150, 1));
     let events = vec![
         read(&ours, us(999_900), ms(1_000)),
         op(append(7, 6, ms(1_100), ms(1_101), 1)),
         write(&ours, us(1_149_900), ms(1_150)),
-        asked(ours.clone()),
+        request_event(ours.clone()),
     ];
     (ours, events)
 }
@@ -48,7 +48,7 @@ fn with(calls: impl IntoIterator<Item = HandlerCall>) -> [i64; 4] {
 fn a_call_around_the_append_says_when_the_handler_took_the_request() {
     assert_eq!(with([]), [0, 0, 100, 48], "without it all is the handler's");
     assert_eq!(with([call(ms(1_060), ms(1_103))]), [0, 60, 40, 48]);
-    // What the thread was seen to do before in the call was for this request.
+    // The thread's earlier events in the call were for this request.
     let (_, mut events) = all_stages();
     assert_eq!(stages(events.clone()), [20, 30, 10, 9]);
     events.push(called(call(ms(1_065), ms(1_185))));
@@ -82,7 +82,7 @@ fn a_call_that_may_be_anothers_bounds_nothing() {
     assert_eq!(stages(events), before, "it was the call of another append");
 }
 
-/// A wait for a lock by the JVM's account, with the stack of an append.
+/// A wait for a lock as the JVM reports it, with the stack of an append.
 fn waited(start: Nanos, end: Nanos) -> Event {
     Event::LockWait(Box::new(LockWait {
         start,

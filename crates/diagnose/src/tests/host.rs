@@ -1,13 +1,13 @@
-//! A paused machine and stolen CPUs: named for all that lay in them, and for nothing else.
+//! A paused machine and stolen CPUs: named for everything within them, and for nothing else.
 
 use model::{
     Cause, Confidence, CpuGap, CpuGapKind, Event, EvidenceKind, JvmPause, JvmPauseKind, Nanos, OffCpu,
     Request, Row, Verdict,
 };
 
-use super::{append, asked, ms, off_cpu, op, request, run};
+use super::{append, ms, off_cpu, op, request, request_event, run};
 
-/// A CPU of two, idle and without steal time.
+/// A gap of one CPU of two, idle and without steal time.
 fn gap(cpu: u32, start: i64, end: i64) -> CpuGap {
     CpuGap {
         start: ms(start),
@@ -36,11 +36,11 @@ fn pause() -> [Event; 2] {
     [away(gap(0, 996, 1_401)), away(gap(1, 1_000, 1_404))]
 }
 
-/// A request that came at that time and was appended when the machine had gone on.
+/// A request that arrived at that time and was appended after the machine had resumed.
 fn held_up(number: u32, arrival: i64) -> [Event; 2] {
     [
         op(append(number, number as i32, ms(1_402), ms(1_403), number)),
-        asked(request(number as i32, number as i32, arrival, 1_404, number)),
+        request_event(request(number as i32, number as i32, arrival, 1_404, number)),
     ]
 }
 
@@ -127,7 +127,7 @@ fn the_jvms_pause_and_the_wait_for_a_cpu_are_longer_by_the_pause_in_them() {
         vec![
             preempted(7, 998, 1_402),
             op(append(7, 0, ms(995), ms(1_403), 1)),
-            asked(request(1, 0, 994, 1_404, 1)),
+            request_event(request(1, 0, 994, 1_404, 1)),
         ]
     };
     assert_eq!(causes(&with(waited(), pause())), [(Cause::HostPaused, Confidence::Exact)]);
@@ -144,20 +144,21 @@ pub(super) fn preempted(tid: u32, start: i64, end: i64) -> Event {
 fn nothing_comes_to_a_paused_machine_or_leaves_it() {
     let arrives = |bytes| {
         let slow = Request { arrival_end: ms(1_402), request_bytes: bytes, ..request(1, 1, 998, 1_404, 1) };
-        vec![op(append(1, 1, ms(1_402), ms(1_403), 1)), asked(slow)]
+        vec![op(append(1, 1, ms(1_402), ms(1_403), 1)), request_event(slow)]
     };
     for bytes in [600, 1 << 20] {
         assert_eq!(causes(&with(arrives(bytes), pause())), [(Cause::HostPaused, Confidence::Strong)]);
         assert_eq!(with(arrives(bytes), [])[0].cause, Cause::SlowClient);
     }
     let leaves = Request { response: Some(ms(999)), ..request(1, 1, 990, 1_404, 1) };
-    let leaves = vec![op(append(1, 1, ms(991), ms(992), 1)), asked(leaves)];
+    let leaves = vec![op(append(1, 1, ms(991), ms(992), 1)), request_event(leaves)];
     assert_eq!(causes(&with(leaves, pause())), [(Cause::HostPaused, Confidence::Exact)]);
 }
 
 #[test]
 fn the_thread_that_was_on_a_stolen_cpu_lost_its_time() {
-    let writes = || vec![op(append(7, 0, ms(995), ms(1_403), 1)), asked(request(1, 0, 994, 1_404, 1))];
+    let writes =
+        || vec![op(append(7, 0, ms(995), ms(1_403), 1)), request_event(request(1, 0, 994, 1_404, 1))];
     let verdicts = with(writes(), [away(stolen(1, 998, 1_402, 7))]);
     assert_eq!(causes(&verdicts), [(Cause::CpuSteal, Confidence::Exact)]);
     let seen = &verdicts[0].evidence[0];
@@ -175,9 +176,9 @@ fn the_thread_that_was_on_a_stolen_cpu_lost_its_time() {
 fn who_waits_for_a_log_whose_holder_lost_its_cpu_waits_for_that() {
     let events = vec![
         op(append(7, 0, ms(995), ms(1_402), 1)),
-        asked(request(1, 0, 994, 1_403, 1)),
+        request_event(request(1, 0, 994, 1_403, 1)),
         op(append(8, 0, ms(1_402), ms(1_403), 2)),
-        asked(request(2, 0, 996, 1_404, 2)),
+        request_event(request(2, 0, 996, 1_404, 2)),
         away(stolen(1, 998, 1_401, 7)),
     ];
     let (verdicts, summary) = run(events);
@@ -191,7 +192,7 @@ fn a_wait_for_a_cpu_while_one_was_stolen_is_told_by_the_time() {
         let events = vec![
             preempted(7, 998, 1_402),
             op(append(7, 0, ms(995), ms(1_403), 1)),
-            asked(request(1, 0, 994, 1_404, 1)),
+            request_event(request(1, 0, 994, 1_404, 1)),
         ];
         let verdict = with(events, steal.map(away)).remove(0);
         (verdict.cause, verdict.confidence)

@@ -1,4 +1,4 @@
-//! What the JVM tells: the injected lock, roll, page or stop must be named with its holder, and nothing of another
+//! What the JVM reports: the injected lock, roll, page or pause must be named with its holder, and nothing of another
 //! thread, partition or process.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use model::{
 use proptest::prelude::*;
 
 use super::stages::{numbered, read};
-use super::{JOURNAL_STACK, append, asked, commit, io, ms, off_cpu, op, request, run};
+use super::{JOURNAL_STACK, append, commit, io, ms, off_cpu, op, request, request_event, run};
 
 const APPEND: &str = "kafka.server.KafkaRequestHandler.run;kafka.server.KafkaApis.handleProduceRequest;kafka.server.ReplicaManager.appendRecords;kafka.cluster.Partition.appendRecordsToLeader;kafka.log.UnifiedLog.append;kafka.log.UnifiedLog.$anonfun$append$2";
 const INDEX: &str = "kafka.server.KafkaApis.handleProduceRequest;kafka.log.UnifiedLog.append;kafka.log.LogSegment.append;kafka.log.OffsetIndex.append;kafka.utils.CoreUtils$.inLock;java.util.concurrent.locks.ReentrantLock.lock";
@@ -45,20 +45,20 @@ fn of(verdicts: &[Verdict], number: i32) -> &Verdict {
     verdicts.iter().find(|verdict| verdict.request.correlation_id == number).unwrap()
 }
 
-/// The four requests of the tail-latency case as the JVM reports them: each waiter had the lock last from the waiter
-/// before it, and only the first from the thread that held all of them up.
+/// The four requests of the tail-latency case as the JVM reports them: each waiter got the lock from the waiter
+/// before it, and only the first from the thread that delayed all of them.
 fn four_requests() -> Vec<Event> {
     let mut events = vec![
         off_cpu(4462, us(1_000_900), ms(1_126), JOURNAL_STACK),
         op(append(4462, 6, us(1_000_050), ms(1_126), 1)),
-        asked(request(1, 6, 1_000, 1_127, 1)),
+        request_event(request(1, 6, 1_000, 1_127, 1)),
     ];
     let mut owner = 4462;
     for (i, (tid, since)) in [(4484, 1_007), (4499, 1_007), (4467, 1_012)].into_iter().enumerate() {
         let i = i as i64;
         let start = us(1_126_100 + 100 * i);
         events.push(op(append(tid, 6, start, start + us(70), 10 + i as u32)));
-        events.push(asked(request(10 + i as i32, 6, since - 1, 1_128, 10 + i as u32)));
+        events.push(request_event(request(10 + i as i32, 6, since - 1, 1_128, 10 + i as u32)));
         events.push(locked(monitor(tid, ms(since), start - us(20), Some(owner))));
         owner = tid;
     }
@@ -79,10 +79,10 @@ fn each_waiter_of_the_case_names_the_lock_the_holder_and_its_write_exactly() {
         assert_eq!(Some(verdict.stages.total()), verdict.request.latency());
         let wait = &verdict.evidence[0];
         assert_eq!((wait.kind, wait.tid), (EvidenceKind::LockWait, Some(4462)));
-        let told = format!(
+        let expected = format!(
             "waited {waited} ms for topicF-6's log lock, held by data-plane-kafka-request-handler-4462 (thread 4462)"
         );
-        assert!(wait.text.starts_with(&told), "{}", wait.text);
+        assert!(wait.text.starts_with(&expected), "{}", wait.text);
         assert!(verdict.evidence[1].text.starts_with("write of 498 bytes at offset 1000 of topicF-6/"));
         assert!(verdict.evidence.iter().any(|seen| seen.text.starts_with("jbd2 commit 2285")));
     }
@@ -99,11 +99,10 @@ fn what_the_jvm_tells_late_is_worth_the_same() {
     let (late, others): (Vec<_>, Vec<_>) =
         four_requests().into_iter().partition(|event| matches!(event, Event::LockWait(_)));
     let mut events = others.clone();
-    // Three seconds of other requests pass before the JVM's recorder hands its buffers on.
-    events
-        .extend((0..30).map(|i| {
-            asked(request(1_000 + i, 0, 1_200 + i64::from(i) * 100, 1_201 + i64::from(i) * 100, 9))
-        }));
+    // Three seconds of other requests pass before the JVM's Flight Recorder passes its buffers on.
+    events.extend((0..30).map(|i| {
+        request_event(request(1_000 + i, 0, 1_200 + i64::from(i) * 100, 1_201 + i64::from(i) * 100, 9))
+    }));
     events.extend(late.into_iter().rev());
     assert_eq!(sorted(run(events).0), expected);
 }
@@ -115,7 +114,7 @@ fn a_wait_of_another_thread_or_for_another_purpose_explains_nothing() {
             op(append(4462, 6, ms(1_000), ms(1_126), 1)),
             // Long after the holder: nothing can be inferred.
             op(append(7, 6, ms(1_180), ms(1_181), 2)),
-            asked(request(2, 6, 1_001, 1_182, 2)),
+            request_event(request(2, 6, 1_001, 1_182, 2)),
         ]
     };
     let cause_with = |wait: LockWait| {
@@ -152,7 +151,7 @@ fn a_wait_that_belongs_to_the_threads_request_before_is_not_ours() {
         locked(monitor(7, ms(950), ms(1_100), Some(4462))),
         op(append(7, 6, ms(1_100), ms(1_101), 2)),
         op(append(7, 3, ms(1_150), ms(1_151), 3)),
-        asked(request(3, 3, 960, 1_152, 3)),
+        request_event(request(3, 3, 960, 1_152, 3)),
     ]);
     let verdict = of(&verdicts, 3);
     assert_eq!((verdict.cause, verdict.stages.of(Stage::Lock)), (Cause::Unobserved, Nanos::ZERO));
@@ -172,7 +171,7 @@ fn a_wait_without_a_stack_is_the_logs_where_the_append_follows_and_another_held_
             op(append(4462, 6, ms(1_000), ms(1_126), 1)),
             locked(wait),
             op(append(7, 6, us(1_126_300), ms(1_127), 2)),
-            asked(request(2, 6, 1_001, 1_128, 2)),
+            request_event(request(2, 6, 1_001, 1_128, 2)),
             commit(2285, 1_000, 1_140),
         ]
     };
@@ -203,10 +202,10 @@ fn a_roll_that_waits_for_the_disk_is_its_requests_cause_and_its_waiters() {
         op(fsync(7, 6, ms(1_001), ms(1_140))),
         off_cpu(7, ms(1_002), ms(1_139), "ext4_sync_file;jbd2_log_wait_commit;schedule"),
         op(append(7, 6, us(1_140_500), ms(1_141), 1)),
-        asked(request(1, 6, 1_000, 1_142, 1)),
+        request_event(request(1, 6, 1_000, 1_142, 1)),
         locked(monitor(8, ms(1_010), us(1_141_050), Some(7))),
         op(append(8, 6, us(1_141_100), us(1_141_200), 2)),
-        asked(request(2, 6, 1_009, 1_142, 2)),
+        request_event(request(2, 6, 1_009, 1_142, 2)),
         commit(2285, 1_001, 1_140),
     ]);
     assert_eq!((summary.by_root.len(), &*summary.by_root[0].root), (1, "journal-commit:loop0:2285"));
@@ -227,7 +226,7 @@ fn a_roll_that_waits_for_the_disk_is_its_requests_cause_and_its_waiters() {
 
 #[test]
 fn who_waits_for_a_roll_is_found_without_the_jvm_and_past_what_it_logs() {
-    let told = FileOp {
+    let logged = FileOp {
         kind: FileKind::Other,
         file: "/var/log/kafka/server.log".into(),
         topic_partition: None,
@@ -236,11 +235,11 @@ fn who_waits_for_a_roll_is_found_without_the_jvm_and_past_what_it_logs() {
     };
     let (verdicts, _) = run([
         op(fsync(7, 6, ms(1_001), ms(1_140))),
-        op(told),
+        op(logged),
         op(append(7, 6, us(1_140_500), ms(1_141), 1)),
-        asked(request(1, 6, 1_000, 1_142, 1)),
+        request_event(request(1, 6, 1_000, 1_142, 1)),
         op(append(8, 6, us(1_141_100), us(1_141_200), 2)),
-        asked(request(2, 6, 1_009, 1_142, 2)),
+        request_event(request(2, 6, 1_009, 1_142, 2)),
     ]);
     assert_eq!(of(&verdicts, 1).chain, [Cause::RollFsync]);
     let waiter = of(&verdicts, 2);
@@ -256,7 +255,7 @@ fn who_waits_for_a_roll_and_then_reads_what_was_appended_first_waits_for_the_rol
         op(append(7, 6, us(1_140_500), ms(1_141), 1)),
         op(read),
         op(append(8, 6, us(1_141_110), us(1_141_200), 2)),
-        asked(request(2, 6, 1_009, 1_142, 2)),
+        request_event(request(2, 6, 1_009, 1_142, 2)),
     ]);
     assert_eq!(verdicts[0].chain, [Cause::LogLock, Cause::RollFsync]);
     assert_eq!(verdicts[0].stages.longest(), Stage::Lock);
@@ -279,7 +278,7 @@ fn a_roll_whose_thread_then_had_no_cpu_for_a_while_is_one_all_the_same() {
             op(fsync(7, 6, ms(1_001), ms(1_140))),
             Event::OffCpu(Box::new(away)),
             op(append(7, 6, us(1_145_500), ms(1_146), 1)),
-            asked(request(1, 6, 1_000, 1_147, 1)),
+            request_event(request(1, 6, 1_000, 1_147, 1)),
         ]);
         of(&verdicts, 1).cause
     };
@@ -297,7 +296,7 @@ fn an_fsync_of_another_partition_or_thread_or_long_before_is_no_roll_of_ours() {
         let (verdicts, _) = run([
             op(other),
             op(append(7, 6, us(1_140_500), ms(1_141), 1)),
-            asked(request(1, 6, 1_000, 1_142, 1)),
+            request_event(request(1, 6, 1_000, 1_142, 1)),
         ]);
         assert_eq!(of(&verdicts, 1).cause, Cause::Unobserved);
     }
@@ -312,7 +311,7 @@ fn who_waits_for_a_log_waits_for_its_flush_too() {
             op(append(7, 6, ms(1_001), ms(1_002), 1)),
             op(flush),
             op(append(8, 6, us(1_140_200), us(1_140_300), 2)),
-            asked(request(2, 6, 1_003, 1_141, 2)),
+            request_event(request(2, 6, 1_003, 1_141, 2)),
         ]);
         verdicts[0].chain.clone()
     };
@@ -329,8 +328,11 @@ fn a_flush_after_the_write_is_told_too() {
     let mut flush = fsync(7, 6, us(1_002_100), ms(1_140));
     flush.kind = FileKind::Log;
     flush.op = FileOpKind::Fdatasync;
-    let (verdicts, _) =
-        run([op(append(7, 6, ms(1_001), ms(1_002), 1)), op(flush), asked(request(1, 6, 1_000, 1_142, 1))]);
+    let (verdicts, _) = run([
+        op(append(7, 6, ms(1_001), ms(1_002), 1)),
+        op(flush),
+        request_event(request(1, 6, 1_000, 1_142, 1)),
+    ]);
     assert_eq!(verdicts[0].chain, [Cause::RollFsync]);
     assert_eq!(verdicts[0].stages.of(Stage::Handler), ms(1_140) - us(1_002_100));
 }
@@ -354,7 +356,7 @@ fn a_chain_of_locks_is_followed_to_its_root() {
         }),
         locked(monitor(7, us(1_003_000), us(1_140_300), Some(8))),
         op(append(7, 6, us(1_140_400), us(1_140_500), 2)),
-        asked(request(2, 6, 1_002, 1_142, 2)),
+        request_event(request(2, 6, 1_002, 1_142, 2)),
     ]);
     let verdict = of(&verdicts, 2);
     assert_eq!(verdict.chain, [Cause::LogLock, Cause::LogLock, Cause::RollFsync]);
@@ -373,7 +375,7 @@ fn threads_that_wait_for_each_other_are_followed_once() {
         locked(monitor(8, ms(1_001), ms(1_140), Some(9))),
         locked(monitor(9, ms(1_001), ms(1_140), Some(7))),
         op(append(7, 6, ms(1_140), ms(1_141), 2)),
-        asked(request(2, 6, 1_000, 1_142, 2)),
+        request_event(request(2, 6, 1_000, 1_142, 2)),
     ]);
     assert_eq!(of(&verdicts, 2).cause, Cause::LogLock);
     assert_eq!(of(&verdicts, 2).stages.of(Stage::Lock), ms(139));
@@ -396,13 +398,13 @@ fn stopped(pause: JvmPause) -> Event {
     Event::JvmPause(Box::new(pause))
 }
 
-/// Two requests that were stopped: one before its append, one before its answer.
+/// Two requests during a pause: one before its append, one before its answer.
 fn two_stopped() -> Vec<Event> {
     vec![
         op(append(7, 6, ms(1_130), ms(1_131), 1)),
-        asked(request(1, 6, 1_000, 1_132, 1)),
+        request_event(request(1, 6, 1_000, 1_132, 1)),
         op(append(8, 5, ms(1_004), ms(1_005), 2)),
-        asked(request(2, 5, 1_003, 1_131, 2)),
+        request_event(request(2, 5, 1_003, 1_131, 2)),
     ]
 }
 
@@ -421,7 +423,7 @@ fn a_collection_is_one_root_of_everything_it_stopped() {
         );
         assert_eq!(Some(verdict.stages.total()), verdict.request.latency());
     }
-    // The safepoint around it is the same stop.
+    // The safepoint around it is the same pause.
     let around = JvmPause {
         gc_id: None,
         operation: "G1CollectForAllocation".into(),
@@ -455,7 +457,7 @@ fn a_stop_in_which_a_thread_begins_a_call_was_over_by_then() {
             stopped(cleanup),
             read(&ours, ms(read_at), us(read_at * 1_000 + 10)),
             op(append(7, 6, ms(1_168), ms(1_169), 1)),
-            asked(ours),
+            request_event(ours),
         ]);
         (verdicts[0].cause, verdicts[0].confidence)
     };
@@ -473,7 +475,7 @@ fn a_quiet_broker_is_not_slow_because_of_a_pause() {
     let (verdicts, _) = run([
         stopped(pause(JvmPauseKind::Gc, 1_000, 1_050, 1)),
         op(append(7, 6, ms(1_060), ms(1_061), 1)),
-        asked(request(1, 6, 1_000, 1_062, 1)),
+        request_event(request(1, 6, 1_000, 1_062, 1)),
     ]);
     assert_eq!(verdicts, []);
 }
@@ -484,7 +486,7 @@ fn a_write_goes_on_while_the_jvm_is_stopped() {
         stopped(pause(JvmPauseKind::Gc, 1_002, 1_139, 1)),
         off_cpu(7, ms(1_002), ms(1_139), JOURNAL_STACK),
         op(append(7, 6, ms(1_001), ms(1_140), 1)),
-        asked(request(1, 6, 1_000, 1_141, 1)),
+        request_event(request(1, 6, 1_000, 1_141, 1)),
         commit(2285, 1_000, 1_150),
     ]);
     assert_eq!(verdicts[0].chain, [Cause::JournalCommit]);
@@ -497,7 +499,7 @@ fn a_waiter_whose_holder_was_stopped_was_stopped() {
         op(append(8, 6, us(1_002_000), us(1_002_300), 1)),
         locked(monitor(7, us(1_001_900), us(1_140_300), Some(8))),
         op(append(7, 6, us(1_140_400), us(1_140_500), 2)),
-        asked(request(2, 6, 1_001, 1_142, 2)),
+        request_event(request(2, 6, 1_001, 1_142, 2)),
     ]);
     assert_eq!(verdicts[0].chain, [Cause::LogLock, Cause::GcPause]);
 }
@@ -540,7 +542,7 @@ fn a_safepoint_that_is_long_to_reach_is_not_what_ran_then_but_the_page_that_a_th
         assert_eq!(verdict.confidence, Confidence::Strong);
         assert!(verdict.evidence.iter().any(|seen| seen.kind == EvidenceKind::BlockIo));
     }
-    // Ended elsewhere, of another process, or too short to be what was waited for.
+    // Ended at another time, of another process, or too short to be what the JVM waited for.
     let elsewhere = FileOp { pid: 9, ..fault(FileKind::Index, 1_004, 1_126) };
     for other in [fault(FileKind::Index, 1_004, 1_090), elsewhere, fault(FileKind::Index, 1_100, 1_126)] {
         assert_eq!(run(long_to_reach(Some(other))).0[0].chain, [Cause::Safepoint]);
@@ -562,7 +564,7 @@ fn a_page_of_an_index_that_was_not_in_memory_is_named() {
         let (verdicts, _) = run([
             op(fault),
             op(append(7, 6, us(1_139_500), ms(1_140), 1)),
-            asked(request(1, 6, 1_000, 1_141, 1)),
+            request_event(request(1, 6, 1_000, 1_141, 1)),
         ]);
         verdicts[0].cause
     };
@@ -571,7 +573,7 @@ fn a_page_of_an_index_that_was_not_in_memory_is_named() {
     assert_eq!(with(ours(8, 6)), Cause::Unobserved);
 }
 
-/// Anything that a few threads and partitions may do, sensible or not.
+/// Any events of a few threads and partitions, plausible or not.
 fn anything() -> impl Strategy<Value = Event> {
     let time = 0_i64..400;
     let span = (time, 0_i64..200).prop_map(|(start, length)| (ms(start), ms(start + length)));
@@ -600,7 +602,7 @@ fn anything() -> impl Strategy<Value = Event> {
             some.arrival_end = ms(start + trickle.min(end - start));
             (some.sequence, some.response_sequence) = (Some(100), Some(5_000));
             some.transactional_id = (number % 2 == 0).then(|| "payments".into());
-            asked(some)
+            request_event(some)
         }),
     ]
 }
@@ -616,14 +618,14 @@ proptest! {
         }
     }
 
-    /// In any case, the order of arrival changes nothing.
+    /// The order of arrival never changes anything.
     #[test]
     fn the_order_in_which_it_comes_changes_nothing(
         (events, shuffled) in proptest::collection::vec(anything(), 0..30)
             .prop_flat_map(|events| (Just(events.clone()), Just(events).prop_shuffle()))
     ) {
-        let told = |events| run(events).0.iter().map(|verdict| format!("{verdict:?}")).collect::<Vec<_>>();
-        let (mut one, mut other) = (told(events), told(shuffled));
+        let describe = |events| run(events).0.iter().map(|verdict| format!("{verdict:?}")).collect::<Vec<_>>();
+        let (mut one, mut other) = (describe(events), describe(shuffled));
         one.sort();
         other.sort();
         prop_assert_eq!(one, other);

@@ -1,15 +1,15 @@
-//! Requests of Kafka's request log: when they were, their stages by Kafka's clock, and what is said of their causes.
+//! Requests of Kafka's request log: their real times, their stages by Kafka's clock, and their causes.
 
 use model::{
     Cause, Confidence, Event, JvmPause, JvmPauseKind, Nanos, Partition, Request, RequestSource, Stage,
 };
 
 use super::stages::{NETWORK, socket_op, us};
-use super::{JOURNAL_STACK, append, asked, commit, ms, off_cpu, op, request, run};
+use super::{JOURNAL_STACK, append, commit, ms, off_cpu, op, request, request_event, run};
 use model::SocketOpKind;
 
-/// A request from 1,000 to 1,200 ms: 20 ms in the queue, 150 of work, 15 for others, 5 in the response's queue, 10 of sending. Its line
-/// came so much later.
+/// A request from 1,000 to 1,200 ms: 20 ms in the queue, 150 of work, 15 for followers, 5 in the response's queue, 10
+/// of sending. Its line came `late`.
 fn logged(late: Nanos) -> Request {
     let seen = request(1, 6, 1_000, 1_200, 1);
     let partitions = seen.partitions.into_iter().map(|of| Partition { batches: Vec::new(), ..of });
@@ -50,7 +50,7 @@ fn appended() -> Vec<Event> {
     ]
 }
 
-/// A pause right after the request, in which the thread was that logs it.
+/// A pause right after the request, which stopped the thread that logs it.
 fn pause() -> Event {
     Event::JvmPause(Box::new(JvmPause {
         start: ms(1_200),
@@ -71,7 +71,8 @@ fn stages(request: &model::Verdict) -> Vec<(Stage, i64)> {
 
 #[test]
 fn stages_are_kafkas_and_the_append_is_what_was_seen() {
-    let (verdicts, summary) = run([appended(), vec![answered(ms(1_200)), asked(logged(us(700)))]].concat());
+    let (verdicts, summary) =
+        run([appended(), vec![answered(ms(1_200)), request_event(logged(us(700)))]].concat());
     assert_eq!(
         stages(&verdicts[0]),
         [
@@ -91,14 +92,15 @@ fn stages_are_kafkas_and_the_append_is_what_was_seen() {
 #[test]
 fn a_line_that_a_pause_held_up_does_not_blame_the_pause() {
     let late = ms(120) + us(300);
-    let seen = vec![pause(), answered(ms(1_200)), asked(logged(late))];
+    let seen = vec![pause(), answered(ms(1_200)), request_event(logged(late))];
     let (verdicts, _) = run(seen.clone());
     assert_eq!((verdicts[0].cause, verdicts[0].request.arrival), (Cause::Unobserved, ms(1_000)));
-    // Nor where nobody saw when it was answered.
+    // Nor if no source saw when it was answered.
     let unseen = seen.into_iter().filter(|event| !matches!(event, Event::SocketOp(_)));
     assert_eq!(run(unseen).0[0].cause, Cause::Unobserved);
-    // Its own write is known by its key all the same.
-    let (verdicts, _) = run([appended(), vec![pause(), answered(ms(1_200)), asked(logged(late))]].concat());
+    // Its own write is still known by its key.
+    let (verdicts, _) =
+        run([appended(), vec![pause(), answered(ms(1_200)), request_event(logged(late))]].concat());
     assert_eq!(verdicts[0].cause, Cause::JournalCommit);
 }
 
@@ -107,23 +109,23 @@ fn a_pause_within_it_is_named_and_never_exact() {
     let Event::JvmPause(pause) = pause() else { unreachable!() };
     let within = JvmPause { start: ms(1_040), end: ms(1_160), ..*pause };
     let within = Event::JvmPause(Box::new(within));
-    let (verdicts, _) = run(vec![within.clone(), answered(ms(1_200)), asked(logged(us(300)))]);
+    let (verdicts, _) = run(vec![within.clone(), answered(ms(1_200)), request_event(logged(us(300)))]);
     assert_eq!((verdicts[0].cause, verdicts[0].confidence), (Cause::GcPause, Confidence::Strong));
-    // Where it was not seen when the request ended, the pause may have been before it.
-    let (verdicts, _) = run(vec![within, asked(logged(us(300)))]);
+    // If the request's end was not seen, the pause may have been before it.
+    let (verdicts, _) = run(vec![within, request_event(logged(us(300)))]);
     assert_eq!(verdicts[0].cause, Cause::Unobserved);
 }
 
 #[test]
 fn the_write_of_an_earlier_response_places_nothing() {
-    let (verdicts, _) = run([appended(), vec![answered(ms(999)), asked(logged(us(700)))]].concat());
+    let (verdicts, _) = run([appended(), vec![answered(ms(999)), request_event(logged(us(700)))]].concat());
     assert_eq!(verdicts[0].request.arrival, ms(1_000) + us(700));
 }
 
 #[test]
 fn an_offset_that_was_written_twice_joins_neither() {
     let again = op(append(8, 6, ms(700), ms(701), 1));
-    let late = [appended(), vec![again, asked(logged(ms(300)))]].concat();
+    let late = [appended(), vec![again, request_event(logged(ms(300)))]].concat();
     let (verdicts, summary) = run(late);
     assert_eq!((summary.joins.by_base_offset, summary.joins.unjoined), (0, 1));
     assert_eq!(verdicts[0].cause, Cause::Unobserved);

@@ -1,13 +1,13 @@
-//! The same events give the same verdicts: in any order within the disorder that is allowed, in any batches, told live or
-//! read from a recording, and with others around them.
+//! The same events give the same verdicts: in any order within the allowed disorder, in any batches, live or from a
+//! recording, and with other events around them.
 
 use model::{Event, LockHolder, LockKind, LockSource, LockWait, Nanos, Verdict};
 use proptest::prelude::*;
 
-use super::{JOURNAL_STACK, append, asked, commit, io, ms, off_cpu, op, request};
+use super::{JOURNAL_STACK, append, commit, io, ms, off_cpu, op, request, request_event};
 use crate::{Config, Engine, Summary};
 
-/// Two stalls of a journal, a collection's worth of requests behind a lock, and quick requests all the time; times in
+/// Two journal stalls, many requests behind a lock during a collection, and quick requests all the time; times in
 /// microseconds, several events at the same instant.
 fn events() -> Vec<Event> {
     let mut events = vec![commit(2285, 995, 1_400), io(1_002, 1_390), commit(2286, 2_000, 2_300)];
@@ -16,19 +16,19 @@ fn events() -> Vec<Event> {
         let (crc, end) = (900 + number, stall + 200);
         events.push(op(append(tid, 6, ms(stall), ms(end), crc)));
         events.push(off_cpu(tid, ms(stall + 1), ms(end - 1), JOURNAL_STACK));
-        events.push(asked(request(crc as i32, 6, stall, end + 2, crc)));
+        events.push(request_event(request(crc as i32, 6, stall, end + 2, crc)));
         for behind in 1..4 {
             let (tid, crc) = (40 + behind, 910 + 10 * number + behind);
             let start = Nanos(ms(end).0 + i64::from(behind) * 20_000);
             events.push(op(append(tid, 6, start, Nanos(start.0 + 10_000), crc)));
             events.push(Event::LockWait(Box::new(wait(tid, ms(stall + 10), start, number))));
-            events.push(asked(request(crc as i32, 6, stall + 5, end + 3, crc)));
+            events.push(request_event(request(crc as i32, 6, stall + 5, end + 3, crc)));
         }
     }
     for quick in 0..300_i64 {
         let (crc, at) = (quick as u32, ms(quick * 10));
         events.push(op(append(20, 1, at, Nanos(at.0 + 40_000), crc)));
-        events.push(asked(request(quick as i32, 1, quick * 10, quick * 10 + 1, crc)));
+        events.push(request_event(request(quick as i32, 1, quick * 10, quick * 10 + 1, crc)));
     }
     events.sort_by_key(Event::time);
     events
@@ -51,8 +51,8 @@ fn wait(tid: u32, start: Nanos, end: Nanos, number: u32) -> LockWait {
     }
 }
 
-/// What comes of them, taken after every so many.
-fn judged(config: &Config, events: &[Event], batch: usize) -> (Vec<Verdict>, Summary) {
+/// The verdicts and summary, taken after every `batch` events.
+fn verdicts_of(config: &Config, events: &[Event], batch: usize) -> (Vec<Verdict>, Summary) {
     let mut engine = Engine::new(config.clone());
     let mut verdicts = Vec::new();
     for some in events.chunks(batch) {
@@ -67,7 +67,7 @@ fn judged(config: &Config, events: &[Event], batch: usize) -> (Vec<Verdict>, Sum
 }
 
 fn expected() -> (Vec<Verdict>, Summary) {
-    let expected = judged(&Config::replay(ms(100)), &events(), 1);
+    let expected = verdicts_of(&Config::replay(ms(100)), &events(), 1);
     assert_eq!(expected.0.len(), 8, "the stalled and those behind them");
     assert!(
         expected.0.iter().all(|verdict| verdict.cause == model::Cause::JournalCommit),
@@ -77,7 +77,7 @@ fn expected() -> (Vec<Verdict>, Summary) {
     expected
 }
 
-/// The events, each as late as is said of it.
+/// The events, each delayed by its entry of `delays`.
 fn delayed(delays: &[i64], most: Nanos) -> Vec<Event> {
     let mut events: Vec<(Nanos, Event)> = events()
         .into_iter()
@@ -87,11 +87,11 @@ fn delayed(delays: &[i64], most: Nanos) -> Vec<Event> {
             (event.time() + Nanos(delay), event)
         })
         .collect();
-    events.sort_by_key(|(told, _)| *told);
+    events.sort_by_key(|(arrival, _)| *arrival);
     events.into_iter().map(|(_, event)| event).collect()
 }
 
-/// Says which verdict is another one; all of them in full would be a book.
+/// Reports the first verdict that differs, because all of them in full would be too long.
 fn same(one: &(Vec<Verdict>, Summary), other: &(Vec<Verdict>, Summary)) {
     for (verdict, expected) in one.0.iter().zip(&other.0) {
         assert_eq!(verdict.request.correlation_id, expected.request.correlation_id);
@@ -105,7 +105,7 @@ fn same(one: &(Vec<Verdict>, Summary), other: &(Vec<Verdict>, Summary)) {
 
 #[test]
 fn live_and_replay_are_the_same() {
-    same(&judged(&Config::live(ms(100)), &events(), 1), &expected());
+    same(&verdicts_of(&Config::live(ms(100)), &events(), 1), &expected());
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_clock_that_goes_on_by_itself_decides_the_same_and_sooner() {
 #[test]
 fn what_comes_too_fast_to_be_kept_is_decided_before_it_is_forgotten() {
     let few = Config { max_events: 120, ..Config::replay(ms(100)) };
-    let (verdicts, summary) = judged(&few, &events(), 1);
+    let (verdicts, summary) = verdicts_of(&few, &events(), 1);
     let (expected, expected_summary) = expected();
     assert_eq!(verdicts.len(), expected.len());
     assert_eq!(summary.requests, expected_summary.requests);
@@ -151,7 +151,7 @@ proptest! {
     ) {
         let config = if live { Config::live(ms(100)) } else { Config::replay(ms(100)) };
         let disordered = delayed(&delays, config.disorder);
-        same(&judged(&config, &disordered, batch), &expected());
+        same(&verdicts_of(&config, &disordered, batch), &expected());
     }
 }
 
@@ -174,8 +174,8 @@ fn a_course_is_the_latency_in_order_and_adds_up_to_the_stages() {
 
 #[test]
 fn a_request_that_is_asked_for_is_judged_however_quick_it_was_and_no_other() {
-    let asked = Config { only_request: Some(17), ..Config::replay(ms(100)) };
-    let (verdicts, summary) = judged(&asked, &events(), 1);
+    let config = Config { only_request: Some(17), ..Config::replay(ms(100)) };
+    let (verdicts, summary) = verdicts_of(&config, &events(), 1);
     assert_eq!(verdicts.iter().map(|verdict| verdict.request.correlation_id).collect::<Vec<_>>(), [17]);
     assert_eq!(verdicts[0].stages.total(), ms(1));
     assert_eq!(verdicts[0].cause, model::Cause::Unobserved);

@@ -1,4 +1,4 @@
-//! Reads of tiered storage: fetches that waited for a remote-log reader, told by its connections or its files.
+//! Reads of tiered storage: fetches that waited for a remote-log reader, recognized by its connections or its files.
 
 use model::{
     Cause, Confidence, Event, FileKind, FileOp, FileOpKind, Nanos, Partition, Request, SocketOp,
@@ -6,12 +6,12 @@ use model::{
 };
 
 use super::stages::{fetch, numbered, read, socket_op, us, write};
-use super::{append, asked, io, ms, off_cpu, op, run};
+use super::{append, io, ms, off_cpu, op, request_event, run};
 
 const PEER: &str = "10.9.9.9:443";
 const WANTED: u64 = 498;
 
-/// A call of a remote-log reader; a write has no bytes here.
+/// A call of a remote-log reader; a write reads no bytes.
 fn call(tid: u32, start: i64, end: i64, peer: &str, read: u64) -> Event {
     let kind = if read > 0 { SocketOpKind::Read } else { SocketOpKind::Write };
     let of = numbered(fetch());
@@ -25,10 +25,10 @@ fn call(tid: u32, start: i64, end: i64, peer: &str, read: u64) -> Event {
     }))
 }
 
-/// A fetch from 0 to 700 ms of records that were there, and what readers did meanwhile.
+/// A fetch from 0 to 700 ms of records that were there, and the readers' calls meanwhile.
 fn fetched_with(data: Option<Nanos>, readers: Vec<Event>) -> Option<Verdict> {
     let ours = numbered(Request { data, max_wait_ms: Some(650), ..fetch() });
-    let own = [read(&ours, us(100), us(200)), write(&ours, us(699_900), us(699_990)), asked(ours)];
+    let own = [read(&ours, us(100), us(200)), write(&ours, us(699_900), us(699_990)), request_event(ours)];
     run(readers.into_iter().chain(own)).0.pop()
 }
 
@@ -84,7 +84,7 @@ fn of_two_readers_that_fit_none_is_chosen_and_a_fetch_that_may_have_waited_is_no
     assert_ne!(late, Some(Cause::RemoteTierRead));
 }
 
-/// The read of a file on a mounted storage by a remote-log reader.
+/// A remote-log reader's read of a file on a mounted storage.
 fn file_read(tid: u32, start: i64, end: i64, bytes: u64) -> FileOp {
     FileOp {
         op: FileOpKind::Read,
@@ -100,7 +100,7 @@ fn file_read(tid: u32, start: i64, end: i64, bytes: u64) -> FileOp {
     }
 }
 
-/// A cold page that the device took long to read.
+/// A cold page that the device was slow to read.
 fn slow_file_read(tid: u32, start: i64, end: i64, bytes: u64) -> Vec<Event> {
     const COLD: &str =
         "ksys_read;vfs_read;ext4_file_read_iter;filemap_read;folio_wait_bit_common;io_schedule;schedule";
@@ -155,38 +155,38 @@ fn a_network_thread_that_served_others_meanwhile_is_not_what_the_fetch_waited_fo
     };
     assert_eq!(fetched(busy()).cause, Cause::NetworkThreadsBusy);
     assert_eq!(fetched([busy(), one_reader()].concat()).cause, Cause::RemoteTierRead);
-    let late = gave_up(Some(ms(-20)), [busy(), slow_file_read(50, 20, 900, 4_096)].concat()).unwrap();
+    let late = timed_out(Some(ms(-20)), [busy(), slow_file_read(50, 20, 900, 4_096)].concat()).unwrap();
     assert_eq!(late.chain, [Cause::RemoteTierRead, Cause::SlowDevice]);
 }
 
 /// The same fetch, answered without records.
-fn gave_up(data: Option<Nanos>, readers: Vec<Event>) -> Option<Verdict> {
+fn timed_out(data: Option<Nanos>, readers: Vec<Event>) -> Option<Verdict> {
     let nothing = Partition { bytes: 0, batches: Vec::new(), ..fetch().partitions.remove(0) };
     let ours = Request { data, max_wait_ms: Some(700), partitions: vec![nothing], ..fetch() };
     let ours = numbered(ours);
-    let own = [read(&ours, us(100), us(200)), write(&ours, us(699_900), us(699_990)), asked(ours)];
+    let own = [read(&ours, us(100), us(200)), write(&ours, us(699_900), us(699_990)), request_event(ours)];
     run(readers.into_iter().chain(own)).0.pop()
 }
 
 #[test]
 fn an_answer_without_records_for_which_the_storage_was_too_slow_is_named() {
     let there = Some(ms(-20));
-    let verdict = gave_up(there, slow_file_read(50, 20, 900, 4_096)).unwrap();
+    let verdict = timed_out(there, slow_file_read(50, 20, 900, 4_096)).unwrap();
     assert_eq!(verdict.chain, [Cause::RemoteTierRead, Cause::SlowDevice]);
     assert_eq!(verdict.confidence, Confidence::Strong);
     assert!(verdict.evidence[0].text.ends_with("-id.log when the broker answered without records"));
-    let peer = gave_up(there, vec![call(50, 20, 900, PEER, 300)]).unwrap();
+    let peer = timed_out(there, vec![call(50, 20, 900, PEER, 300)]).unwrap();
     assert_eq!(&*peer.root, "remote-tier-read:10.9.9.9:443");
-    // It had begun for another, and others read too.
+    // It had begun for another fetch, and others read too.
     let both = [slow_file_read(50, -400, 300, 9), slow_file_read(51, 250, 900, 9)].concat();
-    let both = gave_up(there, both).unwrap();
+    let both = timed_out(there, both).unwrap();
     assert_eq!((both.chain[0], both.confidence), (Cause::RemoteTierRead, Confidence::Weak));
-    let short = gave_up(there, slow_file_read(50, 20, 300, 4_096)).unwrap();
+    let short = timed_out(there, slow_file_read(50, 20, 300, 4_096)).unwrap();
     assert_eq!(short.cause, Cause::Unobserved);
 }
 
 #[test]
 fn a_fetch_that_waited_for_data_is_a_long_poll_whoever_reads() {
-    assert_eq!(gave_up(None, slow_file_read(50, 20, 900, 4_096)), None);
-    assert_eq!(gave_up(Some(ms(600)), slow_file_read(50, 20, 900, 4_096)), None);
+    assert_eq!(timed_out(None, slow_file_read(50, 20, 900, 4_096)), None);
+    assert_eq!(timed_out(Some(ms(600)), slow_file_read(50, 20, 900, 4_096)), None);
 }

@@ -1,5 +1,5 @@
-//! Causes of what a request waits for outside its own handler: each fires where it was injected, and stays silent where
-//! one link of its evidence is missing.
+//! Causes of a request's waits outside its own handler: each fires where it was injected, and stays silent if one
+//! link of its evidence is missing.
 
 use model::{
     Cause, Confidence, CpuSample, Event, FileOp, FileOpKind, Nanos, Request, RequestSource, SocketOp,
@@ -7,15 +7,15 @@ use model::{
 };
 
 use super::stages::{NETWORK, all_stages, fetch, follower_fetch, numbered, read, socket_op, us, write};
-use super::{JOURNAL_STACK, append, asked, commit, ms, off_cpu, op, request, run};
+use super::{JOURNAL_STACK, append, commit, ms, off_cpu, op, request, request_event, run};
 
 fn of(events: impl IntoIterator<Item = Event>, number: i32) -> Verdict {
     let (verdicts, _) = run(events);
     verdicts.into_iter().find(|verdict| verdict.request.correlation_id == number).unwrap()
 }
 
-/// A request read at 1,000 ms that its handler, thread 7, took at 1,150 ms, after an append that the journal held up; and
-/// a second handler that was held up as long.
+/// A request read at 1,000 ms that its handler, thread 7, took at 1,150 ms, after an append that the journal delayed;
+/// and a second handler that was delayed as long.
 fn queued() -> Vec<Event> {
     let ours = numbered(request(1, 6, 1_000, 1_155, 1));
     let stall = |tid, partition, crc| {
@@ -27,7 +27,7 @@ fn queued() -> Vec<Event> {
         op(append(7, 6, ms(1_152), ms(1_153), 1)),
         write(&ours, us(1_154_900), us(1_154_950)),
         commit(2285, 980, 1_151),
-        asked(ours),
+        request_event(ours),
     ]);
     events
 }
@@ -60,7 +60,7 @@ fn queued_behind_a_lock(partition: i32) -> Vec<Event> {
         op(append(8, 6, ms(1_152), ms(1_153), 1)),
         write(&ours, us(1_154_900), us(1_154_950)),
         commit(2285, 980, 1_151),
-        asked(ours),
+        request_event(ours),
     ]);
     events
 }
@@ -75,7 +75,7 @@ fn handlers_that_waited_for_a_log_were_kept_by_what_kept_its_holder() {
     assert_eq!(elsewhere.cause, Cause::Unobserved, "another log's holder kept nobody: what did is not known");
 }
 
-/// On a CPU whenever the sampling clock looks, every 20 ms from 1,010 ms on.
+/// On a CPU at every sample, every 20 ms from 1,010 ms on.
 fn computing(tid: u32) -> impl Iterator<Item = Event> {
     sampled(tid, (0..7).map(|i| 1_010 + 20 * i))
 }
@@ -93,8 +93,8 @@ fn sampled(tid: u32, at: impl Iterator<Item = i64>) -> impl Iterator<Item = Even
     })
 }
 
-/// The one in a slow append is left out: thread 8 takes the request after another's.
-fn queued_for_whom_nothing_is_known_of() -> Vec<Event> {
+/// Without the handler in a slow append: thread 8 takes the request after another handler's append.
+fn queued_for_unknown_handlers() -> Vec<Event> {
     let mut events = vec![op(append(8, 3, ms(900), ms(901), 70)), op(append(9, 3, ms(902), ms(903), 71))];
     events.extend(queued_behind_a_lock(2));
     let is_seven = |event: &Event| match event {
@@ -109,7 +109,7 @@ fn queued_for_whom_nothing_is_known_of() -> Vec<Event> {
 #[test]
 fn handlers_are_busy_where_each_of_them_is_seen_to_be() {
     let with = |computing: Vec<Event>| {
-        let mut events = queued_for_whom_nothing_is_known_of();
+        let mut events = queued_for_unknown_handlers();
         events.splice(2..2, computing);
         of(events, 1)
     };
@@ -124,7 +124,7 @@ fn handlers_are_busy_where_each_of_them_is_seen_to_be() {
 #[test]
 fn the_handler_that_took_a_request_and_was_held_up_kept_it_whatever_others_did() {
     let with = |tid, since: i64| {
-        let mut events = queued_for_whom_nothing_is_known_of();
+        let mut events = queued_for_unknown_handlers();
         let stalled = append(tid, 4, ms(since), ms(1_149), 53);
         events.splice(2..2, [off_cpu(tid, ms(since + 1), ms(1_149), JOURNAL_STACK), op(stalled)]);
         of(events, 1)
@@ -143,8 +143,8 @@ fn handlers_that_were_busy_for_no_known_reason_are_the_cause_themselves() {
     assert_eq!((verdict.cause, verdict.chain), (Cause::HandlersBusy, vec![Cause::HandlersBusy]));
 }
 
-/// Another's request that a handler had until 1,150 ms: it was sent a batch of 498 bytes and wrote one of so many.
-fn written_anew(number: u32, handler: u32, bytes: u32) -> Vec<Event> {
+/// Another request that a handler had until 1,150 ms: it was sent a batch of 498 bytes and wrote one of `bytes`.
+fn rewriting(number: u32, handler: u32, bytes: u32) -> Vec<Event> {
     let partition = handler as i32;
     let mut request = request(number as i32, partition, 990, 1_152, number);
     (request.sequence, request.response_sequence) = (Some(7), Some(9));
@@ -156,7 +156,7 @@ fn written_anew(number: u32, handler: u32, bytes: u32) -> Vec<Event> {
         read(&request, us(990_100), us(990_200)),
         op(written),
         write(&request, us(1_151_900), us(1_151_950)),
-        asked(request),
+        request_event(request),
     ]
 }
 
@@ -165,12 +165,12 @@ fn handlers_that_wrote_batches_anew_were_busy_with_that() {
     let with = |bytes: [u32; 2]| {
         let ours = numbered(request(1, 6, 1_000, 1_155, 1));
         let mut events = vec![read(&ours, us(1_000_100), us(1_000_200))];
-        events.extend(written_anew(70, 7, bytes[0]));
-        events.extend(written_anew(80, 8, bytes[1]));
+        events.extend(rewriting(70, 7, bytes[0]));
+        events.extend(rewriting(80, 8, bytes[1]));
         events.extend([
             op(append(7, 6, ms(1_152), ms(1_153), 1)),
             write(&ours, us(1_154_900), us(1_154_950)),
-            asked(ours),
+            request_event(ours),
         ]);
         of(events, 1)
     };
@@ -209,8 +209,8 @@ fn a_request_that_appends_nothing_waits_for_handlers_that_are_all_busy() {
         events.extend([
             read(&metadata, us(1_000_100), us(1_000_200)),
             write(&metadata, us(1_154_900), us(1_154_950)),
-            // A handler that was at work before and has nothing to do.
-            asked(metadata.clone()),
+            // A handler that worked before and is idle.
+            request_event(metadata.clone()),
         ]);
         events
     };
@@ -252,7 +252,7 @@ fn unread(reader: u32) -> Vec<Event> {
         read(&ours, us(1_149_900), ms(1_150)),
         op(append(7, 6, ms(1_152), ms(1_153), 1)),
         write(&ours, us(1_189_900), ms(1_190)),
-        asked(ours),
+        request_event(ours),
     ]
 }
 
@@ -288,7 +288,7 @@ fn a_request_is_handed_on_when_its_network_thread_has_served_all_connections() {
             op(cold_read(reader, 1_010, 1_149)),
             op(append(7, 6, ms(1_152), ms(1_153), 1)),
             write(&ours, us(1_189_900), ms(1_190)),
-            asked(ours),
+            request_event(ours),
         ]
     };
     let verdict = of(events(NETWORK), 1);
@@ -311,7 +311,7 @@ fn a_network_thread_that_was_at_work_for_others_is_the_cause_itself() {
     read.disk_bytes = Some(0);
     let verdict = of(events.clone(), 1);
     assert_eq!(verdict.chain, [Cause::NetworkThreadsBusy]);
-    // It did nothing that was seen for most of the time, but for being on a CPU.
+    // No work was seen for most of the time, except on a CPU.
     let Event::FileOp(read) = &mut events[0] else { unreachable!() };
     read.end = ms(1_030);
     let Event::SocketOp(call) = &mut events[1] else { unreachable!() };
@@ -325,7 +325,7 @@ fn a_network_thread_that_was_at_work_for_others_is_the_cause_itself() {
     assert_eq!(of(found_on_a_cpu(4), 1).cause, Cause::Unobserved);
 }
 
-/// As a connection that a quota mutes, whose client learned it before anybody watched.
+/// On a connection that a quota mutes; its client learned of it before the watch began.
 #[test]
 fn a_network_thread_that_serves_others_now_and_then_is_not_busy() {
     let (ours, _) = all_stages();
@@ -340,7 +340,7 @@ fn a_network_thread_that_serves_others_now_and_then_is_not_busy() {
         read(&ours, us(1_149_900), ms(1_150)),
         op(append(7, 6, ms(1_152), ms(1_153), 1)),
         write(&ours, us(1_189_900), ms(1_190)),
-        asked(ours),
+        request_event(ours),
     ]);
     events.extend(sampled(NETWORK, [1_050, 1_100].into_iter()).map(|sample| {
         let Event::CpuSample(sample) = sample else { unreachable!() };
@@ -385,7 +385,7 @@ fn a_fetch_whose_own_records_come_from_the_device_says_so() {
         Event::SocketOp(Box::new(head)),
         op(cold_read(NETWORK, 21, 650)),
         Event::SocketOp(Box::new(body)),
-        asked(ours),
+        request_event(ours),
     ];
     let verdict = of(events.clone(), 1);
     assert_eq!(verdict.chain, [Cause::DiskReadInNetworkThread]);
@@ -404,7 +404,7 @@ fn the_follower_that_was_last_is_named() {
     let before = |answered: i64| {
         let Event::Request(mut before) = follower_fetch(2, 1, 1_150) else { unreachable!() };
         (before.response, before.end) = (Some(ms(answered)), Some(ms(answered)));
-        asked(*before)
+        request_event(*before)
     };
     let with = |fetched_before: Vec<Event>| {
         let mut events = events.clone();
@@ -413,7 +413,7 @@ fn the_follower_that_was_last_is_named() {
             write(&ours, ms(1_800), us(1_800_100)),
             follower_fetch(2, 2, 1_750),
             commit(2285, 1_000, 1_181),
-            asked(ours.clone()),
+            request_event(ours.clone()),
         ]);
         of(events, 1)
     };
@@ -421,7 +421,7 @@ fn the_follower_that_was_last_is_named() {
     assert_eq!((verdict.cause, verdict.confidence), (Cause::ReplicationWait, Confidence::Exact));
     assert_eq!(&*verdict.root, "replication-wait:broker-2");
     assert_eq!(verdict.stages.of(Stage::Remote), ms(570));
-    // The leader itself answered the fetch late that brought the records, and nothing says why.
+    // The leader itself was slow to answer the fetch that returned the records, and nothing explains why.
     let verdict = with(vec![before(1_700)]);
     assert_eq!((verdict.cause, verdict.confidence), (Cause::ReplicationWait, Confidence::Strong));
     let text = &verdict.evidence[0].text;
@@ -429,11 +429,11 @@ fn the_follower_that_was_last_is_named() {
         text.ends_with("520 ms of it while its previous fetch waited for this broker's response"),
         "{text}"
     );
-    // It asked late: until then it was the follower's doing, though it was answered late.
+    // The fetch was late: until then the follower was the reason, although the answer was late too.
     let late = |asked_at: i64| {
         let Event::Request(mut before) = follower_fetch(2, 1, asked_at) else { unreachable!() };
         (before.response, before.end) = (Some(ms(1_700)), Some(ms(1_700)));
-        asked(*before)
+        request_event(*before)
     };
     let verdict = with(vec![late(1_500)]);
     assert_eq!((verdict.cause, verdict.confidence), (Cause::ReplicationWait, Confidence::Exact));
@@ -451,10 +451,10 @@ fn a_client_over_its_quota_is_told_so() {
         before.throttle_ms = Some(throttle_ms);
         before.client = client.parse().unwrap();
         let events = [
-            asked(before),
+            request_event(before),
             read(ours, us(1_400_100), us(1_400_200)),
             op(append(7, 6, ms(1_402), ms(1_403), 2)),
-            asked(ours.clone()),
+            request_event(ours.clone()),
         ];
         of(events, 2)
     };
@@ -462,10 +462,10 @@ fn a_client_over_its_quota_is_told_so() {
     let verdict = of_request(&by_calls, 400, &same);
     assert_eq!((verdict.cause, verdict.confidence), (Cause::Quota, Confidence::Exact));
     assert_eq!(of_request(&by_calls, 0, &same).cause, Cause::Unobserved);
-    // Nobody saw how much of it came before it was read.
+    // How much of it had arrived before it was read was not seen.
     let large = Request { request_bytes: 1 << 20, ..by_calls };
     assert_eq!(of_request(&large, 400, &same).confidence, Confidence::Strong);
-    // It came with the one before it.
+    // It arrived with the previous one.
     let (arrival, head_of_line) = (before.arrival, Some(ms(100)));
     let behind = Request { arrival, arrival_end: arrival, head_of_line, ..ours.clone() };
     assert_eq!(of_request(&behind, 400, &same).cause, Cause::Quota);
@@ -485,7 +485,7 @@ fn a_produce_request_behind_a_long_poll_of_its_connection_waited_for_that() {
     let mut behind = request(2, 6, 10, 510, 2);
     behind.client = ahead.client;
     behind.head_of_line = Some(ms(490));
-    let verdict = of([asked(ahead), asked(behind)], 2);
+    let verdict = of([request_event(ahead), request_event(behind)], 2);
     assert_eq!(verdict.chain, [Cause::HeadOfLine, Cause::LongPoll]);
     assert!(verdict.advice.is_empty());
 }
@@ -495,7 +495,10 @@ fn what_lay_in_the_socket_did_not_come_slowly() {
     let with = |seen_by, request_bytes, read_at| {
         let ours = request(1, 6, 1_000, 1_205, 1);
         let ours = numbered(Request { seen_by, request_bytes, arrival_end: ms(1_202), ..ours });
-        of([read(&ours, read_at, ms(1_202)), op(append(7, 6, ms(1_203), ms(1_204), 1)), asked(ours)], 1)
+        of(
+            [read(&ours, read_at, ms(1_202)), op(append(7, 6, ms(1_203), ms(1_204), 1)), request_event(ours)],
+            1,
+        )
     };
     let by_calls = Some(RequestSource::SocketCalls);
     let (small, large) = (1_000, 1 << 20);
@@ -506,15 +509,15 @@ fn what_lay_in_the_socket_did_not_come_slowly() {
     assert_eq!(with(None, small, ms(1_200)).cause, Cause::SlowClient);
 }
 
-/// A request that was read at 1,000 ms, and worked on from 1,150 ms on by a handler that had been free.
-fn kept_by_its_reader(meanwhile: Vec<Event>) -> Verdict {
+/// A request that was read at 1,000 ms, and served from 1,150 ms on by a handler that had been free.
+fn delayed_by_its_reader(meanwhile: Vec<Event>) -> Verdict {
     let ours = numbered(request(1, 6, 999, 1_155, 1));
     let mut events = vec![read(&ours, us(999_900), ms(1_000))];
     events.extend(meanwhile);
     events.extend([
         op(append(7, 6, ms(1_151), ms(1_152), 1)),
         write(&ours, us(1_154_900), us(1_154_950)),
-        asked(ours),
+        request_event(ours),
     ]);
     of(events, 1)
 }
@@ -527,17 +530,21 @@ fn a_request_is_not_in_the_queue_before_its_reader_has_served_the_others() {
         call.tid = tid;
         vec![op(cold_read(tid, start, 1_150)), Event::SocketOp(call)]
     };
-    let verdict = kept_by_its_reader(meanwhile(1_000, NETWORK));
+    let verdict = delayed_by_its_reader(meanwhile(1_000, NETWORK));
     assert_eq!(verdict.chain, [Cause::NetworkThreadsBusy, Cause::DiskReadInNetworkThread]);
     assert!(verdict.stages.of(Stage::Receive) > ms(150), "{:?}", verdict.stages);
     assert_eq!(Some(verdict.stages.total()), verdict.request.latency());
-    assert_eq!(kept_by_its_reader(meanwhile(1_000, 4)).cause, Cause::Unobserved, "another thread's");
-    assert_eq!(kept_by_its_reader(meanwhile(1_050, NETWORK)).cause, Cause::Unobserved, "it was done by then");
+    assert_eq!(delayed_by_its_reader(meanwhile(1_000, 4)).cause, Cause::Unobserved, "another thread's");
+    assert_eq!(
+        delayed_by_its_reader(meanwhile(1_050, NETWORK)).cause,
+        Cause::Unobserved,
+        "it was done by then"
+    );
 }
 
 #[test]
 fn a_reader_that_computes_without_a_call_has_not_handed_on_what_it_read() {
     let samples = |tid| sampled(tid, (0..6).map(|i| 1_015 + 25 * i)).collect::<Vec<_>>();
-    assert_eq!(kept_by_its_reader(samples(NETWORK)).chain, [Cause::NetworkThreadsBusy]);
-    assert_eq!(kept_by_its_reader(samples(4)).cause, Cause::Unobserved);
+    assert_eq!(delayed_by_its_reader(samples(NETWORK)).chain, [Cause::NetworkThreadsBusy]);
+    assert_eq!(delayed_by_its_reader(samples(4)).cause, Cause::Unobserved);
 }

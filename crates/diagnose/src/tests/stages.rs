@@ -1,11 +1,11 @@
-//! Stages: each has the time that was injected for it, they add up, and what nobody saw is nobody's.
+//! Stages: each has the time that was injected for it, they add up, and unseen time belongs to none.
 
 use model::{
     Cause, Event, Nanos, PartitionState, Request, RequestSource, Row, SocketOp, SocketOpKind, Stage, Verdict,
 };
 
-use super::{JOURNAL_STACK, append, asked, commit, ms, off_cpu, op, request, run};
-use crate::stages::waiting::is_kept;
+use super::{JOURNAL_STACK, append, commit, ms, off_cpu, op, request, request_event, run};
+use crate::stages::waiting::is_mostly_intended_wait;
 use crate::window::Window;
 use crate::{Config, Engine};
 
@@ -15,7 +15,7 @@ pub(super) fn us(n: i64) -> Nanos {
     Nanos::from_micros(n)
 }
 
-/// A request with the numbers of its bytes: 604 of it, 64 of its response.
+/// A request with sequence numbers: 604 bytes, and 64 of its response.
 pub(super) fn numbered(request: Request) -> Request {
     Request { sequence: Some(u32::MAX - 100), response_sequence: Some(5_000), ..request }
 }
@@ -55,8 +55,8 @@ fn stages(verdict: &Verdict) -> Vec<(Stage, i64)> {
     taken.map(|(stage, time)| (stage, time.0 / 1_000_000)).collect()
 }
 
-/// A request from 1,000 to 1,200 ms of which everything was seen: it arrived until 1,010, was read at 1,030, its handler
-/// was busy with another until 1,060, and wrote from 1,070 to 1,180.
+/// A completely observed request from 1,000 to 1,200 ms: it arrived until 1,010, was read at 1,030, its handler was
+/// busy with another until 1,060, and wrote from 1,070 to 1,180.
 pub(super) fn all_stages() -> (Request, Vec<Event>) {
     let mut ours = numbered(request(1, 6, 1_000, 1_200, 1));
     ours.arrival_end = ms(1_010);
@@ -68,7 +68,7 @@ pub(super) fn all_stages() -> (Request, Vec<Event>) {
         op(append(7, 6, ms(1_070), ms(1_180), 1)),
         write(&ours, us(1_189_900), ms(1_190)),
         commit(2285, 1_000, 1_181),
-        asked(ours.clone()),
+        request_event(ours.clone()),
     ];
     (ours, events)
 }
@@ -96,8 +96,8 @@ fn every_stage_of_a_produce_request_has_its_time() {
 fn what_no_source_saw_stays_unobserved() {
     let (_, events) = all_stages();
     let without = |left_out: &[usize]| {
-        let kept = events.iter().enumerate().filter(|(i, _)| !left_out.contains(i));
-        stages(&run(kept.map(|(_, event)| event.clone())).0[0])
+        let remaining = events.iter().enumerate().filter(|(i, _)| !left_out.contains(i));
+        stages(&run(remaining.map(|(_, event)| event.clone())).0[0])
     };
     let wire = [(Stage::NetworkIn, 10), (Stage::NetworkOut, 10), (Stage::Unobserved, 180)];
     assert_eq!(without(&[0, 1, 2, 3, 4, 5]), wire, "packets only");
@@ -114,7 +114,8 @@ fn what_no_source_saw_stays_unobserved() {
     assert_eq!(no_append.last(), Some(&(Stage::Unobserved, 159)), "{no_append:?}");
 }
 
-/// Of TLS the numbers of bytes say nothing: what an agent saw is read and answered by the calls within the broker's own.
+/// With TLS sequence numbers identify nothing: a request that an agent saw is read and answered by the calls within
+/// the broker's own.
 #[test]
 fn a_request_on_a_tls_connection_is_read_and_answered_within_its_calls() {
     let (numbered, mut events) = all_stages();
@@ -127,7 +128,7 @@ fn a_request_on_a_tls_connection_is_read_and_answered_within_its_calls() {
         ..numbered
     };
     events.pop();
-    events.push(asked(ours.clone()));
+    events.push(request_event(ours.clone()));
     let of = |events: Vec<Event>| stages(&run(events).0[0]);
     let seen = [
         (Stage::NetworkIn, 30),
@@ -138,7 +139,7 @@ fn a_request_on_a_tls_connection_is_read_and_answered_within_its_calls() {
         (Stage::NetworkOut, 10),
     ];
     assert_eq!(of(events.clone()), seen);
-    // One that lasted longer than the call of it was not in it.
+    // A call that lasted longer than the broker's was not within it.
     let Event::SocketOp(read) = &mut events[0] else { unreachable!() };
     read.end = us(1_030_200);
     assert!(of(events).iter().any(|(stage, _)| *stage == Stage::Unobserved));
@@ -162,17 +163,17 @@ fn a_read_of_another_connection_or_of_other_bytes_is_not_ours() {
     }
 }
 
-/// A follower's fetch of what comes after an offset.
+/// A follower's fetch of the data after an offset.
 pub(super) fn follower_fetch(broker: i32, offset: i64, at: i64) -> Event {
     let mut fetch = request(900 + broker, 6, at, at + 1, 0);
     (fetch.api, fetch.api_key) = ("FETCH", 1);
     fetch.client_id = Some(format!("broker-{broker}-fetcher-0").into());
     fetch.partitions[0].fetch_offset = Some(offset);
-    asked(fetch)
+    request_event(fetch)
 }
 
-/// A request whose own append took a millisecond, from 1,010 ms on, and was answered at `answered`; another's append to
-/// `partition` had its log from 1,011.1 to 1,180 ms, behind the journal.
+/// A request whose own append took a millisecond, from 1,010 ms on, and that was answered at `answered`; another
+/// append to `partition` held its log from 1,011.1 to 1,180 ms, delayed by the journal.
 fn raised_the_watermark_behind_another(partition: i32, answered: i64) -> Vec<Event> {
     let mut ours = numbered(request(1, 6, 1_000, answered, 1));
     ours.acks = Some(1);
@@ -183,7 +184,7 @@ fn raised_the_watermark_behind_another(partition: i32, answered: i64) -> Vec<Eve
         op(append(8, partition, us(1_011_100), ms(1_180), 60)),
         write(&ours, ms(answered) - Nanos::from_micros(100), ms(answered)),
         commit(2285, 1_000, 1_181),
-        asked(ours),
+        request_event(ours),
     ]
 }
 
@@ -218,17 +219,17 @@ fn with_acks_all_the_last_follower_ends_the_remote_stage() {
         follower_fetch(2, 2, 1_250),
         follower_fetch(3, 2, 1_350),
         follower_fetch(3, 3, 1_390),
-        // Not in sync: it was not waited for.
+        // Not in sync: the request did not wait for it.
         follower_fetch(4, 2, 1_500),
         commit(2285, 1_000, 1_181),
-        asked(ours.clone()),
+        request_event(ours.clone()),
     ]);
     let (verdicts, _) = run(events.clone());
     let verdict = &verdicts[0];
     assert_eq!(verdict.stages.of(Stage::Remote), ms(170));
     assert_eq!(verdict.stages.of(Stage::Respond), ms(50));
     assert_eq!(verdict.stages.of(Stage::Unobserved), Nanos::ZERO);
-    // That somebody follows is known, but not when the last had it.
+    // There is a follower, but when the last one had it is unknown.
     let fetches = |event: &Event| matches!(event, Event::Request(fetch) if fetch.api == "FETCH");
     let mut only_before: Vec<Event> = events.into_iter().filter(|event| !fetches(event)).collect();
     only_before.push(follower_fetch(2, 1, 1_150));
@@ -254,7 +255,7 @@ fn acknowledged(acks: Option<i16>, answered: i64, facts: Vec<Event>) -> Verdict 
     events.extend([
         write(&ours, ms(answered), ms(answered) + us(100)),
         commit(2285, 1_000, 1_181),
-        asked(ours),
+        request_event(ours),
     ]);
     run(events).0.remove(0)
 }
@@ -269,7 +270,7 @@ fn only_a_partition_with_one_replica_is_known_to_have_no_followers() {
         [Stage::Remote, Stage::Respond, Stage::Unobserved].map(|s| verdict.stages.of(s).0 / 1_000_000)
     };
     let open = |verdict: &Verdict| verdict.doubts.iter().map(|doubt| doubt.what.clone()).collect::<Vec<_>>();
-    // Nothing is known; another partition's state says nothing of this one.
+    // Nothing is known; another partition's state shows nothing about this one.
     for facts in [vec![], vec![replicas(5, 1)]] {
         let unknown = acknowledged_by_all(facts);
         assert_eq!(of(&unknown), [0, 0, 60]);
@@ -283,13 +284,13 @@ fn only_a_partition_with_one_replica_is_known_to_have_no_followers() {
     assert!(open(&unseen)[0].ends_with("it has 3 replicas"), "{:?}", open(&unseen));
     let seen = acknowledged_by_all(vec![replicas(6, 3), follower_fetch(2, 2, 1_230)]);
     assert_eq!((of(&seen), open(&seen)), ([50, 10, 0], vec![]));
-    // The last word counts.
+    // The last state counts.
     let grown = acknowledged_by_all(vec![replicas(6, 1), replicas(6, 2)]);
     assert_eq!(of(&grown), [0, 0, 60]);
 }
 
-/// A compressed message of magic 0 or 1 does not say how many records are in it, so nobody knows which offset a follower
-/// asks for that has them all.
+/// A compressed message of magic 0 or 1 does not contain its number of records, so the offset that a follower fetches
+/// once it has them all is unknown.
 #[test]
 fn when_followers_had_a_batch_is_not_known_where_it_does_not_say_how_many_records_it_has() {
     let with = |records, fetched| {
@@ -301,7 +302,7 @@ fn when_followers_had_a_batch_is_not_known_where_it_does_not_say_how_many_record
         events.extend([
             follower_fetch(2, fetched, 1_190),
             write(&ours, ms(1_240), us(1_240_100)),
-            asked(ours),
+            request_event(ours),
         ]);
         let verdict = run(events).0.remove(0);
         [Stage::Remote, Stage::Respond, Stage::Unobserved].map(|stage| verdict.stages.of(stage).0 / 1_000_000)
@@ -318,7 +319,7 @@ fn what_the_answering_thread_did_is_not_blamed_while_followers_may_have_been_wai
         let other = numbered(request(9, 5, 1_000, 1_599, 9));
         write(&other, ms(1_181), us(1_599_900))
     };
-    // Nor while it is not known whether the client asked for them.
+    // Nor while it is unknown whether the client asked for acks of all.
     for acks in [Some(-1), None] {
         let alone = acknowledged(acks, 1_600, vec![replicas(6, 1), busy()]);
         let unseen = acknowledged(acks, 1_600, vec![replicas(6, 3), busy()]);
@@ -351,7 +352,12 @@ fn who_waits_behind_one_that_may_have_waited_for_followers_is_told_so() {
         ..request(2, 5, 1_015, 1_605, 2)
     };
     events.truncate(4);
-    events.extend([replicas(6, 3), write(&ours, ms(1_600), us(1_600_100)), asked(ours), asked(behind)]);
+    events.extend([
+        replicas(6, 3),
+        write(&ours, ms(1_600), us(1_600_100)),
+        request_event(ours),
+        request_event(behind),
+    ]);
     let (verdicts, _) = run(events);
     let verdict = verdicts.iter().find(|verdict| verdict.request.correlation_id == 2).unwrap();
     assert_eq!((verdict.cause, verdict.doubts.len()), (Cause::Unobserved, 1));
@@ -362,7 +368,7 @@ fn who_waits_behind_one_that_may_have_waited_for_followers_is_told_so() {
     assert_eq!(verdict.doubts[0].time, ms(420));
 }
 
-/// A fetch that was kept from 0 to 700 ms.
+/// A fetch that waited from 0 to 700 ms.
 pub(super) fn fetch() -> Request {
     let mut fetch = numbered(request(1, 6, 0, 700, 0));
     (fetch.api, fetch.api_key) = ("FETCH", 1);
@@ -373,19 +379,20 @@ pub(super) fn fetch() -> Request {
 
 #[test]
 fn a_fetch_is_slow_only_for_what_it_did_not_ask_for() {
-    let with = |data: Option<i64>| run([asked(Request { data: data.map(ms), ..fetch() })]).0.pop();
+    let with = |data: Option<i64>| run([request_event(Request { data: data.map(ms), ..fetch() })]).0.pop();
     assert_eq!(with(Some(650)).unwrap().stages.of(Stage::Remote), ms(500), "no longer than it had asked for");
     assert_eq!(with(Some(450)).unwrap().stages.of(Stage::Remote), ms(450));
     assert_eq!(with(Some(-20)).unwrap().stages.of(Stage::Remote), Nanos::ZERO);
     assert_eq!(with(None).unwrap().stages.of(Stage::Remote), ms(500), "it may have waited");
     let mut patient = fetch();
     patient.max_wait_ms = Some(650);
-    assert_eq!(run([asked(patient.clone())]).0, [], "the rest is not slow");
+    assert_eq!(run([request_event(patient.clone())]).0, [], "the rest is not slow");
     patient.data = Some(ms(640));
-    assert_eq!(run([asked(patient)]).0, []);
+    assert_eq!(run([request_event(patient)]).0, []);
 }
 
-/// A consumer that reads old records out of tiered storage: an earlier response's high watermark says that they were there.
+/// A consumer that reads old records from tiered storage: an earlier response's high watermark shows that they were
+/// there.
 #[test]
 fn a_slow_fetch_of_records_that_were_there_is_no_long_poll() {
     let patient = Request { max_wait_ms: Some(650), ..fetch() };
@@ -395,23 +402,24 @@ fn a_slow_fetch_of_records_that_were_there_is_no_long_poll() {
         head_of_line: Some(ms(690)),
         ..request(2, 6, 10, 710, 2)
     };
-    let (verdicts, summary) = run([asked(slow.clone()), asked(behind(&slow))]);
+    let (verdicts, summary) = run([request_event(slow.clone()), request_event(behind(&slow))]);
     assert_eq!(summary.not_judged, []);
     assert_eq!(verdicts[0].request.latency(), Some(ms(700)));
     assert_eq!(verdicts[0].stages.of(Stage::Remote), Nanos::ZERO);
     assert!(verdicts.iter().all(|verdict| !verdict.chain.contains(&Cause::LongPoll)), "{verdicts:?}");
-    let (verdicts, _) = run([asked(patient.clone()), asked(behind(&patient))]);
+    let (verdicts, _) = run([request_event(patient.clone()), request_event(behind(&patient))]);
     assert_eq!(verdicts.len(), 1, "it may have waited, as far as anybody knows");
     assert_eq!(verdicts[0].chain, [Cause::HeadOfLine, Cause::LongPoll]);
 }
 
 #[test]
 fn a_request_whose_response_was_not_seen_whole_is_not_known_to_have_been_kept() {
-    let kept = |end, data| is_kept(&Window::default(), &Request { end, data, ..fetch() });
-    assert!(kept(Some(ms(700)), Some(ms(450))));
-    assert!(!kept(Some(ms(700)), Some(ms(20))));
-    assert!(!kept(None, Some(ms(20))));
-    assert!(!kept(None, None));
+    let is_intended =
+        |end, data| is_mostly_intended_wait(&Window::default(), &Request { end, data, ..fetch() });
+    assert!(is_intended(Some(ms(700)), Some(ms(450))));
+    assert!(!is_intended(Some(ms(700)), Some(ms(20))));
+    assert!(!is_intended(None, Some(ms(20))));
+    assert!(!is_intended(None, None));
 }
 
 #[test]
@@ -419,22 +427,25 @@ fn data_that_is_not_written_yet_cannot_be_read() {
     let mut stalled = append(7, 6, ms(460), ms(640), 40);
     stalled.batch = stalled.batch.map(|head| model::BatchHead { base_offset: 40, ..head });
     let late = Request { data: Some(ms(450)), max_wait_ms: Some(650), ..fetch() };
-    assert_eq!(run([asked(late.clone()), op(stalled.clone())]).0, []);
+    assert_eq!(run([request_event(late.clone()), op(stalled.clone())]).0, []);
     stalled.topic_partition.as_mut().unwrap().partition = 5;
-    assert_eq!(run([asked(late), op(stalled)]).0.len(), 1, "another partition's");
+    assert_eq!(run([request_event(late), op(stalled)]).0.len(), 1, "another partition's");
 }
 
 #[test]
 fn other_requests_are_worked_on_from_their_read_to_their_response() {
     let mut metadata = numbered(request(1, 6, 0, 200, 0));
     (metadata.api, metadata.api_key) = ("METADATA", 3);
-    let (verdicts, _) =
-        run([read(&metadata, ms(10), ms(20)), write(&metadata, ms(190), ms(195)), asked(metadata.clone())]);
+    let (verdicts, _) = run([
+        read(&metadata, ms(10), ms(20)),
+        write(&metadata, ms(190), ms(195)),
+        request_event(metadata.clone()),
+    ]);
     let expected = [(Stage::Receive, 20), (Stage::Handler, 170), (Stage::NetworkOut, 10)];
     assert_eq!(stages(&verdicts[0]), expected);
     assert_eq!(verdicts[0].cause, Cause::Unobserved);
     (metadata.api, metadata.api_key) = ("JOIN_GROUP", 11);
-    let (verdicts, summary) = run([asked(metadata)]);
+    let (verdicts, summary) = run([request_event(metadata)]);
     assert_eq!((verdicts.len(), summary.not_judged), (0, vec![("JOIN_GROUP", 1)]));
 }
 
@@ -446,7 +457,7 @@ fn who_waits_behind_a_long_poll_is_not_slow() {
     (behind.api, behind.api_key) = ("METADATA", 3);
     behind.client = ahead.client;
     behind.head_of_line = Some(ms(490));
-    let (verdicts, _) = run([asked(ahead), asked(behind)]);
+    let (verdicts, _) = run([request_event(ahead), request_event(behind)]);
     assert_eq!(verdicts, []);
 }
 
@@ -466,23 +477,23 @@ fn stages_are_told_of_quick_requests_where_that_is_asked_for() {
     let other = Request { api: "METADATA", api_key: 3, ..request(3, 6, 2_000, 2_003, 3) };
     let events: Vec<Event> = events
         .into_iter()
-        .chain([op(append(9, 6, ms(2_001), ms(2_002), 2)), asked(quick), asked(other)])
+        .chain([op(append(9, 6, ms(2_001), ms(2_002), 2)), request_event(quick), request_event(other)])
         .collect();
-    let staged = |apis: &[&'static str]| {
+    let request_stages = |apis: &[&'static str]| {
         let mut engine = Engine::new(Config { stages_of: apis.to_vec(), ..Config::replay(ms(100)) });
         events.iter().cloned().for_each(|event| engine.push(event));
         let summary = engine.finish();
         (engine.take_request_stages().collect::<Vec<_>>(), engine.take_verdicts(), summary.joins)
     };
-    let (told, verdicts, joins) = staged(&["PRODUCE"]);
-    assert_eq!(told.len(), 2, "slow or not, but not of other APIs: {told:?}");
-    for one in &told {
+    let (rows, verdicts, joins) = request_stages(&["PRODUCE"]);
+    assert_eq!(rows.len(), 2, "slow or not, but not of other APIs: {rows:?}");
+    for one in &rows {
         assert_eq!(Some(one.stages.total()), one.request.latency());
     }
-    assert_eq!(told[0].stages, verdicts[0].stages);
-    assert_eq!(told[1].request.correlation_id, 2);
-    assert_eq!(told[1].stages.of(Stage::Append), ms(1));
-    let (none, same, same_joins) = staged(&[]);
+    assert_eq!(rows[0].stages, verdicts[0].stages);
+    assert_eq!(rows[1].request.correlation_id, 2);
+    assert_eq!(rows[1].stages.of(Stage::Append), ms(1));
+    let (none, same, same_joins) = request_stages(&[]);
     assert!(none.is_empty());
     assert_eq!((same, same_joins), (verdicts, joins), "asking changes nothing");
 }

@@ -1,11 +1,11 @@
-//! A stopped process: named for all that lay in its stop, and for nothing else.
+//! A stopped process: named for everything within its stop, and for nothing else.
 
 use model::{
     Cause, Confidence, Event, EvidenceKind, JvmPause, JvmPauseKind, ProcessStop, Request, Row, StopKind,
     Verdict,
 };
 
-use super::{append, asked, ms, off_cpu, op, request, run};
+use super::{append, ms, off_cpu, op, request, request_event, run};
 
 const STOPPED: &str = "exit_to_user_mode_loop;arch_do_signal_or_restart;get_signal;do_signal_stop;schedule";
 
@@ -25,11 +25,11 @@ fn stopped(stop: ProcessStop) -> Event {
     Event::ProcessStop(Box::new(stop))
 }
 
-/// A request that came at that time and was appended when the process had gone on.
+/// A request that arrived at that time and was appended after the process had resumed.
 fn held_up(number: u32, arrival: i64) -> [Event; 2] {
     [
         op(append(number, number as i32, ms(1_401), ms(1_402), number)),
-        asked(request(number as i32, number as i32, arrival, 1_403, number)),
+        request_event(request(number as i32, number as i32, arrival, 1_403, number)),
     ]
 }
 
@@ -76,17 +76,20 @@ fn another_process_stops_nobody_here() {
 
 #[test]
 fn a_freezer_and_a_tracer_are_told_as_far_as_they_were_seen() {
-    let told = |kind, by: &str| {
+    let describe = |kind, by: &str| {
         let by_tid = (!by.is_empty()).then_some(7);
         let stop = ProcessStop { kind, by_tid, by: by.into(), ..stop() };
         let verdict = with(five(), [stopped(stop)]).remove(0);
         assert_eq!(verdict.cause, Cause::ProcessStopped);
         verdict.evidence[0].text.clone()
     };
-    assert_eq!(told(StopKind::Freezer, ""), "the process 1 was frozen with its cgroup for 400 ms");
+    assert_eq!(describe(StopKind::Freezer, ""), "the process 1 was frozen with its cgroup for 400 ms");
     let thawed = "the process 1 was frozen with its cgroup for 400 ms, until runc (7) thawed it";
-    assert_eq!(told(StopKind::Freezer, "runc"), thawed);
-    assert_eq!(told(StopKind::Tracer, "gdb"), "the process 1 was halted for 400 ms by its tracer gdb (7)");
+    assert_eq!(describe(StopKind::Freezer, "runc"), thawed);
+    assert_eq!(
+        describe(StopKind::Tracer, "gdb"),
+        "the process 1 was halted for 400 ms by its tracer gdb (7)"
+    );
 }
 
 #[test]
@@ -95,7 +98,7 @@ fn what_the_stack_of_a_stopped_thread_shows_is_no_wait_of_its_append() {
         vec![
             off_cpu(7, ms(1_002), ms(1_400), STOPPED),
             op(append(7, 0, ms(1_001), ms(1_402), 1)),
-            asked(request(1, 0, 999, 1_403, 1)),
+            request_event(request(1, 0, 999, 1_403, 1)),
         ]
     };
     let verdicts = with(within(), [stopped(stop())]);
@@ -128,11 +131,11 @@ fn a_pause_of_the_jvm_takes_longer_by_the_stop_in_it() {
 fn a_request_that_nobody_read_meanwhile_did_not_come_slowly() {
     let large =
         |bytes| Request { arrival_end: ms(1_401), request_bytes: bytes, ..request(1, 1, 1_000, 1_403, 1) };
-    let of = |bytes| vec![op(append(1, 1, ms(1_401), ms(1_402), 1)), asked(large(bytes))];
+    let of = |bytes| vec![op(append(1, 1, ms(1_401), ms(1_402), 1)), request_event(large(bytes))];
     let verdicts = with(of(1 << 20), [stopped(stop())]);
     assert_eq!(causes(&verdicts), [(Cause::ProcessStopped, Confidence::Strong)]);
     assert_eq!(with(of(1 << 20), [])[0].cause, Cause::SlowClient);
-    // What fits into the receive buffer comes while the process is stopped.
+    // A request that fits into the receive buffer arrives while the process is stopped.
     assert_eq!(with(of(600), [stopped(stop())])[0].cause, Cause::SlowClient);
 }
 
@@ -141,9 +144,9 @@ fn who_waits_for_a_log_whose_holder_was_stopped_waits_for_the_stop() {
     // Its append began before the stop and ended after it: another producer of the partition waits behind it.
     let events = vec![
         op(append(7, 0, ms(995), ms(1_402), 1)),
-        asked(request(1, 0, 994, 1_403, 1)),
+        request_event(request(1, 0, 994, 1_403, 1)),
         op(append(8, 0, ms(1_402), ms(1_403), 2)),
-        asked(request(2, 0, 996, 1_404, 2)),
+        request_event(request(2, 0, 996, 1_404, 2)),
     ];
     let (verdicts, summary) = run(events.into_iter().chain([stopped(stop())]));
     assert_eq!(verdicts.iter().map(|verdict| verdict.cause).collect::<Vec<_>>(), [Cause::ProcessStopped; 2]);

@@ -1,16 +1,17 @@
-//! Requests whose bytes could not arrive while others of their connection were served: told by how they came when the broker
-//! read again, and not named where a client that was slow itself.
+//! Requests whose bytes could not arrive while others of their connection were served: recognized by how they arrived
+//! when the broker read again, and not named if the client itself was slow.
 
 use model::{Cause, Confidence, Event, Nanos, Request, SocketOp, SocketOpKind, Verdict};
 
 use super::stages::{socket_op, us};
-use super::{JOURNAL_STACK, append, asked, commit, ms, off_cpu, op, request, run};
+use super::{JOURNAL_STACK, append, commit, ms, off_cpu, op, request, request_event, run};
 
 const REQUEST_BYTES: u32 = 1_000_000;
-/// What the socket's buffer took before it was full.
+/// The bytes that fit into the socket's buffer.
 const TAKEN_BYTES: u32 = 200_000;
 
-/// From 1,000 ms on it came, behind one that the broker answered at 1,150 ms, and was complete at `complete`.
+/// It arrived from 1,000 ms on, behind a request that the broker answered at 1,150 ms, and was complete at
+/// `complete`.
 fn large(complete: Nanos) -> Request {
     let mut large = request(2, 3, 1_000, 1_160, 77);
     large.client = request(1, 6, 0, 0, 0).client;
@@ -18,17 +19,17 @@ fn large(complete: Nanos) -> Request {
     large
 }
 
-/// One that the journal held up until 1,150 ms, and who had it.
+/// A request that the journal delayed until 1,150 ms, and its handler.
 fn held_up() -> Vec<Event> {
     vec![
         off_cpu(7, ms(996), ms(1_149), JOURNAL_STACK),
         op(append(7, 6, ms(995), ms(1_149), 1)),
         commit(2285, 990, 1_150),
-        asked(request(1, 6, 990, 1_150, 1)),
+        request_event(request(1, 6, 990, 1_150, 1)),
     ]
 }
 
-/// The broker's read of the request's bytes from one on to before another.
+/// The broker's read of the request's bytes from one position to another.
 fn read(of: &Request, from: u32, to: u32, at: Nanos) -> Event {
     let first = of.sequence.unwrap();
     Event::SocketOp(Box::new(SocketOp {
@@ -39,8 +40,8 @@ fn read(of: &Request, from: u32, to: u32, at: Nanos) -> Event {
     }))
 }
 
-/// The verdict where as many bytes as had come until then came so long after the broker read again.
-fn told(again: Nanos, complete: Nanos, is_read_seen: bool) -> Verdict {
+/// The verdict if as many bytes as had arrived by then arrived at `again`, after the broker had resumed reading.
+fn verdict_of(again: Nanos, complete: Nanos, is_read_seen: bool) -> Verdict {
     let large = large(complete);
     let mut events = held_up();
     if is_read_seen {
@@ -49,14 +50,14 @@ fn told(again: Nanos, complete: Nanos, is_read_seen: bool) -> Verdict {
         events.push(read(&large, TAKEN_BYTES, 2 * TAKEN_BYTES, again));
         events.push(read(&large, 2 * TAKEN_BYTES, REQUEST_BYTES, complete));
     }
-    events.push(asked(large));
+    events.push(request_event(large));
     let (verdicts, _) = run(events);
     verdicts.into_iter().find(|verdict| verdict.request.correlation_id == 2).unwrap()
 }
 
 #[test]
 fn bytes_that_had_no_room_waited_for_whoever_was_served() {
-    let verdict = told(ms(1_151), ms(1_154), true);
+    let verdict = verdict_of(ms(1_151), ms(1_154), true);
     assert_eq!(verdict.chain, [Cause::HeadOfLine, Cause::JournalCommit]);
     assert_eq!((&*verdict.root, verdict.confidence), ("journal-commit:loop0:2285", Confidence::Strong));
     let text = &verdict.evidence[0].text;
@@ -68,24 +69,24 @@ fn bytes_that_had_no_room_waited_for_whoever_was_served() {
 
 #[test]
 fn the_last_bytes_may_come_late() {
-    // All but the last came at once: what these waited for is another matter, and took less.
-    assert_eq!(told(ms(1_151), ms(1_159), true).chain, [Cause::HeadOfLine, Cause::JournalCommit]);
+    // All but the last came at once: the reason for their wait is another matter, and took less.
+    assert_eq!(verdict_of(ms(1_151), ms(1_159), true).chain, [Cause::HeadOfLine, Cause::JournalCommit]);
 }
 
 #[test]
 fn a_client_that_goes_on_as_slowly_was_not_held_up() {
-    assert_eq!(told(us(1_150_200) + Nanos::from_millis(60), ms(1_300), true).cause, Cause::SlowClient);
+    assert_eq!(verdict_of(us(1_150_200) + Nanos::from_millis(60), ms(1_300), true).cause, Cause::SlowClient);
     let quicker_but_not_much = us(1_150_200) + Nanos::from_millis(38);
-    assert!(!told(quicker_but_not_much, ms(1_200), true).chain.contains(&Cause::HeadOfLine));
+    assert!(!verdict_of(quicker_but_not_much, ms(1_200), true).chain.contains(&Cause::HeadOfLine));
 }
 
 #[test]
 fn without_the_brokers_reads_nothing_is_said() {
-    assert_eq!(told(ms(1_151), ms(1_154), false).cause, Cause::Unobserved);
+    assert_eq!(verdict_of(ms(1_151), ms(1_154), false).cause, Cause::Unobserved);
 }
 
-/// The verdict where another of its connection lies between, and that is what the broker read after 1,150 ms.
-fn told_behind_two(read_since: Nanos, complete: Nanos) -> Verdict {
+/// The verdict if another request of the connection lies between, and the broker read that one after 1,150 ms.
+fn verdict_behind_two(read_since: Nanos, complete: Nanos) -> Verdict {
     let large = large(complete);
     let mut events = held_up();
     let mut served = request(1, 6, 990, 1_150, 1);
@@ -98,14 +99,14 @@ fn told_behind_two(read_since: Nanos, complete: Nanos) -> Verdict {
     events.push(read(&between, 0, 1_396, us(1_150_100)));
     events.push(read(&large, 0, REQUEST_BYTES, us(complete.0 / 1_000 + 1_000)));
     events.retain(|event| !matches!(event, Event::Request(request) if request.correlation_id == 1));
-    events.extend([asked(served), asked(between), asked(large)]);
+    events.extend([request_event(served), request_event(between), request_event(large)]);
     let (verdicts, _) = run(events);
     verdicts.into_iter().find(|verdict| verdict.request.correlation_id == 2).unwrap()
 }
 
 #[test]
 fn bytes_wait_for_whoever_is_served_where_others_are_read_first() {
-    let verdict = told_behind_two(us(990_100), us(1_150_300));
+    let verdict = verdict_behind_two(us(990_100), us(1_150_300));
     assert_eq!(verdict.chain, [Cause::HeadOfLine, Cause::HeadOfLine, Cause::JournalCommit]);
     let text = &verdict.evidence[0].text;
     assert!(
@@ -116,13 +117,13 @@ fn bytes_wait_for_whoever_is_served_where_others_are_read_first() {
 
 #[test]
 fn what_comes_later_than_at_once_had_not_waited_for_room() {
-    let verdict = told_behind_two(us(990_100), us(1_159_900));
+    let verdict = verdict_behind_two(us(990_100), us(1_159_900));
     assert!(!verdict.chain.contains(&Cause::HeadOfLine), "{:?}", verdict.chain);
 }
 
 #[test]
 fn there_was_room_until_the_one_that_is_served_was_read() {
-    // Read only at 1,148 ms: until then nothing says that the bytes had no room, and 2 ms are not long.
-    let verdict = told_behind_two(ms(1_148), us(1_150_300));
+    // Read only at 1,148 ms: until then nothing shows that the bytes had no room, and 2 ms are not long.
+    let verdict = verdict_behind_two(ms(1_148), us(1_150_300));
     assert!(!verdict.chain.contains(&Cause::HeadOfLine), "{:?}", verdict.chain);
 }

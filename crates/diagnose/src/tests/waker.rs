@@ -1,15 +1,16 @@
-//! Waits in futexes, followed to who ended them: of threads that a request needed, and only where they did not wait for work.
+//! Waits in futexes, followed to the thread that ended them: of threads that a request needed, and only if they did
+//! not wait for work.
 
 use model::{Cause, Confidence, Event, OffCpu, Verdict, Waker};
 
 use super::stages::{NETWORK, numbered, read, us, write};
-use super::{JOURNAL_STACK, append, asked, commit, ms, off_cpu, op, request, run};
+use super::{JOURNAL_STACK, append, commit, ms, off_cpu, op, request, request_event, run};
 
 const FUTEX: &str = "x64_sys_futex;do_futex;futex_wait;futex_wait_queue;schedule";
 pub(super) const WAKE: &str = "x64_sys_futex;do_futex;futex_wake;wake_up_q;try_to_wake_up";
 const TIMER: &str = "asm_sysvec_apic_timer_interrupt;hrtimer_interrupt;hrtimer_wakeup;try_to_wake_up";
 
-/// A thread that sat in a futex until another one, or an interrupt, ended that.
+/// A thread that waited in a futex until another thread, or an interrupt, woke it.
 pub(super) fn parked(tid: u32, start: i64, end: i64, waker: u32, stack: &str) -> Event {
     let Event::OffCpu(wait) = off_cpu(tid, us(start), us(end), FUTEX) else { unreachable!() };
     let waker = Waker { tid: waker, thread: "data-plane-kafk".into(), stack: stack.into() };
@@ -23,7 +24,7 @@ fn answered_late(more: impl IntoIterator<Item = Event>) -> Verdict {
         read(&ours, us(1_000_100), us(1_000_200)),
         op(append(7, 6, ms(1_001), ms(1_002), 1)),
         write(&ours, us(1_109_000), us(1_109_100)),
-        asked(ours),
+        request_event(ours),
     ];
     events.extend(more);
     run(events).0.into_iter().find(|verdict| verdict.request.correlation_id == 1).unwrap()
@@ -118,7 +119,7 @@ fn appended_late(more: impl IntoIterator<Item = Event>) -> Verdict {
         read(&ours, us(1_000_100), us(1_000_200)),
         op(append(7, 6, ms(1_107), ms(1_108), 1)),
         write(&ours, us(1_109_000), us(1_109_100)),
-        asked(ours),
+        request_event(ours),
     ];
     events.extend(more);
     run(events).0.into_iter().find(|verdict| verdict.request.correlation_id == 1).unwrap()
@@ -138,14 +139,14 @@ fn a_handler_that_waited_for_work_is_not() {
     let unobserved = |events: Vec<Event>| assert_eq!(appended_late(events).cause, Cause::Unobserved);
     // Since before the request was read.
     unobserved(vec![parked(7, 900_000, 1_106_000, 8, WAKE)]);
-    // A network thread handed on a request.
+    // A network thread handed over a request.
     unobserved(vec![parked(7, 1_001_000, 1_106_000, NETWORK, WAKE)]);
-    // A handler let go of the queue's lock that had just been woken for a request itself.
+    // A handler that had just been woken for a request released the queue's lock.
     unobserved(vec![
         parked(8, 1_000_000, 1_105_500, NETWORK, WAKE),
         parked(7, 1_001_000, 1_106_000, 8, WAKE),
     ]);
-    // Its time to wait for a request was over.
+    // Its poll for a request timed out.
     unobserved(vec![parked(7, 1_001_000, 1_106_000, 8, TIMER)]);
 }
 
@@ -169,7 +170,7 @@ fn what_the_jvm_reports_of_a_wait_counts_and_not_its_waker() {
         parked(7, 1_001_000, 1_106_100, 77, WAKE),
         op(append(7, 6, us(1_106_200), us(1_107_000), 1)),
         write(&ours, us(1_109_000), us(1_109_100)),
-        asked(ours),
+        request_event(ours),
     ]);
     let verdict = verdicts.iter().find(|verdict| verdict.request.correlation_id == 1).unwrap();
     assert_eq!(named(verdict), (vec![Cause::LogLock, Cause::JournalCommit], Confidence::Exact));
@@ -184,13 +185,14 @@ fn a_holder_of_the_log_that_waited_for_another_thread_is_followed() {
         parked(9, 1_001_200, 1_105_000, 8, WAKE),
         op(append(7, 6, us(1_106_200), us(1_107_000), 1)),
         write(&ours, us(1_109_000), us(1_109_100)),
-        asked(ours),
+        request_event(ours),
     ]));
     let verdict = verdicts.iter().find(|verdict| verdict.request.correlation_id == 1).unwrap();
     assert_eq!(verdict.chain, [Cause::LogLock, Cause::JavaWait, Cause::JournalCommit]);
 }
 
-/// A request that was read at 1,000 ms, and taken after an append at 1,104 ms by a handler that had sat in a futex until then.
+/// A request that was read at 1,000 ms, and taken after an append at 1,104 ms by a handler that had waited in a futex
+/// until then.
 fn queued_behind(parked: Event) -> Verdict {
     let ours = numbered(request(1, 6, 1_000, 1_110, 1));
     let (verdicts, _) = run([
@@ -200,7 +202,7 @@ fn queued_behind(parked: Event) -> Verdict {
         op(append(7, 5, us(1_104_000), us(1_104_100), 50)),
         op(append(7, 6, ms(1_107), ms(1_108), 1)),
         write(&ours, us(1_109_000), us(1_109_100)),
-        asked(ours),
+        request_event(ours),
     ]);
     verdicts.into_iter().find(|verdict| verdict.request.correlation_id == 1).unwrap()
 }

@@ -1,8 +1,8 @@
-//! Appends by what identifies their batch, bounded by what the window keeps. Does not judge whether one fits.
+//! Appends by what identifies their batch, bounded by the window. Does not judge whether one fits.
 //!
-//! Every append of a broker goes through here, so neither taking nor finding one allocates: an index leads to the latest
-//! append with a key, and each append to the one before it with the same. Most are found by their CRC: the index by base
-//! offset is made when it is asked for first.
+//! Every append of a broker passes through here, so neither insertion nor look-up allocates: an index leads to the
+//! latest append with a key, and each append to the previous one with the same key. Most are found by their CRC: the
+//! index by base offset is built on first use.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, VecDeque};
@@ -22,9 +22,9 @@ pub(crate) struct Keys {
     pub(crate) base_offset: i64,
 }
 
-/// What can be found by its batch.
+/// An append that can be found by its batch.
 pub(crate) trait Append: Span {
-    /// Of its batch; without a batch head there is nothing to find it by.
+    /// The keys of its batch; `None` without a batch head.
     fn keys(&self) -> Option<Keys>;
 }
 
@@ -37,7 +37,7 @@ impl Append for Arc<FileOp> {
 /// Appends with a batch head, oldest first, numbered in the order in which they came.
 #[derive(Debug)]
 pub(crate) struct Appends<T> {
-    kept: VecDeque<Entry<T>>,
+    entries: VecDeque<Entry<T>>,
     /// The number of the first one kept.
     forgotten: u64,
     by_crc: HashMap<u32, u64, RandomState>,
@@ -47,9 +47,9 @@ pub(crate) struct Appends<T> {
 #[derive(Debug)]
 struct Entry<T> {
     append: T,
-    /// The one before it with the same CRC.
+    /// The previous one with the same CRC.
     same_crc: Option<u64>,
-    /// When the last of it and those before it with the same CRC ended.
+    /// The last end of it and of those before it with the same CRC.
     last_end: Nanos,
 }
 
@@ -57,7 +57,7 @@ struct Entry<T> {
 #[derive(Debug, Default)]
 struct Offsets {
     latest: HashMap<i64, u64, RandomState>,
-    /// Of each that is kept, the one before it with the same base offset.
+    /// For each kept append, the previous one with the same base offset.
     before: VecDeque<Option<u64>>,
 }
 
@@ -70,7 +70,7 @@ impl Offsets {
 impl<T> Default for Appends<T> {
     fn default() -> Self {
         let (by_crc, by_base_offset) = Default::default();
-        Self { kept: VecDeque::new(), forgotten: 0, by_crc, by_base_offset }
+        Self { entries: VecDeque::new(), forgotten: 0, by_crc, by_base_offset }
     }
 }
 
@@ -78,60 +78,60 @@ impl<T: Append> Appends<T> {
     /// Takes an append.
     pub(crate) fn insert(&mut self, append: T) {
         let Some(Keys { crc, base_offset, .. }) = append.keys() else { return };
-        let number = self.forgotten + self.kept.len() as u64;
+        let number = self.forgotten + self.entries.len() as u64;
         let same_crc = self.by_crc.insert(crc, number);
         if let Some(offsets) = self.by_base_offset.get_mut() {
             offsets.push(base_offset, number);
         }
         let before = same_crc.and_then(|number| self.at(number)).map(|before| before.last_end);
         let last_end = before.map_or(append.span().end, |before| before.max(append.span().end));
-        self.kept.push_back(Entry { append, same_crc, last_end });
+        self.entries.push_back(Entry { append, same_crc, last_end });
     }
 
-    /// Those with a batch of this CRC, the latest first, as far as any that is left ended at `since` or later.
+    /// Appends with a batch of this CRC, the latest first, until none that is left ended at `since` or later.
     pub(crate) fn by_crc(&self, crc: u32, since: Nanos) -> impl Iterator<Item = &T> {
         let first = self.by_crc.get(&crc).and_then(|&number| self.at(number));
         std::iter::successors(first, |later| self.at(later.same_crc?))
-            .take_while(move |kept| kept.last_end >= since)
-            .map(|kept| &kept.append)
+            .take_while(move |entry| entry.last_end >= since)
+            .map(|entry| &entry.append)
     }
 
-    /// Those with a batch of this base offset, the latest first.
+    /// Appends with a batch of this base offset, the latest first.
     pub(crate) fn by_base_offset(&self, offset: i64) -> impl Iterator<Item = &T> {
         let offsets = self.by_base_offset.get_or_init(|| self.offsets());
         let before = move |number: u64| *offsets.before.get(self.place(number)?)?;
         std::iter::successors(offsets.latest.get(&offset).copied(), move |&later| before(later))
             .map_while(|number| self.at(number))
-            .map(|kept| &kept.append)
+            .map(|entry| &entry.append)
     }
 
-    #[expect(clippy::expect_used, reason = "`insert` keeps no other")]
+    #[expect(clippy::expect_used, reason = "`insert` stores only appends with a batch head")]
     fn offsets(&self) -> Offsets {
         let mut offsets = Offsets::default();
-        for (number, kept) in (self.forgotten..).zip(&self.kept) {
-            let keys = kept.append.keys().expect("an append without a batch head is not kept");
+        for (number, entry) in (self.forgotten..).zip(&self.entries) {
+            let keys = entry.append.keys().expect("an append without a batch head is not stored");
             offsets.push(keys.base_offset, number);
         }
         offsets
     }
 
-    /// Forgets what ended before that.
-    #[expect(clippy::expect_used, reason = "`insert` keeps no other")]
+    /// Drops appends that ended before `horizon`.
+    #[expect(clippy::expect_used, reason = "`insert` stores only appends with a batch head")]
     pub(crate) fn forget(&mut self, horizon: Nanos) {
-        while let Some(first) = self.kept.front().filter(|first| first.append.span().end < horizon) {
-            let keys = first.append.keys().expect("an append without a batch head is not kept");
+        while let Some(first) = self.entries.front().filter(|first| first.append.span().end < horizon) {
+            let keys = first.append.keys().expect("an append without a batch head is not stored");
             forget(&mut self.by_crc, &keys.crc, self.forgotten);
             if let Some(offsets) = self.by_base_offset.get_mut() {
                 forget(&mut offsets.latest, &keys.base_offset, self.forgotten);
                 offsets.before.pop_front();
             }
-            self.kept.pop_front();
+            self.entries.pop_front();
             self.forgotten += 1;
         }
     }
 
     fn at(&self, number: u64) -> Option<&Entry<T>> {
-        self.kept.get(self.place(number)?)
+        self.entries.get(self.place(number)?)
     }
 
     fn place(&self, number: u64) -> Option<usize> {
@@ -139,7 +139,7 @@ impl<T: Append> Appends<T> {
     }
 }
 
-/// Where a later one has the same key, the index leads to that.
+/// Keeps the entry of a later append with the same key.
 fn forget<K: Hash + Eq>(index: &mut HashMap<K, u64, RandomState>, key: &K, number: u64) {
     if index.get(key) == Some(&number) {
         index.remove(key);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whenever it is asked first, and in any order of arrival.
+        /// Whenever the index is first used, and in any order of arrival.
         #[test]
         fn those_of_a_base_offset_are_found_the_latest_first(
             offsets in proptest::collection::vec(0_i64..4, 0..40),

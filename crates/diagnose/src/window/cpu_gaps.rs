@@ -1,14 +1,14 @@
-//! CPUs that were taken away from the machine, and times in which it had none. Does not know whom that hurt.
+//! CPUs that were taken from the machine, and times in which it had none. Does not know which requests that slowed.
 
 use model::{CpuGap, CpuGapKind, Nanos, Tid};
 
 use crate::time::{Span, TimeBudget, TimeSpan, is_most};
 use crate::window::timeline::{Timeline, Timelines};
 
-/// CPUs are not taken away at the same instant: less time without any of them is none.
+/// CPUs are not taken at exactly the same instant: shorter times without any CPU are ignored.
 const MIN_HOST_PAUSE: Nanos = Nanos::from_millis(10);
 
-/// The kernel's limit on x86 (`CONFIG_NR_CPUS`): another number is none of a CPU.
+/// The kernel's limit on x86 (`CONFIG_NR_CPUS`): a larger number is not a CPU.
 const MAX_CPUS: u32 = 8_192;
 /// One CPU's gaps do not overlap, so there are never more at once.
 const MAX_PAUSES_AT_ONCE: usize = 64;
@@ -19,7 +19,7 @@ pub(crate) struct HostPause {
     span: TimeSpan,
     /// The machine's CPUs.
     pub(crate) cpus: u32,
-    /// Those of which the kernel counted most of the gap as steal time.
+    /// CPUs of whose gap the kernel counted most as steal time.
     pub(crate) stolen_cpus: u32,
 }
 
@@ -29,7 +29,7 @@ impl Span for HostPause {
     }
 }
 
-/// The recent past of it.
+/// Recent gaps and pauses.
 #[derive(Debug, Default)]
 pub(crate) struct CpuGaps {
     by_cpu: Timelines<u32, CpuGap>,
@@ -55,7 +55,7 @@ impl CpuGaps {
         }
     }
 
-    /// The times for which all CPUs are missing, now that one more is: each with the last of its gaps.
+    /// The pauses of the whole machine that this gap completes, each with the last of its gaps.
     fn completed_by(&self, gap: &CpuGap) -> Vec<HostPause> {
         let own = HostPause { span: gap.span(), cpus: gap.cpus, stolen_cpus: u32::from(is_stolen(gap)) };
         let (mut pauses, mut missing) = (vec![own], 1);
@@ -78,24 +78,25 @@ impl CpuGaps {
         pauses
     }
 
-    /// Whether a CPU was stolen while others ran: a pause of them all says more, and its CPUs do not begin and end it together.
+    /// Whether a CPU was stolen while others ran. A pause of all CPUs is reported as one, and its CPUs do not start
+    /// and stop together.
     fn is_alone(&self, gap: &CpuGap) -> bool {
         let paused = self.pauses.overlapping(gap.span()).map(|pause| pause.overlap(gap.span())).max();
         is_stolen(gap) && !gap.span().is_most(paused.unwrap_or_default())
     }
 
-    /// The gaps of the CPUs that a thread was on then.
+    /// The gaps of CPUs while they ran this thread.
     pub(crate) fn of_thread(&self, tid: Tid, span: TimeSpan) -> impl Iterator<Item = &CpuGap> {
         self.by_thread.of(&tid).overlapping(span).filter(|gap| self.is_alone(gap))
     }
 
-    /// Those of threads that were on a CPU then, each with its thread.
+    /// The gaps of CPUs while they ran a thread, each with the thread.
     pub(crate) fn of_threads(&self, span: TimeSpan) -> impl Iterator<Item = (&CpuGap, Tid)> {
         let gaps = self.by_cpu.all().flat_map(move |cpu| cpu.overlapping(span));
         gaps.filter(|gap| self.is_alone(gap)).filter_map(|gap| Some((gap, gap.tid?)))
     }
 
-    /// The longest gap of the one CPU that was stolen for most of a stretch, and for how much of that.
+    /// The longest gap of the CPU that was stolen for most of a stretch, and how much of the stretch was stolen.
     pub(crate) fn most_stolen(&self, span: TimeSpan) -> Option<(&CpuGap, Nanos)> {
         let cpus = self.by_cpu.all().filter_map(|cpu| {
             let mut free = TimeBudget::new(span);

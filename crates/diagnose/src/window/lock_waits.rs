@@ -1,10 +1,10 @@
-//! One wait for a monitor that two sources saw is one wait. The JVM's own probes win: their times and thread are the
-//! kernel's; a flight recording adds the stack, and the holder where the probes saw none.
+//! A wait for a monitor that two sources saw is one wait. The JVM's own probes win, because their times and thread
+//! are the kernel's; Flight Recorder adds the stack, and the holder if the probes saw none.
 
 use model::{LockKind, LockSource, LockWait};
 
-/// Whether two sources saw the same wait: one thread waits for one monitor at a time. Both call a monitor by the address of
-/// the JVM's `ObjectMonitor`.
+/// Whether two sources saw the same wait: one thread waits for one monitor at a time. Both identify a monitor by the
+/// address of the JVM's `ObjectMonitor`.
 pub(crate) fn is_same_wait(one: &LockWait, other: &LockWait) -> bool {
     let sources = [one.source, other.source];
     let is_monitor = |wait: &LockWait| wait.lock.kind == LockKind::Monitor;
@@ -17,7 +17,7 @@ pub(crate) fn is_same_wait(one: &LockWait, other: &LockWait) -> bool {
         && (here == there || here == 0 || there == 0)
 }
 
-/// What both know of it.
+/// Combines both sources' reports of a wait.
 pub(crate) fn unite(one: LockWait, other: LockWait) -> LockWait {
     let (mut wait, more) = if one.source == LockSource::Usdt { (one, other) } else { (other, one) };
     wait.stack = more.stack;

@@ -1,11 +1,11 @@
-//! The broker's pools of threads that serve requests, by the threads' names, and which of them were at work of late.
+//! The broker's pools of threads that serve requests, by thread name, and which threads were at work recently.
 
 use std::collections::HashMap;
 
 use ahash::RandomState;
 use model::{CpuSample, FileOp, Nanos, Pid, Tid};
 
-/// A thread that has appended nothing for so long may be gone: pools can be made smaller while the broker runs.
+/// A thread that has appended nothing for this long may have ended: pools can be made smaller while the broker runs.
 const KNOWN_FOR: Nanos = Nanos::from_millis(600_000);
 
 /// Threads that take work from one queue.
@@ -22,10 +22,10 @@ pub(crate) enum ThreadPool {
 }
 
 impl ThreadPool {
-    /// The pool of a thread with this name, of which the kernel keeps 15 characters. Followers' fetchers and the log cleaner
-    /// write logs too.
+    /// The pool of a thread with this name, which the kernel truncates to 15 characters. Followers' fetchers and the
+    /// log cleaner also write logs.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
-        // `KafkaRequestHandlerPool`; before Kafka 2.2 without the first two words.
+        // `KafkaRequestHandlerPool`; without the first two words before Kafka 2.2.
         let is_handlers = ["data-plane-kafk", "kafka-request-h"].iter().any(|start| name.starts_with(start));
         // `group-coordinator-event-processor-N` (`MultiThreadedEventProcessor`).
         let is_coordinators = name.starts_with("group-coordinat");
@@ -41,7 +41,7 @@ impl ThreadPool {
     }
 }
 
-/// `kafka-N-raft-io-thread` (`KafkaRaftManager`), N the node's id.
+/// `kafka-N-raft-io-thread` (`KafkaRaftManager`), where N is the node's id.
 fn is_rafts_name(name: &str) -> bool {
     let is_numbered = |rest: &str| {
         let after = rest.trim_start_matches(|digit: char| digit.is_ascii_digit());
@@ -50,19 +50,19 @@ fn is_rafts_name(name: &str) -> bool {
     name.strip_prefix("kafka-").is_some_and(is_numbered)
 }
 
-/// Threads of the pools that appended of late, and when each did last.
+/// Threads of the pools that appended recently, and when each did last.
 #[derive(Debug, Default)]
 pub(crate) struct PoolThreads(HashMap<Tid, (ThreadPool, Pid, Nanos), RandomState>);
 
 impl PoolThreads {
-    /// Notes an append: with a new process come new threads.
+    /// Records an append; a new process replaces all threads.
     pub(crate) fn append(&mut self, op: &FileOp) {
         if let Some(pool) = ThreadPool::of_name(&op.thread) {
             self.insert(op.tid, (pool, op.pid, op.end));
         }
     }
 
-    /// Notes that a thread was on a CPU that appends nothing itself.
+    /// Records that a thread that appends nothing itself was on a CPU.
     pub(crate) fn sample(&mut self, sample: &CpuSample) {
         if let Some(pool @ ThreadPool::Controller) = ThreadPool::of_name(&sample.thread) {
             self.insert(sample.tid, (pool, sample.pid, sample.at));
@@ -77,7 +77,7 @@ impl PoolThreads {
         *last = at.max(*last);
     }
 
-    /// Whether it is known which pool a thread is of.
+    /// Whether a thread is known to belong to a pool.
     pub(crate) fn has(&self, tid: Tid) -> bool {
         self.0.contains_key(&tid)
     }

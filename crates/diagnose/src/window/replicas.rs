@@ -1,4 +1,4 @@
-//! Whether anybody follows a partition: then a request with acks=all waits for others.
+//! Whether a partition has followers: then a request with acks=all waits for them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use model::{PartitionState, TopicPartition};
 
 use crate::coordinators::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 
-/// Partitions whose replicas are known at most; of others they are not.
+/// Partitions whose replicas are stored at most.
 const MAX_PARTITIONS: usize = 100_000;
 
-/// How many replicas partitions have, as far as the broker's own state says.
+/// Replica counts of partitions, from the broker's own state.
 #[derive(Debug, Default)]
 pub(crate) struct Replicas {
     of: HashMap<TopicPartition, u32, RandomState>,
-    /// How many partitions coordinators' topics have.
+    /// Partition counts of the coordinators' topics.
     coordinators: HashMap<Arc<str>, i32, RandomState>,
 }
 
 impl Replicas {
-    /// Takes what is new.
+    /// Takes a partition's state.
     pub(crate) fn insert(&mut self, state: &PartitionState) {
         if [OFFSETS_TOPIC, TRANSACTIONS_TOPIC].contains(&&*state.topic) {
             let count = self.coordinators.entry(Arc::clone(&state.topic)).or_default();
@@ -32,12 +32,12 @@ impl Replicas {
         }
     }
 
-    /// How many a partition has, where that is known.
+    /// The replica count of a partition, if known.
     pub(crate) fn of(&self, partition: &TopicPartition) -> Option<u32> {
         self.of.get(partition).copied()
     }
 
-    /// How many partitions a coordinators' topic has, where that is known.
+    /// The partition count of a coordinators' topic, if known.
     pub(crate) fn partitions(&self, topic: &str) -> Option<i32> {
         self.coordinators.get(topic).copied()
     }
@@ -50,6 +50,6 @@ pub(crate) enum FollowerState {
     Seen,
     /// There are none: it has one replica.
     Alone,
-    /// No fetch is seen, and it has so many replicas or nobody knows how many.
+    /// No fetch is seen; with the number of replicas, if known.
     Unseen(Option<u32>),
 }

@@ -1,15 +1,16 @@
-//! Finds places in what is kept in order, near where something was found last: what is asked for one after the other lies close
-//! together, and what was not looked at for a second is in no cache. Finds what `partition_point` finds.
+//! Binary search that starts near the last result: consecutive searches are for places close together, and anything
+//! that was not read for a second is in no CPU cache. Finds what `partition_point` finds.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-/// Where it was found last.
+/// The last result.
 #[derive(Debug, Default)]
 pub(crate) struct CachedSearch(Cell<usize>);
 
 impl CachedSearch {
-    /// The place of the first for which `is_before` does not hold; it holds for all before that and for none behind.
+    /// The index of the first element for which `is_before` is false; it is true for all before that and false for
+    /// all after.
     pub(crate) fn partition_point<T>(&self, of: &VecDeque<T>, is_before: impl Fn(&T) -> bool) -> usize {
         let is_before = |at: usize| of.get(at).is_some_and(&is_before);
         let near = self.0.get().min(of.len());
@@ -31,7 +32,7 @@ impl CachedSearch {
     }
 }
 
-/// The stretch that the place is in, ahead of one that is before it, in steps that double.
+/// The range of the result, ahead of an element that is before it, in steps that double.
 fn ahead(near: usize, len: usize, is_before: impl Fn(usize) -> bool) -> (usize, usize) {
     let (mut from, mut step) = (near + 1, 1);
     loop {
@@ -44,7 +45,7 @@ fn ahead(near: usize, len: usize, is_before: impl Fn(usize) -> bool) -> (usize, 
     }
 }
 
-/// The stretch that the place is in, behind one that is not before it.
+/// The range of the result, behind an element that is not before it.
 fn behind(near: usize, is_before: impl Fn(usize) -> bool) -> (usize, usize) {
     let (mut until, mut step) = (near, 1);
     loop {
@@ -66,19 +67,19 @@ mod tests {
     use super::CachedSearch;
 
     proptest! {
-        /// Also where things came and went since it was asked last.
+        /// Also if elements came and went since the last search.
         #[test]
         fn what_is_found_is_what_a_search_of_all_finds(
             rounds in proptest::collection::vec((proptest::collection::vec(0_i64..40, 0..30), 0_usize..10, 0_i64..45), 1..12),
         ) {
             let near = CachedSearch::default();
-            let mut kept = VecDeque::new();
-            for (more, fewer, asked) in rounds {
-                kept.extend(more);
-                kept.make_contiguous().sort_unstable();
-                kept.drain(..fewer.min(kept.len()));
-                let found = near.partition_point(&kept, |value| *value < asked);
-                prop_assert_eq!(found, kept.partition_point(|value| *value < asked));
+            let mut values = VecDeque::new();
+            for (more, fewer, bound) in rounds {
+                values.extend(more);
+                values.make_contiguous().sort_unstable();
+                values.drain(..fewer.min(values.len()));
+                let found = near.partition_point(&values, |value| *value < bound);
+                prop_assert_eq!(found, values.partition_point(|value| *value < bound));
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Calls of the broker on its connections, by TCP sequence number and by thread, and samples of threads on a CPU.
+//! The broker's calls on its connections, by TCP sequence number and by thread, and samples of threads on a CPU.
 //!
-//! A connection's calls are few between a request's arrival and its read, so a call is looked for step by step from a
-//! moment on: sequence numbers wrap, and two connections may have the same ends one after the other.
+//! A connection has few calls between a request's arrival and its read, so a call is searched step by step from a
+//! moment on: sequence numbers wrap, and a later connection may have the same addresses as an earlier one.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, VecDeque};
@@ -15,7 +15,7 @@ use crate::window::Connection;
 use crate::window::search::CachedSearch;
 use crate::window::timeline::{forget_first, insert_sorted};
 
-/// A call is looked for among this many around the moment at which it is expected.
+/// Calls around the expected moment that are searched at most.
 const MAX_STEPS: usize = 4_096;
 
 /// A call that moved bytes of a connection.
@@ -25,9 +25,9 @@ pub(crate) struct SocketCall {
     pub(crate) end: Nanos,
     pub(crate) tid: Tid,
     pub(crate) kind: SocketOpKind,
-    /// The window that the other end offered when a write began.
+    /// The window that the peer offered when a write began.
     pub(crate) peer_window: Option<u32>,
-    /// The sequence numbers of the first byte and after the last one.
+    /// The sequence number of the first byte, and the one after the last byte.
     first: u32,
     next: u32,
 }
@@ -35,18 +35,18 @@ pub(crate) struct SocketCall {
 /// Calls in the order of their ends.
 #[derive(Debug, Default)]
 struct CallTimeline {
-    kept: VecDeque<SocketCall>,
+    entries: VecDeque<SocketCall>,
     near: CachedSearch,
 }
 
-/// One connection's.
+/// The calls on one connection.
 #[derive(Debug, Default)]
 struct Streams {
     reads: CallTimeline,
     writes: CallTimeline,
 }
 
-/// One thread's.
+/// The calls and samples of one thread.
 #[derive(Debug, Default)]
 struct NetworkThread {
     calls: CallTimeline,
@@ -82,24 +82,24 @@ impl Sockets {
         }
     }
 
-    /// Keeps that a thread was on a CPU, if it is one that makes calls.
+    /// Records that a thread was on a CPU, if it makes calls.
     pub(crate) fn sample(&mut self, sample: &CpuSample) {
         if let Some(thread) = self.threads.get_mut(&sample.tid) {
             thread.samples.push(sample);
         }
     }
 
-    /// The stretches that samples of a thread on a CPU stand for, around each moment.
+    /// The stretches around samples of a thread on a CPU.
     pub(crate) fn on_cpu(&self, tid: Tid, span: TimeSpan) -> impl Iterator<Item = TimeSpan> {
         self.threads.get(&tid).into_iter().flat_map(move |thread| thread.samples.on_cpu(span))
     }
 
-    /// The read that took a byte of this number off a connection, near a moment.
+    /// The read that took a byte with this sequence number from a connection, near a moment.
     pub(crate) fn read_of(&self, connection: Connection, byte: u32, near: Nanos) -> Option<SocketCall> {
         self.connections.get(&connection)?.reads.covering(byte, near)
     }
 
-    /// The write, or sendfile, that gave a byte of this number to a connection, near a moment.
+    /// The write or sendfile that gave a byte with this sequence number to a connection, near a moment.
     pub(crate) fn write_of(&self, connection: Connection, byte: u32, near: Nanos) -> Option<SocketCall> {
         self.connections.get(&connection)?.writes.covering(byte, near)
     }
@@ -112,7 +112,7 @@ impl Sockets {
     /// The first write to a connection within a stretch.
     pub(crate) fn first_write_within(&self, connection: Connection, span: TimeSpan) -> Option<SocketCall> {
         let writes = &self.connections.get(&connection)?.writes;
-        let after = writes.kept.range(writes.first_after(span.start)..);
+        let after = writes.entries.range(writes.first_after(span.start)..);
         after.copied().take_while(|call| call.end <= span.end).find(|call| call.start >= span.start)
     }
 
@@ -121,7 +121,7 @@ impl Sockets {
         self.connections.get(&connection)?.writes.last_within(span)
     }
 
-    /// What else a connection was given from a write on, as far as it began before `until`.
+    /// The writes to a connection from `from` on that began before `until`.
     pub(crate) fn writes_within(
         &self,
         connection: Connection,
@@ -130,19 +130,19 @@ impl Sockets {
     ) -> impl Iterator<Item = &SocketCall> {
         let writes = self.connections.get(&connection).into_iter().map(|streams| &streams.writes);
         writes
-            .flat_map(move |writes| writes.kept.range(writes.first_after(from.start)..))
+            .flat_map(move |writes| writes.entries.range(writes.first_after(from.start)..))
             .take_while(move |call| call.start < until)
     }
 
-    /// A thread's calls that share time with a stretch, in the order of their ends; none of a thread that made none.
+    /// A thread's calls that share time with a stretch, in the order of their ends.
     pub(crate) fn of_thread(&self, tid: Tid, span: TimeSpan) -> impl Iterator<Item = &SocketCall> {
         let calls = self.threads.get(&tid).into_iter().map(|thread| &thread.calls);
         calls
-            .flat_map(move |calls| calls.kept.range(calls.first_after(span.start)..))
+            .flat_map(move |calls| calls.entries.range(calls.first_after(span.start)..))
             .take_while(move |call| call.start < span.end)
     }
 
-    /// When the first call began between two moments, whichever thread made it.
+    /// When the first call of any thread between two moments began.
     pub(crate) fn first_begun(&self, after: Nanos, before: Nanos) -> Option<Nanos> {
         let begun = self.threads.values().filter_map(|thread| thread.calls.first_begun(after));
         begun.min().filter(|at| *at < before)
@@ -153,9 +153,9 @@ impl Sockets {
         self.threads.get(&tid).map(|thread| &thread.name)
     }
 
-    /// How many calls are kept, each counted once.
+    /// The number of stored calls, each counted once.
     pub(crate) fn len(&self) -> usize {
-        self.threads.values().map(|thread| thread.calls.kept.len()).sum()
+        self.threads.values().map(|thread| thread.calls.entries.len()).sum()
     }
 
     pub(crate) fn forget(&mut self, horizon: Nanos) {
@@ -169,43 +169,43 @@ impl Sockets {
 
 impl CallTimeline {
     fn insert(&mut self, call: SocketCall) {
-        insert_sorted(&mut self.kept, call, |call| call.end);
+        insert_sorted(&mut self.entries, call, |call| call.end);
     }
 
-    /// Whether any is left.
+    /// Returns whether any is left.
     fn forget(&mut self, horizon: Nanos) -> bool {
-        forget_first(&mut self.kept, |call| call.end < horizon);
-        !self.kept.is_empty()
+        forget_first(&mut self.entries, |call| call.end < horizon);
+        !self.entries.is_empty()
     }
 
-    /// When the first began after `time`: a thread's calls begin in the order in which they end.
+    /// When the first call after `time` began: a thread's calls begin in the order in which they end.
     fn first_begun(&self, time: Nanos) -> Option<Nanos> {
-        self.kept.range(self.first_after(time)..).map(|call| call.start).find(|start| *start > time)
+        self.entries.range(self.first_after(time)..).map(|call| call.start).find(|start| *start > time)
     }
 
-    /// Where those begin that ended after `time`.
+    /// The index of the first call that ended after `time`.
     fn first_after(&self, time: Nanos) -> usize {
-        self.near.partition_point(&self.kept, |call| call.end <= time)
+        self.near.partition_point(&self.entries, |call| call.end <= time)
     }
 
     /// The last call that lies within a stretch.
     fn last_within(&self, span: TimeSpan) -> Option<SocketCall> {
-        let before = self.kept.range(..self.first_after(span.end));
+        let before = self.entries.range(..self.first_after(span.end));
         before.rev().copied().take_while(|call| call.end > span.start).find(|call| call.start >= span.start)
     }
 
-    /// The call that moved this byte, if it is among those near the moment.
+    /// The call that moved this byte, if it is near the moment.
     fn covering(&self, byte: u32, near: Nanos) -> Option<SocketCall> {
-        let mut at = self.first_after(near).min(self.kept.len().checked_sub(1)?);
+        let mut at = self.first_after(near).min(self.entries.len().checked_sub(1)?);
         let mut came_from = None;
         for _ in 0..MAX_STEPS {
-            let call = self.kept.get(at)?;
+            let call = self.entries.get(at)?;
             let next = match call.place_of(byte) {
                 Ordering::Equal => return Some(*call),
                 Ordering::Less => at.checked_sub(1)?,
                 Ordering::Greater => at + 1,
             };
-            // Between two calls: the one that moved it was not seen.
+            // The byte lies between two calls: the call that moved it was not seen.
             if came_from == Some(next) {
                 return None;
             }
@@ -223,22 +223,23 @@ impl Span for SocketCall {
 }
 
 impl SocketCall {
-    /// How many bytes a call that began before a number had yet to move until then.
+    /// The bytes from the call's first byte to a sequence number after it.
     pub(crate) fn left_until(&self, number: u32) -> u32 {
         number.wrapping_sub(self.first)
     }
 
-    /// The number after the last byte that it moved.
+    /// The sequence number after the last byte that it moved.
     pub(crate) fn next(&self) -> u32 {
         self.next
     }
 
-    /// How many bytes from a number on had been moved when the call returned.
+    /// The bytes from a sequence number on that had been moved when the call returned.
     pub(crate) fn moved_since(&self, number: u32) -> u32 {
         self.next.wrapping_sub(number)
     }
 
-    /// Whether a byte lies before, within or after a call: modulo 2^32, as sequence numbers are compared (RFC 9293, 3.4).
+    /// Whether a byte lies before, within or after a call: modulo 2^32, as sequence numbers are compared (RFC 9293,
+    /// 3.4).
     fn place_of(&self, byte: u32) -> Ordering {
         let distance = byte.wrapping_sub(self.first);
         if distance < self.next.wrapping_sub(self.first) {
@@ -253,11 +254,11 @@ impl SocketCall {
 
 /// One sample may have hit a thread by chance.
 pub(crate) const MIN_SAMPLES: usize = 2;
-/// A thread that was found on a CPU for this share of a stretch was at work for all of it: what the samples do not show
-/// is what others had of the CPUs. A quarter.
+/// A thread found on a CPU for this share of a stretch was at work for all of it: in the time that the samples do not
+/// cover, others had the CPUs. A quarter.
 const WORK_SHARE: i64 = 4;
 
-/// One thread's, in the order of time.
+/// The samples of one thread, in the order of time.
 #[derive(Debug, Default)]
 pub(crate) struct CpuSamples(VecDeque<(Nanos, Nanos)>);
 
@@ -266,7 +267,7 @@ impl CpuSamples {
         self.0.push_back((sample.at, sample.period));
     }
 
-    /// The stretches that those near a stretch stand for.
+    /// The stretches that samples near a stretch stand for.
     pub(crate) fn on_cpu(&self, TimeSpan { start, end }: TimeSpan) -> impl Iterator<Item = TimeSpan> {
         let half = |period: Nanos| Nanos(period.0 / 2);
         let first = self.0.partition_point(|&(at, period)| at + half(period) <= start);
@@ -276,14 +277,15 @@ impl CpuSamples {
             .take_while(move |sample| sample.start < end)
     }
 
-    /// Whether the thread was at work all along a stretch of which so much is not known otherwise.
+    /// Whether samples show the thread at work during a whole stretch; `unknown` is the time of it that has no other
+    /// explanation.
     pub(crate) fn show_work(&self, span: TimeSpan, unknown: Nanos) -> bool {
         let parts = self.on_cpu(span).map(|sample| sample.within(span).length());
         let (count, time) = parts.fold((0, Nanos::ZERO), |(count, time), part| (count + 1, time + part));
         count >= MIN_SAMPLES && time.0.saturating_mul(WORK_SHARE) >= unknown.0
     }
 
-    /// Whether any is left.
+    /// Returns whether any is left.
     pub(crate) fn forget(&mut self, horizon: Nanos) -> bool {
         forget_first(&mut self.0, |(at, _)| *at < horizon);
         !self.0.is_empty()

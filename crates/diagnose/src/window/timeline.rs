@@ -1,7 +1,7 @@
 //! Events in the order of their ends with an index for overlaps, and episodes of the same trouble.
 //!
-//! The index is of the events that began before everything that ended after them: what comes after the last of these
-//! that began before the end of a stretch, began after it. So a look-up costs as much as it finds.
+//! The index contains the events that began before every event that ended after them. All events after the last of
+//! these that began before the end of a stretch began after the stretch. So a look-up costs as much as it finds.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -12,19 +12,19 @@ use model::Nanos;
 use crate::time::{Span, TimeSpan};
 use crate::window::search::CachedSearch;
 
-/// Events in the order of their ends; the order does not depend on how they came.
+/// Events in the order of their ends; the order does not depend on the order of arrival.
 #[derive(Debug)]
 pub(crate) struct Timeline<T> {
-    kept: VecDeque<Entry<T>>,
-    /// How many have been forgotten: events are numbered in their order from the first on.
+    entries: VecDeque<Entry<T>>,
+    /// The number of forgotten events: events are numbered in order from the first on.
     forgotten: u64,
-    /// The numbers and starts of those that began before all that ended after them; both ascend.
+    /// The numbers and starts of events that began before all later ones; both ascend.
     first_begun: VecDeque<(u64, Nanos)>,
-    /// In `kept`, and in `first_begun`.
+    /// In `entries`, and in `first_begun`.
     near: (CachedSearch, CachedSearch),
 }
 
-/// An event with its ends beside it: many are looked at for one that is found.
+/// An event with its span beside it, because many are examined for each one that is found.
 #[derive(Debug)]
 struct Entry<T> {
     span: TimeSpan,
@@ -39,65 +39,65 @@ impl<T: Span> Entry<T> {
 
 impl<T> Default for Timeline<T> {
     fn default() -> Self {
-        let (kept, first_begun, near) = Default::default();
-        Self { kept, forgotten: 0, first_begun, near }
+        let (entries, first_begun, near) = Default::default();
+        Self { entries, forgotten: 0, first_begun, near }
     }
 }
 
 impl<T> Timeline<T> {
     pub(crate) fn len(&self) -> usize {
-        self.kept.len()
+        self.entries.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.kept.is_empty()
+        self.entries.is_empty()
     }
 
-    /// What ended at or before `time`, latest first.
+    /// Events that ended at or before `time`, latest first.
     pub(crate) fn ended_by(&self, time: Nanos) -> impl Iterator<Item = &T> {
-        self.kept.range(..self.first_after(time)).rev().map(|kept| &kept.event)
+        self.entries.range(..self.first_after(time)).rev().map(|entry| &entry.event)
     }
 
-    /// What ended after `time`, earliest first.
+    /// Events that ended after `time`, earliest first.
     pub(crate) fn ended_after(&self, time: Nanos) -> impl Iterator<Item = &T> {
-        self.kept.range(self.first_after(time)..).map(|kept| &kept.event)
+        self.entries.range(self.first_after(time)..).map(|entry| &entry.event)
     }
 
-    /// What shares more than a point with the stretch, in the order of its ends.
+    /// Events that share more than a point with the stretch, in the order of their ends.
     pub(crate) fn overlapping(&self, TimeSpan { start, end }: TimeSpan) -> impl Iterator<Item = &T> {
         let first = self.first_after(start);
         let past = self.past_begun_before(end).max(first);
-        self.kept.range(first..past).filter(move |kept| kept.span.start < end).map(|kept| &kept.event)
+        self.entries.range(first..past).filter(move |entry| entry.span.start < end).map(|entry| &entry.event)
     }
 
-    /// The place of the first that ended after `time`.
+    /// The index of the first event that ended after `time`.
     fn first_after(&self, time: Nanos) -> usize {
-        self.near.0.partition_point(&self.kept, |kept| kept.span.end <= time)
+        self.near.0.partition_point(&self.entries, |entry| entry.span.end <= time)
     }
 
-    /// The place after the last that began before `time`.
+    /// The index after the last event that began before `time`.
     fn past_begun_before(&self, time: Nanos) -> usize {
         let begun = self.near.1.partition_point(&self.first_begun, |(_, start)| *start < time);
         let last = begun.checked_sub(1).and_then(|last| self.first_begun.get(last));
         last.map_or(0, |(number, _)| (number + 1 - self.forgotten) as usize)
     }
 
-    /// Indexes those from a place on, which are new or have new numbers.
+    /// Indexes the events from a position on, which are new or have new numbers.
     fn index(&mut self, from: usize) {
         let first = self.forgotten + from as u64;
         while self.first_begun.back().is_some_and(|(number, _)| *number >= first) {
             self.first_begun.pop_back();
         }
-        for (number, kept) in (first..).zip(self.kept.range(from..)) {
-            while self.first_begun.back().is_some_and(|(_, start)| *start >= kept.span.start) {
+        for (number, entry) in (first..).zip(self.entries.range(from..)) {
+            while self.first_begun.back().is_some_and(|(_, start)| *start >= entry.span.start) {
                 self.first_begun.pop_back();
             }
-            self.first_begun.push_back((number, kept.span.start));
+            self.first_begun.push_back((number, entry.span.start));
         }
     }
 
     pub(crate) fn forget(&mut self, horizon: Nanos) {
-        self.forgotten += forget_first(&mut self.kept, |kept| kept.span.end < horizon);
+        self.forgotten += forget_first(&mut self.entries, |entry| entry.span.end < horizon);
         let forgotten = self.forgotten;
         forget_first(&mut self.first_begun, |(number, _)| *number < forgotten);
     }
@@ -105,43 +105,43 @@ impl<T> Timeline<T> {
 
 impl<T: Span> Timeline<T> {
     pub(crate) fn insert(&mut self, event: T) {
-        let at = insert_sorted(&mut self.kept, Entry { span: event.span(), event }, Entry::place);
+        let at = insert_sorted(&mut self.entries, Entry { span: event.span(), event }, Entry::place);
         self.index(at);
     }
 
-    /// Takes out the first that is the one.
+    /// Removes the first event that matches.
     pub(crate) fn take(&mut self, is_it: impl Fn(&T) -> bool) -> Option<T> {
-        let at = self.kept.iter().position(|kept| is_it(&kept.event))?;
-        let taken = self.kept.remove(at)?;
-        // One that went on longer than those before it may have kept them out of the index.
+        let at = self.entries.iter().position(|entry| is_it(&entry.event))?;
+        let taken = self.entries.remove(at)?;
+        // It may have kept events before it out of the index by lasting longer.
         self.first_begun.clear();
         self.index(0);
         Some(taken.event)
     }
 }
 
-/// Inserts what mostly belongs at the end behind all that is not greater; where that was.
+/// Inserts an element that mostly belongs at the end, behind all that are not greater; returns its index.
 pub(crate) fn insert_sorted<T, K: PartialOrd>(of: &mut VecDeque<T>, new: T, key: impl Fn(&T) -> K) -> usize {
-    let later = of.iter().rev().take_while(|kept| key(kept) > key(&new)).count();
+    let later = of.iter().rev().take_while(|entry| key(entry) > key(&new)).count();
     let at = of.len() - later;
     of.insert(at, new);
     at
 }
 
-/// Forgets the first as far as all before them are old; how many.
+/// Drops elements from the front while they are old; returns their number.
 pub(crate) fn forget_first<T>(of: &mut VecDeque<T>, is_old: impl Fn(&T) -> bool) -> u64 {
-    let kept = of.len();
+    let before = of.len();
     while of.front().is_some_and(&is_old) {
         of.pop_front();
     }
-    (kept - of.len()) as u64
+    (before - of.len()) as u64
 }
 
 /// Timelines by a key: a thread, a device, a connection.
 #[derive(Debug)]
 pub(crate) struct Timelines<K, T> {
     timelines: HashMap<K, Timeline<T>, RandomState>,
-    /// That of a key of which nothing is kept.
+    /// The timeline of a key without events.
     nothing: Timeline<T>,
 }
 
@@ -160,12 +160,12 @@ impl<K: Eq + Hash, T> Timelines<K, T> {
         self.timelines.contains_key(key)
     }
 
-    /// Those of all keys, in no order.
+    /// The timelines of all keys, in no order.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Timeline<T>> {
         self.timelines.values()
     }
 
-    /// How many events are kept.
+    /// The number of events.
     pub(crate) fn len(&self) -> usize {
         self.all().map(Timeline::len).sum()
     }
@@ -194,12 +194,12 @@ impl<K: Clone + Eq + Hash, T: Span> Timelines<K, T> {
 /// Stretches no further apart than this belong together.
 const MAX_GAP: Nanos = Nanos::from_millis(1_000);
 
-/// Episodes, in order and apart from each other.
+/// Disjoint episodes, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Episodes(VecDeque<TimeSpan>);
 
 impl Episodes {
-    /// Takes a stretch of the trouble.
+    /// Adds a stretch of the trouble.
     pub(crate) fn add(&mut self, TimeSpan { start, end }: TimeSpan) {
         let mut whole = TimeSpan::new(start, end.max(start));
         let first = self.0.partition_point(|episode| episode.end + MAX_GAP < whole.start);
@@ -210,13 +210,13 @@ impl Episodes {
         self.0.insert(first, whole);
     }
 
-    /// When the episode began that the stretch is of.
+    /// When the episode that includes the stretch began.
     pub(crate) fn began(&self, TimeSpan { start, end }: TimeSpan) -> Option<Nanos> {
         let at = self.0.partition_point(|episode| episode.end < start);
         self.0.get(at).filter(|episode| episode.start <= end).map(|episode| episode.start)
     }
 
-    /// Forgets those that ended before that; whether any is left.
+    /// Drops episodes that ended before `horizon`; returns whether any is left.
     pub(crate) fn forget(&mut self, horizon: Nanos) -> bool {
         forget_first(&mut self.0, |episode| episode.end < horizon);
         !self.0.is_empty()
@@ -241,13 +241,13 @@ mod tests {
     }
 
     proptest! {
-        /// As looking at each says, in any order of arrival and removal.
+        /// Compares with a search of all events, in any order of arrival and removal.
         #[test]
         fn what_is_found_is_what_looking_at_each_finds(
             events in proptest::collection::vec((0_i64..60, 0_i64..30), 0..40),
             taken in proptest::collection::vec(0_i64..60, 0..4),
             horizons in proptest::collection::vec(0_i64..60, 0..3),
-            asked in proptest::collection::vec((0_i64..80, 0_i64..80), 1..8),
+            queries in proptest::collection::vec((0_i64..80, 0_i64..80), 1..8),
         ) {
             let mut timeline = Timeline::default();
             let mut expected: Vec<(i64, i64)> = Vec::new();
@@ -259,9 +259,9 @@ mod tests {
                 if number % 10 == 9 {
                     let horizon = horizons.next().unwrap_or_default();
                     timeline.forget(Nanos(horizon));
-                    // From the front on, as far as all ended before it.
-                    let gone = expected.iter().take_while(|(end, _)| *end < horizon).count();
-                    expected.drain(..gone);
+                    // From the front, while all ended before it.
+                    let expired = expected.iter().take_while(|(end, _)| *end < horizon).count();
+                    expected.drain(..expired);
                 }
             }
             for start in taken {
@@ -270,7 +270,7 @@ mod tests {
                 prop_assert_eq!(found.map(|event| (event.end.0, event.start.0)), at);
             }
             prop_assert_eq!((timeline.len(), timeline.is_empty()), (expected.len(), expected.is_empty()));
-            for (start, end) in asked {
+            for (start, end) in queries {
                 let shares = expected.iter().filter(|(until, from)| *until > start && *from < end).copied();
                 prop_assert_eq!(spans(timeline.overlapping(TimeSpan::new(Nanos(start), Nanos(end)))), shares.collect::<Vec<_>>());
                 let after = expected.iter().filter(|(until, _)| *until > start).copied();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     proptest! {
-        /// As a model that marks every millisecond says, in any order of arrival.
+        /// Compares with a model that marks every millisecond, in any order of arrival.
         #[test]
         fn the_order_of_arrival_changes_nothing(spans in proptest::collection::vec((0_i64..9_000, 0_i64..900), 0..20)) {
             let mut episodes = Episodes::default();

@@ -1,6 +1,6 @@
-//! What went wrong of late beside the broker's own operations: a shortage of memory, a full log of a file system, connections
-//! in trouble, a cgroup out of CPU. Bounded in time as the window is, and what has no end in number. Does not know whom it
-//! hurt.
+//! Recent trouble other than the broker's own operations: a shortage of memory, a full log of a file system,
+//! connections in trouble, a cgroup out of CPU. Bounded in time like the window; what has no end is bounded in
+//! number. Does not know which requests it slowed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,30 +16,30 @@ use crate::time::{Span, TimeSpan};
 use crate::window::timeline::{Episodes, Timeline, Timelines};
 use crate::window::{Connection, DeviceNumber};
 
-/// A block request that took so long is one of a slow device; faster ones are how some devices always are.
+/// A block request of at least this length shows a slow device; shorter ones are normal for some devices.
 const SLOW_IO: Nanos = Nanos::from_millis(10);
-/// A thread that had no CPU for so long did not just take its turn.
+/// A thread that had no CPU for this long did not just wait its turn.
 pub(crate) const MIN_WAIT_FOR_CPU: Nanos = Nanos::from_millis(5);
-/// Connections known to be without window scaling, which is said once, when they begin.
+/// Connections without window scaling that are stored; this is reported once, when they begin.
 const MAX_UNSCALED: usize = 16_384;
-/// The cgroup's figure of the time for which its quota had run out (`watch::host::metrics`).
+/// The cgroup's metric for the share of time in which its quota had run out (`watch::host::metrics`).
 const THROTTLED: &str = "cpu_throttled_ratio";
-/// Figures of a device that are limits of the broker's cgroup on it begin with the direction and this.
+/// Metrics of a device that are limits of the broker's cgroup on it start with the direction and this.
 const LIMIT: &str = "_limit_";
 
-/// The function in which XFS waits for room in its log (`fs/xfs/xfs_log.c`).
+/// The function in which XFS waits for space in its log (`fs/xfs/xfs_log.c`).
 pub(crate) const LOG_GRANT: &str = "xlog_grant_head_wait";
 
-/// What lasts: all that it slowed has one root.
+/// A condition that lasts; everything that one episode of it slowed has one root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Trouble {
-    /// Threads free memory themselves: for a cgroup's limit, or because the host is short of it.
+    /// Threads reclaim memory themselves: for a cgroup's limit, or because the host is short of memory.
     Reclaim { memcg: bool },
     /// Writers are paused.
     DirtyThrottling,
     /// Threads have no CPU.
     NoCpu,
-    /// CPUs are the hypervisor's.
+    /// The hypervisor has taken CPUs.
     Steal,
     /// A cgroup is out of its CPU quota.
     OutOfQuota,
@@ -49,7 +49,7 @@ pub(crate) enum Trouble {
     LogFull(DeviceNumber),
 }
 
-/// The recent past of it.
+/// Recent trouble.
 #[derive(Debug, Default)]
 pub(crate) struct Troubles {
     episodes: HashMap<Trouble, Episodes, RandomState>,
@@ -63,22 +63,22 @@ pub(crate) struct Troubles {
     /// Requests to a transaction's coordinator, by the transaction's id.
     verifications: Timelines<Arc<str>, Arc<Request>>,
     pub(crate) out_of_quota: Timeline<HostSample>,
-    /// What the broker's cgroup may read from a device or write to it, by the device's name.
+    /// Limits of the broker's cgroup on reads from and writes to a device, by the device's name.
     io_limits: Timelines<Arc<str>, HostSample>,
 }
 
-/// Whether requests with this key ask a transaction's coordinator.
+/// Whether requests with this key go to a transaction's coordinator.
 pub(crate) fn is_of_transaction(api_key: i16) -> bool {
     api_key == ADD_PARTITIONS_TO_TXN
 }
 
 impl Troubles {
-    /// Takes a stretch of it.
+    /// Adds a stretch of trouble.
     pub(crate) fn add(&mut self, trouble: Trouble, span: TimeSpan) {
         self.episodes.entry(trouble).or_default().add(span);
     }
 
-    /// When the episode of it began that the stretch is of.
+    /// When the episode that includes the stretch began.
     pub(crate) fn began(&self, trouble: Trouble, span: TimeSpan) -> Option<Nanos> {
         self.episodes.get(&trouble)?.began(span)
     }
@@ -115,7 +115,7 @@ impl Troubles {
         let connection = (client, broker);
         if event.kind == TcpEventKind::NoWindowScaling {
             if self.unscaled.len() >= MAX_UNSCALED {
-                // The oldest half goes: a connection that still matters is mostly a new one.
+                // Drops the oldest half: a connection that still matters is usually a new one.
                 let mut times: Vec<Nanos> = self.unscaled.values().copied().collect();
                 times.sort_unstable();
                 let middle = times.get(times.len() / 2).copied().unwrap_or(Nanos::MAX);
@@ -143,13 +143,13 @@ impl Troubles {
         }
     }
 
-    /// Whether the broker's cgroup had a limit on a device of late.
+    /// Whether the broker's cgroup recently had a limit on a device.
     pub(crate) fn is_limited(&self, device: &Device) -> bool {
         self.io_limits.has(&device.name)
     }
 
-    /// A limit of the broker's cgroup on reads from a device or writes to it that was in force in a stretch, as far as that was
-    /// looked at.
+    /// A limit of the broker's cgroup on reads from a device or writes to it that was in force in a stretch, as far
+    /// as it was sampled.
     pub(crate) fn io_limit(
         &self,
         device: &Device,
@@ -160,24 +160,24 @@ impl Troubles {
         limits.find(|limit| limit.metric.starts_with(direction.as_str()))
     }
 
-    /// What went wrong with a connection within a stretch, in order.
+    /// Trouble with a connection within a stretch, in order.
     pub(crate) fn of_connection(&self, of: Connection, span: TimeSpan) -> impl Iterator<Item = &TcpEvent> {
         let events = self.tcp_events.of(&of).ended_after(span.start - Nanos(1));
         events.take_while(move |event| event.at <= span.end)
     }
 
-    /// Whether a connection has no window scaling, so that it carries 64 KiB a round trip at most.
+    /// Whether a connection has no window scaling, so that it carries at most 64 KiB per round trip.
     pub(crate) fn is_unscaled(&self, connection: Connection) -> bool {
         self.unscaled.contains_key(&connection)
     }
 
-    /// What a transaction's coordinator was asked in a stretch: what took most of it.
+    /// The request to a transaction's coordinator that took most of a stretch.
     pub(crate) fn verification(&self, id: &Arc<str>, span: TimeSpan) -> Option<&Arc<Request>> {
-        let asked = self.verifications.of(id).overlapping(span);
-        asked.max_by_key(|request| (request.overlap(span), request.arrival))
+        let requests = self.verifications.of(id).overlapping(span);
+        requests.max_by_key(|request| (request.overlap(span), request.arrival))
     }
 
-    /// How many events are kept, of what may be many.
+    /// The number of events, of the kinds that may be numerous.
     pub(crate) fn len(&self) -> usize {
         self.reclaims.len() + self.kernel_spans.len() + self.tcp_events.len()
     }

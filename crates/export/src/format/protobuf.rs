@@ -1,5 +1,6 @@
-//! Prometheus' protobuf format, the one that has native histograms: messages `io.prometheus.client.MetricFamily`, each after its
-//! length (`prometheus/client_model`, `io/prometheus/client/metrics.proto`). Fields are named where they are written.
+//! Prometheus' protobuf format, the only one with native histograms: messages `io.prometheus.client.MetricFamily`, each
+//! preceded by its length (`prometheus/client_model`, `io/prometheus/client/metrics.proto`). The code names fields
+//! where it writes them.
 //! Not fuzzed: it only writes.
 
 use super::Encoder;
@@ -87,17 +88,17 @@ impl Message {
                 }
             });
         }
-        let told = histogram.native.spans();
+        let runs = histogram.native.spans();
         self.signed(5, SCHEMA.into());
         self.double(6, ZERO_THRESHOLD);
         self.unsigned(7, histogram.native.zero);
-        for (gap, length) in told.spans {
+        for (gap, length) in runs.spans {
             self.message(12, |span| {
                 span.signed(1, gap.into());
                 span.unsigned(2, length.into());
             });
         }
-        for delta in told.deltas {
+        for delta in runs.deltas {
             self.signed(13, delta);
         }
     }
@@ -126,7 +127,7 @@ impl Protobuf {
         });
     }
 
-    /// What has no metric is left out: the format has no place for it.
+    /// Ends a family, and leaves out one without metrics, for which the format has no place.
     fn end(&mut self) {
         let Some((family, metrics)) = self.family.take() else { return };
         if metrics.0.is_empty() {

@@ -1,7 +1,7 @@
 //! The text formats: Prometheus' own (0.0.4) and `OpenMetrics` 1.0. Neither has native histograms.
 //!
-//! They differ in what a counter's family is called, in how whole numbers are written that bound a bucket, in examples and
-//! units, which only `OpenMetrics` has, and in its last line.
+//! They differ in the family name of a counter, in how whole numbers are written as bucket bounds, in exemplars and
+//! units, which only `OpenMetrics` has, and in the last line.
 
 use std::fmt::Write as _;
 
@@ -9,14 +9,14 @@ use super::Encoder;
 use crate::catalog::{Family, Kind};
 use crate::histogram::{Exemplar, Histogram, seconds};
 
-/// Which of the two.
+/// One of the two text formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Prometheus,
     OpenMetrics,
 }
 
-/// Writes one.
+/// Writes a text format.
 pub(crate) struct Text {
     dialect: Dialect,
     family: Option<&'static Family>,
@@ -28,7 +28,7 @@ impl Text {
         Self { dialect, family: None, out: String::with_capacity(64 << 10) }
     }
 
-    /// `name{a="b",le="0.1"}`, and a blank.
+    /// Writes `name{a="b",le="0.1"}` and a blank.
     fn name(&mut self, suffix: &str, labels: &[&str], bound: Option<f64>) {
         let Some(family) = self.family else { return };
         self.out.push_str(family.name);
@@ -59,7 +59,7 @@ impl Text {
         self.out.push('"');
     }
 
-    /// `OpenMetrics` writes `1.0` (its 1.0, "Canonical Numbers"), Prometheus `1`.
+    /// Formats a bound: `1.0` in `OpenMetrics` (its 1.0, "Canonical Numbers"), `1` in Prometheus' format.
     fn bound(&self, bound: f64) -> String {
         let mut text = number(bound);
         if self.dialect == Dialect::OpenMetrics && bound.is_finite() && !text.contains('.') {
@@ -98,7 +98,7 @@ impl Encoder for Text {
 
     fn number(&mut self, labels: &[&str], value: f64, example: Option<&Exemplar>) {
         self.name("", labels, None);
-        // OpenMetrics allows no examples of gauges.
+        // OpenMetrics allows no exemplars on gauges.
         let counts = self.family.is_some_and(|family| family.kind == Kind::Counter);
         self.end(value, example.filter(|_| counts));
     }
@@ -132,7 +132,7 @@ mod tests {
     use crate::catalog::{FAMILIES, Metric};
     use crate::histogram::Histogram;
 
-    fn written(dialect: Dialect) -> String {
+    fn render(dialect: Dialect) -> String {
         let mut text: Box<dyn Encoder> = Box::new(Text::new(dialect));
         text.family(&FAMILIES[Metric::TopicBytes as usize]);
         text.number(&["a\"b\\c\nd", "PRODUCE"], 7.0, None);
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn prometheus_text_is_as_it_has_to_be() {
-        let text = written(Dialect::Prometheus);
+        let text = render(Dialect::Prometheus);
         assert!(text.contains("# TYPE brokerscope_topic_bytes_total counter\n"), "{text}");
         let quoted = r#"brokerscope_topic_bytes_total{topic="a\"b\\c\nd",api="PRODUCE"} 7"#;
         assert!(text.contains(&format!("{quoted}\n")), "{text}");
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn open_metrics_names_families_without_total_and_ends() {
-        let text = written(Dialect::OpenMetrics);
+        let text = render(Dialect::OpenMetrics);
         assert!(text.contains("# TYPE brokerscope_topic_bytes counter\n"), "{text}");
         assert!(text.contains("# UNIT brokerscope_topic_bytes bytes\n"), "{text}");
         assert!(text.contains("\nbrokerscope_topic_bytes_total{"), "{text}");

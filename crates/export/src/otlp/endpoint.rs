@@ -1,12 +1,12 @@
-//! Where a collector listens: `http://HOST[:PORT][/PATH]`. Does not connect.
+//! Address of a collector: `http://HOST[:PORT][/PATH]`. Does not connect.
 
 use std::str::FromStr;
 
 use super::Error;
 
-/// What collectors listen on for OTLP/HTTP.
+/// Default port of collectors for OTLP/HTTP.
 const DEFAULT_PORT: u16 = 4318;
-/// Where they take traces by default.
+/// Default path for traces.
 const DEFAULT_PATH: &str = "/v1/traces";
 
 /// A collector's address.
@@ -15,12 +15,12 @@ pub struct Endpoint {
     /// A name or an address; IPv6 without its brackets.
     pub(super) host: String,
     pub(super) port: u16,
-    /// Begins with `/`.
+    /// Starts with `/`.
     pub(super) path: String,
 }
 
 impl Endpoint {
-    /// As the header `Host` says it.
+    /// The value of the `Host` header.
     pub(super) fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)

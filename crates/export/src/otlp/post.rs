@@ -1,4 +1,5 @@
-//! One request to a collector and what it answers, over one connection. Bounded in time and bytes against any collector. Does not try again.
+//! Sends one request to a collector over one connection, and parses the answer. Bounded in time and bytes. Does not
+//! retry.
 //! Fuzzed by: http.
 
 use std::io::{self, Read as _, Write as _};
@@ -9,25 +10,25 @@ use serde_json::Value as Json;
 
 use super::Endpoint;
 
-/// An answer says little.
+/// Size limit of an answer, which is normally short.
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
 const MAX_HEADERS: usize = 64;
 
-/// What a collector said.
+/// A collector's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It took the batch, but for so many spans.
+    /// Accepted, except for this number of spans.
     Taken { rejected_spans: u64 },
-    /// It asks to try again, after so long where it says that (OTLP specification, "Retryable Response Codes").
+    /// To be retried, after this time if given (OTLP specification, "Retryable Response Codes").
     Later { after: Option<Duration> },
-    /// It does not want the batch, now or ever.
+    /// Refused, and not to be retried.
     Never,
 }
 
 /// Sends a batch.
 ///
 /// # Errors
-/// Where the collector cannot be reached, does not answer within `at_most`, or does not speak HTTP.
+/// The collector cannot be reached, does not answer within `at_most`, or does not speak HTTP.
 pub(super) fn post(endpoint: &Endpoint, body: &[u8], at_most: Duration) -> io::Result<Answer> {
     let end = Instant::now() + at_most;
     let mut connection = connect(endpoint, end)?;
@@ -55,13 +56,13 @@ fn connect(endpoint: &Endpoint, end: Instant) -> io::Result<TcpStream> {
     Err(refused)
 }
 
-/// The time until then; an error where it is over.
+/// The time until `end`; an error if it has passed.
 fn left(end: Instant) -> io::Result<Duration> {
     let left = end.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-/// All that comes until the other end closes, or what of it came before the time was over: an answer may be whole then.
+/// Reads until the answer is complete or the other end closes; fails on a timeout.
 fn read(connection: &TcpStream, end: Instant) -> io::Result<Vec<u8>> {
     let mut answer = Vec::new();
     let mut some = [0; 4_096];
@@ -78,7 +79,7 @@ fn read(connection: &TcpStream, end: Instant) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// Whether no more has to be waited for.
+/// Whether an answer is complete.
 pub(crate) fn is_whole(answer: &[u8]) -> bool {
     parse(answer).is_some_and(|parsed| parsed.length.is_some_and(|length| parsed.body.len() >= length))
 }
@@ -90,7 +91,7 @@ struct Response<'a> {
     body: &'a [u8],
 }
 
-/// The head of an answer, once it is complete.
+/// Parses an answer, once its head is complete.
 fn parse(answer: &[u8]) -> Option<Response<'_>> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut headers);
@@ -102,7 +103,7 @@ fn parse(answer: &[u8]) -> Option<Response<'_>> {
     Some(Response {
         status: response.code?,
         length: number("content-length").and_then(|length| usize::try_from(length).ok()),
-        // It may also be a date; then our own pace will do.
+        // It may also be a date; then our own pause is used.
         retry_after: number("retry-after").map(Duration::from_secs),
         body: answer.get(head..)?,
     })
@@ -118,7 +119,7 @@ pub(crate) fn understand(answer: &[u8]) -> io::Result<Answer> {
     })
 }
 
-/// `ExportTraceServiceResponse.partial_success.rejected_spans`: a number, or a text as 64-bit numbers are.
+/// `ExportTraceServiceResponse.partial_success.rejected_spans`: a number, or text, the JSON form of 64-bit numbers.
 fn rejected(body: &[u8]) -> u64 {
     let Ok(body) = serde_json::from_slice::<Json>(body) else { return 0 };
     let rejected = body.pointer("/partialSuccess/rejectedSpans");

@@ -1,5 +1,5 @@
-//! The thread that sends batches, one after the other, and tries again where that may help. What it has in hand stays there until
-//! it is sent, refused, or too old; what comes meanwhile waits in the queue.
+//! The thread that sends batches, one after the other, and retries if that may help. Keeps its current batch until it is
+//! sent, refused, or too old; further batches wait in the queue.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,17 +11,17 @@ use super::post::{Answer, post};
 use super::{Counters, Endpoint};
 use crate::site::lock;
 
-/// How long to wait for a collector.
+/// Timeouts and pauses for a collector.
 #[derive(Clone, Copy, Debug)]
 pub struct RetryPolicy {
-    /// For an answer.
+    /// Timeout for an answer.
     pub answer: Duration,
-    /// Before the second attempt; twice as long before each further one.
+    /// Pause before the second attempt; doubled before each further one.
     pub first_pause: Duration,
-    /// The longest such pause.
+    /// Maximum pause.
     pub longest_pause: Duration,
-    /// A batch is dropped when it has been tried for so long.
-    pub in_all: Duration,
+    /// Total time after which a batch is dropped.
+    pub total: Duration,
 }
 
 impl Default for RetryPolicy {
@@ -30,21 +30,21 @@ impl Default for RetryPolicy {
             answer: Duration::from_secs(5),
             first_pause: Duration::from_millis(500),
             longest_pause: Duration::from_secs(30),
-            in_all: Duration::from_secs(300),
+            total: Duration::from_secs(300),
         }
     }
 }
 
-/// What the thread needs.
+/// The state of the thread.
 pub(super) struct Sender {
     pub(super) endpoint: Endpoint,
-    pub(super) patience: RetryPolicy,
+    pub(super) retry: RetryPolicy,
     pub(super) queue: Arc<Queue>,
     pub(super) counters: Arc<Counters>,
 }
 
 impl Sender {
-    /// Starts the thread, which does `first` and then sends; it ends with the queue.
+    /// Starts the thread, which calls `first` and then sends until the queue ends.
     pub(super) fn start(self, first: fn()) -> io::Result<JoinHandle<()>> {
         let run = move || {
             first();
@@ -60,12 +60,12 @@ impl Sender {
         }
     }
 
-    /// Until it is sent or given up.
+    /// Sends a batch, with retries, until it is sent, refused or dropped.
     fn deliver(&self, batch: &Batch) {
-        let given_up = Instant::now() + self.patience.in_all;
-        let mut pause = self.patience.first_pause;
+        let deadline = Instant::now() + self.retry.total;
+        let mut pause = self.retry.first_pause;
         loop {
-            let after = match post(&self.endpoint, &batch.body, self.for_answer()) {
+            let after = match post(&self.endpoint, &batch.body, self.answer_timeout()) {
                 Ok(Answer::Taken { rejected_spans }) => {
                     let mut counts = lock(&self.counters);
                     counts.sent += batch.traces;
@@ -79,37 +79,37 @@ impl Sender {
                 Ok(Answer::Later { after }) => after,
                 Err(_) => None,
             };
-            // A collector that is overwhelmed may ask for more than we would wait, but not for ever.
-            let next = Instant::now() + after.unwrap_or(pause).min(self.patience.longest_pause);
-            if next >= given_up || !self.queue.sleep_until(next) {
+            // An overloaded collector may ask for a longer pause than ours, but not for an unbounded one.
+            let next = Instant::now() + after.unwrap_or(pause).min(self.retry.longest_pause);
+            if next >= deadline || !self.queue.sleep_until(next) {
                 lock(&self.counters).dropped += batch.traces;
                 return;
             }
             lock(&self.counters).retries += 1;
-            pause = (pause * 2).min(self.patience.longest_pause);
+            pause = (pause * 2).min(self.retry.longest_pause);
         }
     }
 
-    /// Not past the end, where that is known.
-    fn for_answer(&self) -> Duration {
+    /// Timeout for an answer, at most until the end of the queue, if known.
+    fn answer_timeout(&self) -> Duration {
         let end = self.queue.end().map(|end| end.saturating_duration_since(Instant::now()));
-        end.map_or(self.patience.answer, |left| left.min(self.patience.answer))
+        end.map_or(self.retry.answer, |left| left.min(self.retry.answer))
     }
 }
 
-/// What is sent in one request.
+/// The contents of one request.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// As it is sent.
+    /// The encoded body.
     pub(crate) body: Vec<u8>,
-    /// Traces of slow requests in it.
+    /// Number of traces in it.
     pub(crate) traces: u64,
 }
 
-/// The batches that wait.
+/// Batches that wait to be sent.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    most_bytes: usize,
+    max_bytes: usize,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -118,41 +118,42 @@ pub(crate) struct Queue {
 struct State {
     waiting: VecDeque<Batch>,
     bytes: usize,
-    /// Whether somebody has one in hand.
-    in_hand: bool,
-    /// From when on nothing is sent any more, once that is known.
+    /// Whether the sender is working on a batch.
+    is_sending: bool,
+    /// Time after which nothing is sent, once known.
     end: Option<Instant>,
 }
 
 impl Queue {
-    /// Room for so many bytes.
-    pub(crate) fn new(most_bytes: usize) -> Self {
-        Self { most_bytes, state: Mutex::default(), changed: Condvar::new() }
+    /// Creates a queue for at most `max_bytes`.
+    pub(crate) fn new(max_bytes: usize) -> Self {
+        Self { max_bytes, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Adds a batch. Returns how many traces had to give way, its own where it is larger than all room.
+    /// Adds a batch, and drops the oldest if there is no room. Returns the number of dropped traces, including its own
+    /// if it is too large.
     pub(crate) fn push(&self, batch: Batch) -> u64 {
-        if batch.body.len() > self.most_bytes {
+        if batch.body.len() > self.max_bytes {
             return batch.traces;
         }
         let mut state = lock(&self.state);
         state.bytes += batch.body.len();
         state.waiting.push_back(batch);
-        let mut gone = 0;
-        while state.bytes > self.most_bytes {
+        let mut dropped = 0;
+        while state.bytes > self.max_bytes {
             let Some(oldest) = state.waiting.pop_front() else { break };
             state.bytes -= oldest.body.len();
-            gone += oldest.traces;
+            dropped += oldest.traces;
         }
         self.changed.notify_all();
-        gone
+        dropped
     }
 
-    /// The oldest batch, as soon as there is one; none once the end has come, or nothing is left before it. What was taken before
-    /// is done with then.
+    /// Waits for the oldest batch and takes it; `None` after the end, or if nothing is left before it. The batch taken
+    /// before counts as done.
     pub(crate) fn take(&self) -> Option<Batch> {
         let mut state = lock(&self.state);
-        state.in_hand = false;
+        state.is_sending = false;
         self.changed.notify_all();
         loop {
             if state.end.is_some_and(|end| Instant::now() >= end) {
@@ -160,7 +161,7 @@ impl Queue {
             }
             if let Some(batch) = state.waiting.pop_front() {
                 state.bytes -= batch.body.len();
-                state.in_hand = true;
+                state.is_sending = true;
                 return Some(batch);
             }
             if state.end.is_some() {
@@ -186,19 +187,19 @@ impl Queue {
         }
     }
 
-    /// When nothing is to be sent any more, where that is known.
+    /// Time after which nothing is sent, if known.
     pub(crate) fn end(&self) -> Option<Instant> {
         lock(&self.state).end
     }
 
-    /// Nothing more will come; waits until all was sent, or until `end`. Returns how many traces found nobody to send them.
+    /// Closes the queue, and waits until everything is sent, or until `end`. Returns the number of unsent traces.
     pub(crate) fn close(&self, end: Instant) -> u64 {
         let mut state = lock(&self.state);
-        // Who waits for the end again does not put it off.
+        // A second call cannot postpone the end.
         let end = state.end.map_or(end, |earlier| earlier.min(end));
         state.end = Some(end);
         self.changed.notify_all();
-        while state.in_hand || !state.waiting.is_empty() {
+        while state.is_sending || !state.waiting.is_empty() {
             let now = Instant::now();
             if end <= now {
                 break;

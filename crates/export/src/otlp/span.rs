@@ -1,5 +1,5 @@
-//! A span as OTLP's JSON has it (opentelemetry-proto 1.x, "JSON Protobuf Encoding" of the OTLP specification: ids in
-//! hexadecimal, kinds as numbers, 64-bit numbers as text). Does not know what spans are of.
+//! A span in OTLP's JSON (opentelemetry-proto 1.x, "JSON Protobuf Encoding" of the OTLP specification: ids in
+//! hexadecimal, kinds as numbers, 64-bit numbers as text). Does not know what spans mean.
 
 use model::Nanos;
 use serde::{Serialize, Serializer};
@@ -14,11 +14,11 @@ pub(super) const SERVER: u8 = 2;
 /// `STATUS_CODE_ERROR`.
 const ERROR: u8 = 2;
 
-/// 16 bytes, as OpenTelemetry has them.
+/// OpenTelemetry's trace id, 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct TraceId(pub(super) u128);
 
-/// 8 bytes.
+/// OpenTelemetry's span id, 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SpanId(pub(super) u64);
 
@@ -34,7 +34,7 @@ impl Serialize for SpanId {
     }
 }
 
-/// A span of another trace.
+/// A link to a span of another trace.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Link {
@@ -63,7 +63,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// A span of its trace. One that ends before it begins is not what a collector takes: it has no length.
+    /// Creates a span. One that would end before it starts has no duration, because collectors reject negative ones.
     pub(super) fn new(id: Link, name: String, kind: u8, (start, end): (Nanos, Nanos)) -> Self {
         let start = start.at_least_zero();
         Self {
@@ -91,7 +91,7 @@ impl Span {
         self.attributes.extend(number.map(|number| value(number.into())));
     }
 
-    /// Marks what it is of as failed.
+    /// Marks the span's operation as failed.
     pub(super) fn fail(&mut self) {
         self.status = Some(json!({"code": ERROR}));
     }

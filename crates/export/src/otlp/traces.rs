@@ -1,4 +1,5 @@
-//! The spans of a verdict. Its request and stages are a trace; what held it up is in the trace of the root event, and told once.
+//! The spans of a verdict. Its request and stages are a trace; its evidence is in the trace of the root event, and sent
+//! once.
 //!
 //! Attributes follow OpenTelemetry's conventions where there are some (`messaging.*`, `client.*`, `server.*`, `thread.*`,
 //! semantic conventions 1.27); ours begin with `brokerscope.` and `kafka.`.
@@ -12,14 +13,14 @@ use super::span::{INTERNAL, Link, SERVER, Span, SpanId, TraceId};
 use crate::label::clean_to;
 use crate::recent::Recent;
 
-/// Of a request's stages and of its evidence, so many spans each.
+/// Maximum number of spans for a request's stages, and for its evidence.
 const MAX_SPANS: usize = 64;
-/// So many spans of root events are remembered as told.
+/// Number of recently sent evidence spans to remember.
 const MAX_SENT_EVIDENCE: usize = 4_096;
-/// An attribute's text is cut after so many characters.
+/// Maximum length of an attribute's text in characters.
 const MAX_CHARS: usize = 256;
 
-/// Makes spans of verdicts.
+/// Creates spans from verdicts.
 #[derive(Debug)]
 pub(super) struct Traces {
     ids: Ids,
@@ -33,7 +34,7 @@ impl Default for Traces {
 }
 
 impl Traces {
-    /// The request, its stages, and what of its evidence was not told yet.
+    /// The spans of the request, of its stages, and of its evidence that was not yet sent.
     pub(super) fn spans(&mut self, verdict: &Verdict) -> Vec<Span> {
         let root = self.ids.trace_of(&verdict.root);
         let evidence: Vec<(&Evidence, Link)> = verdict
@@ -48,7 +49,7 @@ impl Traces {
         spans.insert(0, request);
         for (evidence, link) in evidence {
             if self.sent_evidence.is_new(&link.span_id) {
-                spans.push(happened(verdict, evidence, link));
+                spans.push(evidence_span(verdict, evidence, link));
             }
         }
         spans
@@ -64,7 +65,7 @@ impl Traces {
         span
     }
 
-    /// The same id for the same evidence, whichever request links to it.
+    /// An id for evidence: the same for all requests that link to it.
     fn evidence_id(&self, root: TraceId, evidence: &Evidence) -> SpanId {
         let Evidence { kind, start, end, tid, waiter, .. } = evidence;
         self.ids.span_of(&(root, kind, start, end, tid, waiter.as_ref().map(|waiter| waiter.tid)))
@@ -110,7 +111,7 @@ fn addresses(span: &mut Span, request: &Request) {
     span.number("server.port", Some(request.broker.port()));
 }
 
-/// The partition that the time was lost on, else the only one.
+/// The partition on which the time was lost, else the only one.
 fn topic(verdict: &Verdict) -> Option<(Arc<str>, i32)> {
     if let Some(lost) = &verdict.partition {
         return Some((text(&lost.topic), lost.partition));
@@ -119,7 +120,7 @@ fn topic(verdict: &Verdict) -> Option<(Arc<str>, i32)> {
     only.topic.as_deref().map(|topic| (text(topic), only.partition))
 }
 
-fn happened(verdict: &Verdict, evidence: &Evidence, link: Link) -> Span {
+fn evidence_span(verdict: &Verdict, evidence: &Evidence, link: Link) -> Span {
     let mut span = Span::new(link, evidence.kind.as_str().into(), INTERNAL, (evidence.start, evidence.end));
     span.text("brokerscope.evidence", Some(text(&evidence.text)));
     span.text("brokerscope.root", Some(text(&verdict.root)));
@@ -135,14 +136,14 @@ fn text(text: &str) -> Arc<str> {
     clean_to(text, MAX_CHARS)
 }
 
-/// Makes ids.
+/// Creates ids.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     keys: RandomState,
-    made: u64,
+    count: u64,
 }
 
-/// Keeps apart what ids are of.
+/// Separates the hashes of different kinds of ids.
 #[derive(Hash)]
 enum Of<T> {
     High(T),
@@ -152,33 +153,33 @@ enum Of<T> {
 }
 
 impl Ids {
-    /// A trace of a request: another one each time.
+    /// A new trace id for a request.
     pub(super) fn new_trace(&mut self) -> TraceId {
         let number = self.next();
         self.trace_of(&Of::New(number))
     }
 
-    /// A span that nothing but its own trace names.
+    /// A new span id, referenced only in its trace.
     pub(super) fn new_span(&mut self) -> SpanId {
         let number = self.next();
         self.span_of(&Of::New(number))
     }
 
-    /// The trace of what is called so.
+    /// The trace id for a name.
     pub(super) fn trace_of(&self, name: &impl Hash) -> TraceId {
         let half = |of| u128::from(self.keys.hash_one(of));
-        // Zero is no id.
+        // Zero is not a valid id.
         TraceId((half(Of::High(name)) << 64 | half(Of::Low(name))).max(1))
     }
 
-    /// The span of what is described so.
+    /// The span id for a description.
     pub(super) fn span_of(&self, what: &impl Hash) -> SpanId {
         SpanId(self.keys.hash_one(Of::Span(what)).max(1))
     }
 
     fn next(&mut self) -> u64 {
-        self.made += 1;
-        self.made
+        self.count += 1;
+        self.count
     }
 }
 

@@ -1,4 +1,4 @@
-//! Events of a broker that never was.
+//! Events of an invented broker.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(super) fn device() -> Device {
     Device { major: 7, minor: 0, name: "loop0".into() }
 }
 
-/// A produce request of one partition, from and to milliseconds.
+/// A produce request for one partition; times in milliseconds.
 pub(super) fn produce(number: i32, topic: &str, arrival: i64, end: i64) -> Request {
     Request {
         arrival: ms(arrival),
@@ -52,7 +52,7 @@ pub(super) fn partition(topic: &str, partition: i32, bytes: u32, crc: u32) -> Pa
     }
 }
 
-/// A fetch that brought what was there.
+/// A fetch that returned data that was already there.
 pub(super) fn fetch(number: i32, topic: &str, arrival: i64, end: i64) -> Request {
     Request {
         api_key: 1,
@@ -121,20 +121,20 @@ pub(super) fn commit(transaction: u32, start: i64, end: i64) -> JournalCommit {
     }
 }
 
-/// A write that waited for a commit, its request, and one behind its lock.
-pub(super) fn stalled() -> Vec<Event> {
+/// A write that waited for a commit, its request, and a request behind its lock.
+pub(super) fn stall_events() -> Vec<Event> {
     let behind = FileOp { start: ms(1_127), ..append(4_484, "orders", 1_127, 1_128, 2) };
     vec![
         Event::OffCpu(Box::new(off_cpu(4_462, 1_001, None, 1_126))),
         op(append(4_462, "orders", 1_000, 1_126, 1)),
         op(behind),
-        asked(produce(1, "orders", 1_000, 1_127)),
-        asked(produce(2, "orders", 1_007, 1_128)),
+        request_event(produce(1, "orders", 1_000, 1_127)),
+        request_event(produce(2, "orders", 1_007, 1_128)),
         Event::JournalCommit(Box::new(commit(2_285, 1_000, 1_140))),
     ]
 }
 
-pub(super) fn asked(request: Request) -> Event {
+pub(super) fn request_event(request: Request) -> Event {
     Event::Request(Box::new(request))
 }
 

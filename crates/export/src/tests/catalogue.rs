@@ -1,10 +1,10 @@
-//! What is exported is what is listed, in every format, and docs/reference/metrics.md says the same.
+//! Checks that exactly the listed metrics are exported, in every format, and that docs/reference/metrics.md agrees.
 
 use std::fs;
 use std::path::Path;
 
-use super::broker::{stalled, text};
-use super::{about, exporter, exporter_of, told};
+use super::broker::{stall_events, text};
+use super::{about, collect, exporter, exporter_of};
 use crate::catalog::{self, FAMILIES};
 use crate::{BrokerInfo, Exporter, Format, ProcessUsage};
 
@@ -13,7 +13,7 @@ const END: &str = "<!-- end -->\n";
 
 fn busy() -> Exporter {
     let mut exporter = exporter();
-    for event in stalled() {
+    for event in stall_events() {
         exporter.push(event);
     }
     exporter.finish();
@@ -43,27 +43,27 @@ fn every_metric_that_is_listed_is_told_in_that_order_and_no_other() {
 
 #[test]
 fn what_nothing_was_seen_of_is_zero_where_its_labels_are_known() {
-    let told = told([]);
-    assert_eq!(told.of_series("slow_roots_total{cause=\"journal-commit\"}"), 0.0);
-    assert_eq!(told.of_series("losses_total{kind=\"probe-events-dropped\"}"), 0.0);
-    assert_eq!(told.of_series("request_duration_seconds_count{api=\"PRODUCE\"}"), 0.0);
-    assert_eq!(told.of_series("source_up{purpose=\"file-writes\"}"), 1.0);
-    assert_eq!(told.of_series("source_up{purpose=\"requests\"}"), 0.0);
-    assert_eq!(told.of_series("broker_info{node_id=\"1\",host=\"host\",kernel=\"6.18\"}"), 1.0);
-    assert_eq!(told.of_series("broker_up"), 0.0);
-    assert_eq!(told.find("last_event_timestamp_seconds"), None);
+    let metrics = collect([]);
+    assert_eq!(metrics.of_series("slow_roots_total{cause=\"journal-commit\"}"), 0.0);
+    assert_eq!(metrics.of_series("losses_total{kind=\"probe-events-dropped\"}"), 0.0);
+    assert_eq!(metrics.of_series("request_duration_seconds_count{api=\"PRODUCE\"}"), 0.0);
+    assert_eq!(metrics.of_series("source_up{purpose=\"file-writes\"}"), 1.0);
+    assert_eq!(metrics.of_series("source_up{purpose=\"requests\"}"), 0.0);
+    assert_eq!(metrics.of_series("broker_info{node_id=\"1\",host=\"host\",kernel=\"6.18\"}"), 1.0);
+    assert_eq!(metrics.of_series("broker_up"), 0.0);
+    assert_eq!(metrics.find("last_event_timestamp_seconds"), None);
 }
 
 #[test]
 fn a_plan_that_says_the_same_twice_is_told_once() {
     let plan = [("a\n", false), ("a\n", true), ("b", false)];
-    let plan = plan.map(|(purpose, seen)| (purpose.to_owned(), seen)).to_vec();
-    let told = super::told_by(exporter_of(BrokerInfo { plan, ..about() }), []);
-    assert_eq!(told.of_series("source_up{purpose=\"a\u{fffd}\"}"), 1.0);
-    assert_eq!(told.of_series("source_up{purpose=\"b\"}"), 0.0);
+    let plan = plan.map(|(purpose, is_served)| (purpose.to_owned(), is_served)).to_vec();
+    let metrics = super::collect_from(exporter_of(BrokerInfo { plan, ..about() }), []);
+    assert_eq!(metrics.of_series("source_up{purpose=\"a\u{fffd}\"}"), 1.0);
+    assert_eq!(metrics.of_series("source_up{purpose=\"b\"}"), 0.0);
 }
 
-/// Blessed by `BLESS=1 cargo test -p export`, as every golden.
+/// Blessed by `BLESS=1 cargo test -p export`, like every golden.
 #[test]
 fn the_documented_table_is_the_list() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/metrics.md");
@@ -84,7 +84,7 @@ fn the_documented_table_is_the_list() {
 #[test]
 fn open_metrics_shows_examples_of_slow_requests_within_its_bounds() {
     let mut exporter = exporter();
-    for event in stalled() {
+    for event in stall_events() {
         let event = match event {
             model::Event::Request(mut request) => {
                 request.client_id = Some(text(&"\"long\\\n".repeat(100)));

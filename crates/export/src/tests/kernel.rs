@@ -1,4 +1,4 @@
-//! Files, devices, journals, threads, the JVM, the host, and what was lost.
+//! Metrics of files, devices, journals, threads, the JVM, the host, and losses.
 
 use model::{
     BlockIo, BrokerChange, BrokerState, CpuGap, CpuGapKind, Device, Direction, DirtyThrottle, Event,
@@ -8,7 +8,7 @@ use model::{
 };
 
 use super::broker::{append, commit, device, off_cpu, op, text};
-use super::{exporter, ms, scrape, told};
+use super::{collect, exporter, ms, scrape};
 
 fn other_device() -> Device {
     Device { major: 8, minor: 1, name: "".into() }
@@ -38,14 +38,14 @@ fn writes_of_log_dirs_are_told_by_device_with_the_longest_of_a_minute() {
     for event in [append(1, "a", 1_000, 1_040, 1), elsewhere, own_log].map(op) {
         exporter.push(event);
     }
-    let told = scrape(&mut exporter);
+    let metrics = scrape(&mut exporter);
     let here = "{device=\"loop0\",log_dir=\"/data\"}";
-    assert_eq!(told.of_series(&format!("write_duration_seconds_count{here}")), 1.0);
-    assert_eq!(told.of_series(&format!("write_duration_max_seconds{here}")), 0.04);
+    assert_eq!(metrics.of_series(&format!("write_duration_seconds_count{here}")), 1.0);
+    assert_eq!(metrics.of_series(&format!("write_duration_max_seconds{here}")), 0.04);
     let there = "{device=\"8:1\",log_dir=\"\"}";
-    assert_eq!(told.of_series(&format!("write_duration_max_seconds{there}")), 0.002);
-    assert_eq!(told.of_series("file_operations_total{op=\"write\",kind=\"log\"}"), 2.0);
-    assert_eq!(told.of_series("file_operations_total{op=\"write\",kind=\"other\"}"), 1.0);
+    assert_eq!(metrics.of_series(&format!("write_duration_max_seconds{there}")), 0.002);
+    assert_eq!(metrics.of_series("file_operations_total{op=\"write\",kind=\"log\"}"), 2.0);
+    assert_eq!(metrics.of_series("file_operations_total{op=\"write\",kind=\"other\"}"), 1.0);
     exporter.tick(ms(120_000));
     let later = scrape(&mut exporter);
     assert_eq!(later.of_series(&format!("write_duration_max_seconds{here}")), 0.0, "a minute is over");
@@ -61,48 +61,49 @@ fn files_are_told_by_kind_and_what_came_from_disk_apart() {
         disk_bytes,
         ..append(1, "a", 1_000, 1_001, 1)
     };
-    let told = told([
+    let metrics = collect([
         op(on(FileOpKind::Read, FileKind::TierState, 4_096, Some(4_096))),
         op(on(FileOpKind::Sendfile, FileKind::Log, 1_000, Some(0))),
         op(on(FileOpKind::MmapFault, FileKind::Index, 4_096, Some(4_096))),
         op(on(FileOpKind::Write, FileKind::Log, 500, None)),
         op(on(FileOpKind::Fsync, FileKind::Log, 0, None)),
     ]);
-    assert_eq!(told.of_series("file_read_bytes_total{kind=\"tierstate\"}"), 4_096.0);
-    assert_eq!(told.of_series("file_disk_read_bytes_total{kind=\"tierstate\"}"), 4_096.0);
-    assert_eq!(told.of_series("file_read_bytes_total{kind=\"log\"}"), 1_000.0);
-    assert_eq!(told.of_series("file_disk_read_bytes_total{kind=\"log\"}"), 0.0);
-    assert_eq!(told.of_series("file_read_bytes_total{kind=\"index\"}"), 4_096.0);
-    assert_eq!(told.of_series("file_written_bytes_total{kind=\"log\"}"), 500.0);
-    assert_eq!(told.of_series("fsync_duration_seconds_count{device=\"loop0\",log_dir=\"/data\"}"), 1.0);
+    assert_eq!(metrics.of_series("file_read_bytes_total{kind=\"tierstate\"}"), 4_096.0);
+    assert_eq!(metrics.of_series("file_disk_read_bytes_total{kind=\"tierstate\"}"), 4_096.0);
+    assert_eq!(metrics.of_series("file_read_bytes_total{kind=\"log\"}"), 1_000.0);
+    assert_eq!(metrics.of_series("file_disk_read_bytes_total{kind=\"log\"}"), 0.0);
+    assert_eq!(metrics.of_series("file_read_bytes_total{kind=\"index\"}"), 4_096.0);
+    assert_eq!(metrics.of_series("file_written_bytes_total{kind=\"log\"}"), 500.0);
+    assert_eq!(metrics.of_series("fsync_duration_seconds_count{device=\"loop0\",log_dir=\"/data\"}"), 1.0);
 }
 
 #[test]
 fn block_requests_are_told_by_whose_file_they_hold() {
-    let told = told([
+    let metrics = collect([
         block(Direction::Read, 4_096, Some("a-0/00000000000000000000.log")),
         block(Direction::Write, 512, None),
         block(Direction::Other, 0, None),
     ]);
     let labels = |direction, kind| format!("{{device=\"loop0\",direction=\"{direction}\",kind=\"{kind}\"}}");
-    assert_eq!(told.of_series(&format!("block_io_bytes_total{}", labels("read", "log"))), 4_096.0);
-    assert_eq!(told.of_series(&format!("block_ios_total{}", labels("write", "unknown"))), 1.0);
-    assert_eq!(told.of_series(&format!("block_ios_total{}", labels("other", "unknown"))), 1.0);
+    assert_eq!(metrics.of_series(&format!("block_io_bytes_total{}", labels("read", "log"))), 4_096.0);
+    assert_eq!(metrics.of_series(&format!("block_ios_total{}", labels("write", "unknown"))), 1.0);
+    assert_eq!(metrics.of_series(&format!("block_ios_total{}", labels("other", "unknown"))), 1.0);
     let time = "block_io_duration_seconds_sum{device=\"loop0\",direction=\"read\"}";
-    assert_eq!(told.of_series(time), 0.003);
+    assert_eq!(metrics.of_series(time), 0.003);
 }
 
 #[test]
 fn commits_are_told_with_their_phases() {
     let without = JournalCommit { phases: None, ..commit(2, 2_000, 2_010) };
-    let told = told([commit(1, 1_000, 1_140), without].map(|commit| Event::JournalCommit(Box::new(commit))));
-    assert_eq!(told.of_series("journal_commit_duration_seconds_count{device=\"loop0\"}"), 2.0);
-    let sum = told.of_series("journal_commit_duration_seconds_sum{device=\"loop0\"}");
+    let metrics =
+        collect([commit(1, 1_000, 1_140), without].map(|commit| Event::JournalCommit(Box::new(commit))));
+    assert_eq!(metrics.of_series("journal_commit_duration_seconds_count{device=\"loop0\"}"), 2.0);
+    let sum = metrics.of_series("journal_commit_duration_seconds_sum{device=\"loop0\"}");
     assert!((sum - 0.15).abs() < 1e-9, "{sum}");
-    assert_eq!(told.of_series("journal_commit_max_seconds{device=\"loop0\"}"), 0.14);
+    assert_eq!(metrics.of_series("journal_commit_max_seconds{device=\"loop0\"}"), 0.14);
     let phase = |phase, field| {
         let name = "journal_commit_phase_duration_seconds";
-        told.of_series(&format!("{name}_{field}{{device=\"loop0\",phase=\"{phase}\"}}"))
+        metrics.of_series(&format!("{name}_{field}{{device=\"loop0\",phase=\"{phase}\"}}"))
     };
     assert_eq!((phase("flushing", "count"), phase("flushing", "sum")), (1.0, 0.12));
     assert_eq!((phase("locked", "sum"), phase("logging", "sum")), (0.004, 0.0));
@@ -129,13 +130,13 @@ fn locks_are_told_by_role_and_source_and_dumps_prove_no_length() {
         lock_wait(LockSource::Usdt, 1_000, 1_119),
         lock_wait(LockSource::ThreadDump, 1_000, 1_000),
     ];
-    let told = told(waits.map(|wait| Event::LockWait(Box::new(wait))));
+    let metrics = collect(waits.map(|wait| Event::LockWait(Box::new(wait))));
     for source in ["jfr", "usdt"] {
         let labels = format!("{{role=\"request-handlers\",source=\"{source}\"}}");
-        assert_eq!(told.of_series(&format!("lock_wait_duration_seconds_count{labels}")), 1.0);
-        assert_eq!(told.of_series(&format!("lock_wait_duration_seconds_sum{labels}")), 0.119);
+        assert_eq!(metrics.of_series(&format!("lock_wait_duration_seconds_count{labels}")), 1.0);
+        assert_eq!(metrics.of_series(&format!("lock_wait_duration_seconds_sum{labels}")), 0.119);
     }
-    assert!(!told.each().any(|(name, _)| name.contains("thread-dump")));
+    assert!(!metrics.each().any(|(name, _)| name.contains("thread-dump")));
 }
 
 #[test]
@@ -151,9 +152,9 @@ fn stops_of_the_jvm_are_told_by_kind() {
             ..Row::empty()
         }))
     };
-    let told = told([pause(JvmPauseKind::Gc, 30), pause(JvmPauseKind::Safepoint, 5)]);
-    assert_eq!(told.of_series("jvm_pause_duration_seconds_sum{kind=\"gc\"}"), 0.03);
-    assert_eq!(told.of_series("jvm_pause_duration_seconds_count{kind=\"safepoint\"}"), 1.0);
+    let metrics = collect([pause(JvmPauseKind::Gc, 30), pause(JvmPauseKind::Safepoint, 5)]);
+    assert_eq!(metrics.of_series("jvm_pause_duration_seconds_sum{kind=\"gc\"}"), 0.03);
+    assert_eq!(metrics.of_series("jvm_pause_duration_seconds_count{kind=\"safepoint\"}"), 1.0);
 }
 
 #[test]
@@ -169,10 +170,11 @@ fn stops_of_the_process_are_told_by_what_stopped_it() {
             ..Row::empty()
         }))
     };
-    let told = told([stop(StopKind::Signal, 400), stop(StopKind::Signal, 100), stop(StopKind::Freezer, 5)]);
-    assert_eq!(told.of_series("process_stops_total{kind=\"signal\"}"), 2.0);
-    assert_eq!(told.of_series("process_stop_seconds_total{kind=\"signal\"}"), 0.5);
-    assert_eq!(told.of_series("process_stops_total{kind=\"tracer\"}"), 0.0);
+    let metrics =
+        collect([stop(StopKind::Signal, 400), stop(StopKind::Signal, 100), stop(StopKind::Freezer, 5)]);
+    assert_eq!(metrics.of_series("process_stops_total{kind=\"signal\"}"), 2.0);
+    assert_eq!(metrics.of_series("process_stop_seconds_total{kind=\"signal\"}"), 0.5);
+    assert_eq!(metrics.of_series("process_stops_total{kind=\"tracer\"}"), 0.0);
 }
 
 #[test]
@@ -189,11 +191,11 @@ fn cpus_that_were_away_are_told_by_how_it_shows() {
             thread: text(""),
         }))
     };
-    let told =
-        told([gap(CpuGapKind::Gap, 400, 0), gap(CpuGapKind::Gap, 100, 90), gap(CpuGapKind::Steal, 20, 5)]);
-    assert_eq!(told.of_series("cpu_gaps_total{kind=\"gap\"}"), 2.0);
-    assert_eq!(told.of_series("cpu_gap_seconds_total{kind=\"gap\"}"), 0.5);
-    assert_eq!(told.of_series("cpu_gap_seconds_total{kind=\"steal\"}"), 0.005);
+    let metrics =
+        collect([gap(CpuGapKind::Gap, 400, 0), gap(CpuGapKind::Gap, 100, 90), gap(CpuGapKind::Steal, 20, 5)]);
+    assert_eq!(metrics.of_series("cpu_gaps_total{kind=\"gap\"}"), 2.0);
+    assert_eq!(metrics.of_series("cpu_gap_seconds_total{kind=\"gap\"}"), 0.5);
+    assert_eq!(metrics.of_series("cpu_gap_seconds_total{kind=\"steal\"}"), 0.005);
 }
 
 fn sample(scope: HostScope, name: &str, metric: &str, value: f64) -> Event {
@@ -219,19 +221,19 @@ fn threads_are_busy_on_a_processor_in_its_queue_in_calls_and_for_locks() {
         stack: text("schedule;futex_wait_queue;futex_wait;do_futex"),
         ..off_cpu(3, 1_000, None, 3_000)
     };
-    let held_up = [off_cpu(1, 1_000, Some(1_400), 1_500), off_cpu(2, 2_000, None, 2_400), preempted, idle];
-    let mut events: Vec<_> = held_up.map(|interval| Event::OffCpu(Box::new(interval))).into();
-    // Told by both: once.
+    let blocked = [off_cpu(1, 1_000, Some(1_400), 1_500), off_cpu(2, 2_000, None, 2_400), preempted, idle];
+    let mut events: Vec<_> = blocked.map(|interval| Event::OffCpu(Box::new(interval))).into();
+    // Both sources report the wait: it counts once.
     let waits = [lock_wait(LockSource::Jfr, 1_000, 1_200), lock_wait(LockSource::Usdt, 1_000, 1_190)];
     events.extend(waits.map(|wait| Event::LockWait(Box::new(wait))));
     events.extend(reading());
-    let told = told(events);
+    let metrics = collect(events);
     // 0.5 + 0.1 + (0.4 + 0.4 + 0.2) / 2 of 4.
-    let busy = told.of_series("thread_busy_ratio{role=\"request-handlers\"}");
+    let busy = metrics.of_series("thread_busy_ratio{role=\"request-handlers\"}");
     assert!((busy - 0.275).abs() < 1e-9, "{busy}");
-    assert_eq!(told.of_series("thread_cpu_ratio{role=\"request-handlers\"}"), 0.5);
-    assert_eq!(told.of_series("thread_run_queue_ratio{role=\"request-handlers\"}"), 0.1);
-    assert_eq!(told.of_series("threads{role=\"request-handlers\"}"), 4.0);
+    assert_eq!(metrics.of_series("thread_cpu_ratio{role=\"request-handlers\"}"), 0.5);
+    assert_eq!(metrics.of_series("thread_run_queue_ratio{role=\"request-handlers\"}"), 0.1);
+    assert_eq!(metrics.of_series("threads{role=\"request-handlers\"}"), 4.0);
 }
 
 #[test]
@@ -250,7 +252,7 @@ fn the_next_reading_of_threads_begins_anew() {
 
 #[test]
 fn rates_of_the_host_become_counters() {
-    let told = told([
+    let metrics = collect([
         sample(HostScope::Device, "sda", "util_ratio", 0.75),
         sample(HostScope::Device, "sda", "reads_per_second", 10.0),
         sample(HostScope::Device, "sda", "reads_per_second", 1.0),
@@ -260,12 +262,12 @@ fn rates_of_the_host_become_counters() {
         sample(HostScope::Cgroup, "/", "cpu_throttled_ratio", 0.25),
         sample(HostScope::Host, "", "anything", 1.0),
     ]);
-    assert_eq!(told.of_series("device_utilization_ratio{device=\"sda\"}"), 0.75);
-    assert_eq!(told.of_series("device_reads_total{device=\"sda\"}"), 22.0, "of two seconds each");
-    assert_eq!(told.of_series("device_read_bytes_total{device=\"sda\"}"), 0.0);
-    assert_eq!(told.of_series("device_written_bytes_total{device=\"sda\"}"), 0.0);
-    assert_eq!(told.of_series("network_transmit_bytes_total{interface=\"eth0\"}"), 2_000.0);
-    assert_eq!(told.of_series("cgroup_cpu_throttled_seconds_total"), 0.5);
+    assert_eq!(metrics.of_series("device_utilization_ratio{device=\"sda\"}"), 0.75);
+    assert_eq!(metrics.of_series("device_reads_total{device=\"sda\"}"), 22.0, "of two seconds each");
+    assert_eq!(metrics.of_series("device_read_bytes_total{device=\"sda\"}"), 0.0);
+    assert_eq!(metrics.of_series("device_written_bytes_total{device=\"sda\"}"), 0.0);
+    assert_eq!(metrics.of_series("network_transmit_bytes_total{interface=\"eth0\"}"), 2_000.0);
+    assert_eq!(metrics.of_series("cgroup_cpu_throttled_seconds_total"), 0.5);
 }
 
 #[test]
@@ -274,17 +276,17 @@ fn trouble_and_losses_are_counted() {
         |kind, count| Event::Loss(Loss { start: ms(1_000), end: ms(1_001), kind, count, detail: text("") });
     let (at, kind) = (ms(1_000), TcpEventKind::ZeroWindow);
     let pause = DirtyThrottle { start: ms(1_000), end: ms(1_200), tid: 1, dirty_pages: 1, limit_pages: 1 };
-    let told = told([
+    let metrics = collect([
         Event::TcpEvent(Box::new(TcpEvent { at, kind, local: None, remote: None, count: 3 })),
         Event::DirtyThrottle(pause),
         loss(LossKind::PacketsDropped, 7),
         loss(LossKind::PacketsDropped, 2),
     ]);
-    assert_eq!(told.of_series("tcp_troubles_total{kind=\"zero-window\"}"), 3.0);
-    assert_eq!(told.of_series("tcp_troubles_total{kind=\"retransmit\"}"), 0.0);
-    assert_eq!(told.of_series("losses_total{kind=\"packets-dropped\"}"), 9.0);
-    assert_eq!(told.of_series("dirty_throttles_total"), 1.0);
-    assert_eq!(told.of_series("dirty_throttle_seconds_total"), 0.2);
+    assert_eq!(metrics.of_series("tcp_troubles_total{kind=\"zero-window\"}"), 3.0);
+    assert_eq!(metrics.of_series("tcp_troubles_total{kind=\"retransmit\"}"), 0.0);
+    assert_eq!(metrics.of_series("losses_total{kind=\"packets-dropped\"}"), 9.0);
+    assert_eq!(metrics.of_series("dirty_throttles_total"), 1.0);
+    assert_eq!(metrics.of_series("dirty_throttle_seconds_total"), 0.2);
 }
 
 #[test]
@@ -293,10 +295,11 @@ fn tls_is_counted_by_listener_and_listeners_are_bounded() {
         let listener = std::net::SocketAddr::from(([10, 0, 0, 1], port));
         Event::TlsTraffic(TlsTraffic { start: ms(0), end: ms(1_000), listener, connections, bytes: 100 })
     };
-    let told = told([tls(9_093, 2), tls(9_093, 0)].into_iter().chain((1..=100).map(|port| tls(port, 1))));
-    assert_eq!(told.of_series("tls_connections_total{listener=\"10.0.0.1:9093\"}"), 2.0);
-    assert_eq!(told.of_series("tls_bytes_total{listener=\"10.0.0.1:9093\"}"), 200.0);
-    assert_eq!(told.of_series("tls_connections_total{listener=\"__other__\"}"), 37.0);
+    let metrics =
+        collect([tls(9_093, 2), tls(9_093, 0)].into_iter().chain((1..=100).map(|port| tls(port, 1))));
+    assert_eq!(metrics.of_series("tls_connections_total{listener=\"10.0.0.1:9093\"}"), 2.0);
+    assert_eq!(metrics.of_series("tls_bytes_total{listener=\"10.0.0.1:9093\"}"), 200.0);
+    assert_eq!(metrics.of_series("tls_connections_total{listener=\"__other__\"}"), 37.0);
 }
 
 #[test]
@@ -324,6 +327,6 @@ fn a_restart_is_told_and_nothing_begins_anew() {
 #[test]
 fn times_that_make_no_sense_do_no_harm() {
     let backwards = FileOp { start: Nanos::MAX, end: Nanos::MIN, ..append(1, "a", 0, 0, 1) };
-    let told = told([op(backwards), op(append(1, "a", 1_000, 1_001, 1))]);
-    assert_eq!(told.of_series("file_operations_total{op=\"write\",kind=\"log\"}"), 2.0);
+    let metrics = collect([op(backwards), op(append(1, "a", 1_000, 1_001, 1))]);
+    assert_eq!(metrics.of_series("file_operations_total{op=\"write\",kind=\"log\"}"), 2.0);
 }

@@ -1,13 +1,13 @@
-//! The protobuf format, read by the rules of protobuf alone: by field numbers of `metrics.proto`.
+//! Checks the protobuf format, read by the rules of protobuf alone: by field numbers of `metrics.proto`.
 
 use std::collections::BTreeMap;
 
-use super::broker::{asked, produce, stalled};
+use super::broker::{produce, request_event, stall_events};
 use super::exporter;
 use crate::catalog::FAMILIES;
 use crate::{Format, ProcessUsage};
 
-/// A message's fields by number, each as often as it is there.
+/// A message's fields by number, each with all its values.
 #[derive(Clone, Debug, Default)]
 struct Fields(BTreeMap<u32, Vec<Value>>);
 
@@ -101,7 +101,7 @@ fn families(mut bytes: &[u8]) -> BTreeMap<String, Fields> {
     families
 }
 
-/// The counts of native buckets by index, as a reader adds them up.
+/// The counts of native buckets by index, as a reader decodes them.
 fn native_counts(histogram: &Fields) -> BTreeMap<i64, i64> {
     let mut deltas = histogram.signed(13).into_iter();
     let (mut index, mut count, mut counts) = (0, 0, BTreeMap::new());
@@ -121,7 +121,7 @@ fn native_counts(histogram: &Fields) -> BTreeMap<i64, i64> {
 fn histograms_are_told_in_both_ways_and_agree() {
     let mut exporter = exporter();
     for (number, length) in [(1, 1_000), (2, 1_000), (3, 2_000), (4, 3_000), (5, 0)] {
-        exporter.push(asked(produce(number, "a", 10_000, 10_000 + length)));
+        exporter.push(request_event(produce(number, "a", 10_000, 10_000 + length)));
     }
     let written = exporter.write(Format::Protobuf, &ProcessUsage::default());
     let family = &families(&written)["brokerscope_request_duration_seconds"];
@@ -140,14 +140,14 @@ fn histograms_are_told_in_both_ways_and_agree() {
     assert_eq!(histogram.signed(5), [3], "schema");
     assert!(histogram.double(6) > 0.0);
     assert_eq!(histogram.unsigned(7), 1, "one took no time");
-    // 1 s is 2^0, 2 s 2^(8/8), 3 s below 2^(13/8).
+    // 1 s is 2^0, 2 s is 2^(8/8), 3 s is below 2^(13/8).
     assert_eq!(native_counts(histogram), BTreeMap::from([(0, 2), (8, 1), (13, 1)]));
 }
 
 #[test]
 fn every_family_with_a_metric_is_told_once_and_types_are_right() {
     let mut exporter = exporter();
-    for event in stalled() {
+    for event in stall_events() {
         exporter.push(event);
     }
     exporter.finish();

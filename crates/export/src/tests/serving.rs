@@ -1,4 +1,4 @@
-//! HTTP requests are answered, with any other clients connected that send anything.
+//! Checks that HTTP requests are answered while other clients are connected, regardless of what they send.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpStream};
@@ -9,14 +9,14 @@ use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::broker::{asked, produce};
+use super::broker::{produce, request_event};
 use super::{Scrape, about, exporter, exporter_of};
 use crate::{BrokerInfo, Exporter, MetricsService, ProcessUsage, Server, SourceHealth};
 
-/// Longer than any answer takes on a busy machine.
+/// Longer than any answer takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A site that is served until the process ends.
+/// Starts a service that runs until the process ends.
 fn serve() -> (SocketAddr, Arc<MetricsService>) {
     serve_exporter(exporter())
 }
@@ -39,7 +39,7 @@ fn serve_with(
 fn send(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // Who refuses to hear more has answered already.
+    // A server that stops reading has already answered.
     let _ = stream.write_all(bytes);
     let _ = stream.shutdown(Shutdown::Write);
     let mut answer = Vec::new();
@@ -59,15 +59,15 @@ fn get(address: SocketAddr, path: &str, accept: &str) -> (String, String) {
 #[test]
 fn metrics_are_told_in_the_format_that_was_asked_for() {
     let (address, site) = serve();
-    site.feed(|exporter| exporter.push(asked(produce(1, "orders", 1_000, 1_020))));
+    site.feed(|exporter| exporter.push(request_event(produce(1, "orders", 1_000, 1_020))));
     let (head, body) = get(address, "/metrics", "text/plain");
     assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("text/plain; version=0.0.4"), "{head}");
-    let told = Scrape::of(&body);
-    assert_eq!(told.of_series("requests_total{api=\"PRODUCE\"}"), 1.0);
+    let metrics = Scrape::of(&body);
+    assert_eq!(metrics.of_series("requests_total{api=\"PRODUCE\"}"), 1.0);
     assert!(body.contains("\nprocess_resident_memory_bytes 7\n"), "{body}");
     let (head, body) = get(address, "/metrics?x=y", "application/openmetrics-text");
     assert!(head.contains("openmetrics-text; version=1.0.0") && body.ends_with("# EOF\n"), "{head}");
-    // A second scrape at once gets the same: it costs next to nothing.
+    // A second scrape right away gets the same output, at almost no cost.
     let again = get(address, "/metrics", "text/plain").1;
     let scrapes = |body: &str| {
         body.lines().find(|line| line.starts_with("brokerscope_scrapes_total")).map(str::to_owned)
@@ -101,10 +101,10 @@ fn a_source_that_is_down_is_said_by_readiness_and_metrics() {
     let (head, body) = get(address, "/readyz", "");
     assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
     assert_eq!(body, "file-writes is not seen: its thread panicked\n");
-    let told = Scrape::of(&get(address, "/metrics", "text/plain").1);
-    assert_eq!(told.of_series("source_up{purpose=\"requests\"}"), 1.0);
-    assert_eq!(told.of_series("source_up{purpose=\"file-writes\"}"), 0.0);
-    assert_eq!(told.of_series("source_last_event_timestamp_seconds{purpose=\"requests\"}"), 1.5);
+    let metrics = Scrape::of(&get(address, "/metrics", "text/plain").1);
+    assert_eq!(metrics.of_series("source_up{purpose=\"requests\"}"), 1.0);
+    assert_eq!(metrics.of_series("source_up{purpose=\"file-writes\"}"), 0.0);
+    assert_eq!(metrics.of_series("source_last_event_timestamp_seconds{purpose=\"requests\"}"), 1.5);
 }
 
 #[test]
@@ -119,30 +119,30 @@ fn only_what_reads_is_answered() {
 #[test]
 fn nonsense_is_refused_and_silence_holds_nobody_up() {
     let (address, _site) = serve();
-    // Fewer than there is room for, all of which say nothing.
+    // Fewer silent clients than there are slots.
     let silent: Vec<_> = (0..12).map(|_| TcpStream::connect(address).unwrap()).collect();
     let endless = [b"GET /metrics HTTP/1.1\r\nA: ".as_slice(), &vec![b'a'; 100_000]].concat();
     for nonsense in
         [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n".as_slice(), b"\r\n\r\nx\r\n", &endless]
     {
         let answer = send(address, nonsense);
-        // What was sent beyond what was read may have the connection reset before the answer is read.
+        // Unread data may cause a reset of the connection before the answer is read.
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400 "), "{answer}");
     }
     assert!(get(address, "/metrics", "").0.starts_with("HTTP/1.1 200 "));
     drop(silent);
 }
 
-/// More than the sockets on both sides hold of an answer that nobody reads.
+/// An exporter whose output is larger than what the sockets on both sides buffer.
 fn large_exporter() -> Exporter {
     let mut exporter = exporter_of(BrokerInfo { top_topics: 400, ..about() });
     for topic in 0..400 {
-        exporter.push(asked(produce(1, &format!("{topic:0200}"), 1_000, 1_020)));
+        exporter.push(request_event(produce(1, &format!("{topic:0200}"), 1_000, 1_020)));
     }
     exporter
 }
 
-/// A client at an address of the loopback network, which takes next to nothing of what it does not read.
+/// A client at an address of the loopback network, with a tiny receive buffer.
 fn connect_from(host: u32, to: SocketAddr) -> TcpStream {
     let client = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     set_socket_recv_buffer_size(&client, 4_096).unwrap();
@@ -156,19 +156,19 @@ fn silent_and_slow_clients_keep_no_scraper_out() {
     let limit = getrlimit(Resource::Nofile);
     let enough = limit.current.map(|current| current.max(8_192));
     setrlimit(Resource::Nofile, Rlimit { current: enough, ..limit }).unwrap();
-    // All at the scraper's own address, and at many.
+    // All clients at the scraper's own address, then at many.
     for hosts in [1, 250] {
         let (address, _site) = serve_exporter(large_exporter());
         let slow: Vec<_> = (0..200).map(|n| connect_from(n % hosts, address)).collect();
         for mut client in &slow {
-            // The first of them may be gone already.
+            // The first of them may already be closed.
             let _ = client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n");
         }
         let silent: Vec<_> = (0..2_000).map(|n| connect_from(n % hosts, address)).collect();
         for path in ["/metrics", "/healthz", "/metrics", "/", "/metrics"] {
-            let asked = Instant::now();
+            let start = Instant::now();
             assert!(get(address, path, "").0.starts_with("HTTP/1.1 200 "), "{path}");
-            assert!(asked.elapsed() < PATIENCE, "{path} took {:?}", asked.elapsed());
+            assert!(start.elapsed() < PATIENCE, "{path} took {:?}", start.elapsed());
         }
         drop((slow, silent));
     }
@@ -179,7 +179,7 @@ fn who_says_nothing_is_closed_before_long() {
     let (address, _site) = serve();
     let (mut silent, connected) = (TcpStream::connect(address).unwrap(), Instant::now());
     silent.write_all(b"GET /metrics").unwrap();
-    // Closed, with or without having read what came.
+    // Closed, whether or not the server read the data.
     assert_eq!(silent.read(&mut [0]).unwrap_or(0), 0);
     let (least, most) = (Duration::from_millis(250), Duration::from_millis(1_500));
     assert!((least..most).contains(&connected.elapsed()), "{:?}", connected.elapsed());

@@ -1,21 +1,26 @@
-//! The busiest topics have their own series; their number is bounded and nothing goes back, with any names.
+//! Checks that the busiest topics have their own series, that their number is bounded, and that no counter decreases,
+//! for any names.
 
-use super::broker::{asked, fetch, partition, produce};
-use super::{exporter, scrape, told};
+use super::broker::{fetch, partition, produce, request_event};
+use super::{collect, exporter, scrape};
 
 #[test]
 fn the_first_topics_have_places_and_all_others_share_one() {
     let mut both = produce(9, "a", 1_000, 1_010);
     both.partitions.push(partition("a", 1, 100, 77));
     both.partitions.push(partition("b", 0, 50, 78));
-    let told = told([asked(both), asked(produce(2, "c", 1_000, 1_020)), asked(fetch(3, "a", 1_000, 1_001))]);
-    assert_eq!(told.of_series("topic_requests_total{topic=\"a\",api=\"PRODUCE\"}"), 1.0, "once a request");
-    assert_eq!(told.of_series("topic_bytes_total{topic=\"a\",api=\"PRODUCE\"}"), 598.0);
-    assert_eq!(told.of_series("topic_bytes_total{topic=\"b\",api=\"PRODUCE\"}"), 50.0);
-    assert_eq!(told.of_series("topic_bytes_total{topic=\"__other__\",api=\"PRODUCE\"}"), 498.0);
-    assert_eq!(told.of_series("topic_bytes_total{topic=\"a\",api=\"FETCH\"}"), 498.0);
-    assert_eq!(told.of_series("topic_produce_duration_seconds_sum{topic=\"a\"}"), 0.01);
-    assert_eq!(told.of_series("topic_produce_duration_seconds_count{topic=\"__other__\"}"), 1.0);
+    let metrics = collect([
+        request_event(both),
+        request_event(produce(2, "c", 1_000, 1_020)),
+        request_event(fetch(3, "a", 1_000, 1_001)),
+    ]);
+    assert_eq!(metrics.of_series("topic_requests_total{topic=\"a\",api=\"PRODUCE\"}"), 1.0, "once a request");
+    assert_eq!(metrics.of_series("topic_bytes_total{topic=\"a\",api=\"PRODUCE\"}"), 598.0);
+    assert_eq!(metrics.of_series("topic_bytes_total{topic=\"b\",api=\"PRODUCE\"}"), 50.0);
+    assert_eq!(metrics.of_series("topic_bytes_total{topic=\"__other__\",api=\"PRODUCE\"}"), 498.0);
+    assert_eq!(metrics.of_series("topic_bytes_total{topic=\"a\",api=\"FETCH\"}"), 498.0);
+    assert_eq!(metrics.of_series("topic_produce_duration_seconds_sum{topic=\"a\"}"), 0.01);
+    assert_eq!(metrics.of_series("topic_produce_duration_seconds_count{topic=\"__other__\"}"), 1.0);
 }
 
 #[test]
@@ -24,7 +29,7 @@ fn after_a_minute_a_busier_topic_takes_a_place_and_the_others_keep_what_they_had
     let mut number = 0;
     let mut send = |topic: &str, at: i64, exporter: &mut crate::Exporter| {
         number += 1;
-        exporter.push(asked(produce(number, topic, at, at + 1)));
+        exporter.push(request_event(produce(number, topic, at, at + 1)));
     };
     send("quiet", 1_000, &mut exporter);
     for at in 0..10 {
@@ -50,16 +55,16 @@ fn however_many_topics_come_and_whatever_they_are_called_few_are_told() {
     let mut exporter = exporter();
     for number in 0..30_000 {
         let topic = format!("{number}\n\"{{}}\\\x1b[2J{}", "x".repeat(number as usize % 400));
-        exporter.push(asked(produce(
+        exporter.push(request_event(produce(
             number,
             &topic,
             1_000 + i64::from(number) * 10,
             1_001 + i64::from(number) * 10,
         )));
     }
-    exporter.push(asked(produce(1, "__other__", 400_000, 400_001)));
-    let told = scrape(&mut exporter);
-    let names: std::collections::BTreeSet<_> = told
+    exporter.push(request_event(produce(1, "__other__", 400_000, 400_001)));
+    let metrics = scrape(&mut exporter);
+    let names: std::collections::BTreeSet<_> = metrics
         .each()
         .filter_map(|(name, _)| name.strip_prefix("brokerscope_topic_requests_total{topic=\""))
         .map(|rest| rest.rsplit_once("\",api=").unwrap().0.to_owned())

@@ -1,4 +1,4 @@
-//! Asks a JVM made of paper: a `/proc` with what a JVM's process shows there, and a socket that answers.
+//! Attaches to a fake JVM: a `/proc` with the files of a JVM's process, and a socket that answers.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -15,7 +15,7 @@ use crate::{Error, Machine};
 const PID: u32 = 4_194_305;
 const OWN: u32 = 7;
 
-/// What a JVM says to a request.
+/// A JVM's answer to a request.
 type Answering = fn(&[u8]) -> &'static [u8];
 
 /// A directory and the `/proc` in it.
@@ -25,7 +25,7 @@ fn proc() -> (tempfile::TempDir, PathBuf) {
     (dir, proc)
 }
 
-/// A JVM that listens in its `/tmp` and says what `answer` makes of each request.
+/// A JVM that listens in its `/tmp` and answers each request with `answer`.
 fn listening(machine: &Machine, answer: Answering) {
     let socket = machine.path(&format!("root/tmp/.java_pid{OWN}"));
     let listener = UnixListener::bind(&socket).unwrap();
@@ -77,8 +77,8 @@ fn old_and_new_machines_are_asked_as_they_understand() {
         listening(&machine, answer);
         let client = Client::of(&machine).unwrap();
         assert_eq!(client.jcmd("VM.uptime", Bounds::default()).unwrap(), "12.3 s\n");
-        let said = client.jcmd("No.such command", Bounds::default()).unwrap_err().to_string();
-        assert!(said.contains("refused No.such: ") && !said.contains(char::is_control), "{said}");
+        let message = client.jcmd("No.such command", Bounds::default()).unwrap_err().to_string();
+        assert!(message.contains("refused No.such: ") && !message.contains(char::is_control), "{message}");
     }
 }
 
@@ -101,7 +101,7 @@ fn only_the_machine_s_own_socket_is_asked() {
     let socket = own.path(&format!("root/tmp/.java_pid{OWN}"));
     fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).unwrap();
     refused(&own, "mode 140666");
-    // A link, also to what would do.
+    // A link, even to a valid socket.
     let moved = own.path("root/tmp/socket");
     fs::rename(&socket, &moved).unwrap();
     fs::set_permissions(&moved, fs::Permissions::from_mode(0o600)).unwrap();
@@ -123,7 +123,7 @@ fn nothing_is_written_out_of_a_machine_s_root() {
     assert_eq!(fs::read_dir(host).unwrap().count(), 0);
 }
 
-/// A process that SIGQUIT kills, however this one was started: what a shell runs in the background ignores it.
+/// A process that SIGQUIT kills, even if this one ignores it, like a process that a shell runs in the background.
 fn sleeping() -> Child {
     let process = Command::new("env").args(["--default-signal=QUIT", "sleep", "600"]).spawn().unwrap();
     let comm = format!("/proc/{}/comm", process.id());
@@ -137,14 +137,14 @@ fn sleeping() -> Child {
 fn a_process_that_does_not_handle_the_signal_is_left_alone() {
     let (_dir, proc) = proc();
     let mut process = sleeping();
-    // Every signal but SIGQUIT.
+    // Every signal except SIGQUIT.
     let refused = Client::of(&machine(&proc, process.id(), "fffffffffffffffb")).unwrap_err();
     let left = ["cwd", "root/tmp"]
         .map(|place| fs::read_dir(proc.join(format!("{}/{place}", process.id()))).unwrap().count());
-    // The same once it handles the signal by all appearances: it gets it, and dies of it.
-    let seen = super::Handler::of(&machine(&proc, process.id(), "4")).unwrap();
+    // The same process once it seems to handle the signal: it gets it, and dies of it.
+    let handler = super::Handler::of(&machine(&proc, process.id(), "4")).unwrap();
     let alive = process.try_wait().unwrap().is_none();
-    seen.signal().unwrap();
+    handler.signal().unwrap();
     let died = process.wait().unwrap();
     assert!(alive, "it died of a signal that it does not handle");
     assert!(matches!(refused, Error::NoSigquitHandler { .. }), "{refused}");
@@ -162,11 +162,11 @@ fn the_file_that_tells_a_machine_to_listen_goes_again() {
     assert!(file(&cwd).exists() && !file(&tmp).exists());
     drop(put);
     assert!(!file(&cwd).exists());
-    // Where its working directory takes no files; permissions do not stop root.
+    // Its working directory takes no files: removed, because permissions do not stop root.
     fs::remove_dir(&cwd).unwrap();
     let put = super::put_trigger(&machine).unwrap();
     assert!(file(&tmp).exists());
-    // The process ends, and what leads to its files with it.
+    // The process ends, and the paths to its files with it.
     fs::rename(proc.join(PID.to_string()), proc.join("gone")).unwrap();
     drop(put);
     assert_eq!(fs::read_dir(proc.join("gone/root/tmp")).unwrap().count(), 0);

@@ -1,4 +1,4 @@
-//! Who was blocked on which lock over a series of dumps, and how often. Does not say for how long.
+//! Threads that were blocked on locks over a series of dumps, and how often. Does not say for how long.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -7,25 +7,25 @@ use model::{Lock, LockHolder, Pid};
 
 use super::thread::{Dump, Thread, Wait};
 
-/// What a series of dumps says of its locks.
+/// The lock contention in a series of dumps.
 #[derive(Clone, Debug, Default)]
 pub struct LockContention {
-    /// How many dumps there were.
+    /// The number of dumps.
     pub dumps: u64,
-    /// The processes they are of, as far as they say. Locks of several are told apart by their addresses alone.
+    /// The processes of the dumps, as far as they say. Locks of several processes are distinguished only by address.
     pub pids: BTreeSet<Pid>,
     locks: HashMap<Key, Tally>,
 }
 
-/// A lock in one method. A monitor that the collector has moved between two dumps is two.
+/// A lock in one method. A monitor that the collector has moved between two dumps counts as two.
 type Key = (Lock, Arc<str>);
 
-/// How often each thread was seen, by the number of the last dump it was counted for.
+/// For each thread, the number of the last dump that counted it, and how many dumps did.
 type Counts = HashMap<LockHolder, (u64, u64)>;
 
 #[derive(Clone, Debug, Default)]
 struct Tally {
-    seen: (u64, u64),
+    dumps: (u64, u64),
     waits: u64,
     owners: Counts,
     threads: Counts,
@@ -36,29 +36,29 @@ struct Tally {
 pub struct BlockedLock {
     /// The lock.
     pub lock: Lock,
-    /// The method that its waiters were in; empty where no dump has their stacks.
+    /// The method that its waiters were in; empty if no dump has their stacks.
     pub method: Arc<str>,
-    /// Who had it, most often first.
+    /// The threads that held it, most often first.
     pub owners: Vec<ThreadCount>,
-    /// Who waited for it, most often first.
+    /// The threads that waited for it, most often first.
     pub threads: Vec<ThreadCount>,
-    /// In how many dumps anyone waited.
+    /// The number of dumps in which a thread waited.
     pub dumps: u64,
-    /// How many waits all dumps together show.
+    /// The number of waits in all dumps.
     pub waits: u64,
 }
 
-/// A thread, and in how many dumps it was seen so.
+/// A thread, and the number of dumps that show it in this role.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadCount {
     /// The thread.
     pub thread: LockHolder,
-    /// In how many dumps.
+    /// The number of dumps.
     pub dumps: u64,
 }
 
-/// What these dumps say of their locks.
-pub fn blocked<'a>(dumps: impl IntoIterator<Item = &'a Dump>) -> LockContention {
+/// Summarizes the lock contention in these dumps.
+pub fn lock_contention<'a>(dumps: impl IntoIterator<Item = &'a Dump>) -> LockContention {
     let mut blocked = LockContention::default();
     dumps.into_iter().for_each(|dump| blocked.add(dump));
     blocked
@@ -78,21 +78,21 @@ impl LockContention {
         let method = thread.method().map_or_else(|| "".into(), Arc::clone);
         let tally = self.locks.entry((wait.lock.clone(), method)).or_default();
         tally.waits += 1;
-        count(&mut tally.seen, self.dumps);
+        count(&mut tally.dumps, self.dumps);
         if let Some(owner) = &wait.owner {
             count(tally.owners.entry(owner.clone()).or_default(), self.dumps);
         }
         count(tally.threads.entry(thread.as_holder()).or_default(), self.dumps);
     }
 
-    /// The locks: those in the most dumps first, of these the ones with the most waits.
+    /// The locks, those in the most dumps first, then those with the most waits.
     pub fn locks(&self) -> Vec<BlockedLock> {
         let row = |((lock, method), tally): (&Key, &Tally)| BlockedLock {
             lock: lock.clone(),
             method: Arc::clone(method),
             owners: most_often_first(&tally.owners),
             threads: most_often_first(&tally.threads),
-            dumps: tally.seen.1,
+            dumps: tally.dumps.1,
             waits: tally.waits,
         };
         let mut rows: Vec<_> = self.locks.iter().map(row).collect();
@@ -108,16 +108,16 @@ fn key(row: &BlockedLock) -> (&str, &str, u64) {
     (&row.lock.class, &row.method, row.lock.address)
 }
 
-/// Counts a dump once, even if it shows the same several times.
+/// Counts a dump once, even if it shows the same thread several times.
 fn count((last, dumps): &mut (u64, u64), dump: u64) {
     *dumps += u64::from(*last != dump);
     *last = dump;
 }
 
 fn most_often_first(counts: &Counts) -> Vec<ThreadCount> {
-    let seen =
+    let row =
         |(thread, &(_, dumps)): (&LockHolder, &(u64, u64))| ThreadCount { thread: thread.clone(), dumps };
-    let mut all: Vec<_> = counts.iter().map(seen).collect();
+    let mut all: Vec<_> = counts.iter().map(row).collect();
     all.sort_by(|a, b| {
         let order = b.dumps.cmp(&a.dumps);
         order

@@ -26,17 +26,17 @@ use model::{Lock, LockKind, Tid};
 use super::thread::{DefectKind, TextPool, Thread, ThreadState, Wait, WaitKind};
 use crate::lines::Lines;
 
-/// How every dump begins.
+/// The beginning of every dump.
 pub(super) const START: &str = "Full thread dump ";
 
-/// Where in the dump the next line is.
+/// The part of the dump that the next line is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
     #[default]
     Outside,
     Stack,
     Synchronizers,
-    /// Past the last thread, where deadlocks are listed with their threads' stacks once more.
+    /// After the last thread: lists deadlocks, with their threads' stacks again.
     Done,
 }
 
@@ -85,12 +85,12 @@ impl HotSpot {
 
     fn thread(&mut self, line: &str, texts: &mut TextPool) -> Result<(), DefectKind> {
         let Some(header) = ThreadHeader::parse(line.as_bytes()) else {
-            // What else begins with a quotation mark is another program's text.
+            // Any other line that begins with a quotation mark is another program's text.
             let is_one = line.contains("\" #") && line.contains(" prio=");
             self.place = if is_one { Place::Outside } else { self.place };
             return if is_one { Err(DefectKind::BrokenThread) } else { Ok(()) };
         };
-        // Frames that follow must not be taken for the last thread's where there is no room for this one.
+        // If there is no room for this thread, its frames must not be added to the last one.
         self.place = Place::Outside;
         let mut thread = Thread::new(texts.text(&header.name).ok_or(DefectKind::TooLarge)?);
         thread.java_id = header.java_id;
@@ -148,7 +148,7 @@ impl HotSpot {
                 return Ok(());
             }
             "waiting to lock" => Some(WaitKind::Enter),
-            // Of a frame further out it says what follows from the wait.
+            // In an outer frame, this only repeats the wait.
             "waiting to re-lock in wait()" if thread.frames.len() == 1 => Some(WaitKind::Reenter),
             "waiting to re-lock in wait()" | "waiting on" => Some(WaitKind::Notify),
             "parking to wait for" => Some(WaitKind::Park),
@@ -173,7 +173,7 @@ impl HotSpot {
     }
 }
 
-/// `VERB <0x00000000fd694cd8> (a java.lang.Object)`: what is said of the lock, its class and its address.
+/// Parses `VERB <0x00000000fd694cd8> (a java.lang.Object)`: the verb, the lock's class and its address.
 fn lock_named(text: &str) -> Option<(&str, &str, u64)> {
     let (verb, rest) = text.split_once('<')?;
     let (address, class) = rest.split_once("> (a ")?;
@@ -181,7 +181,7 @@ fn lock_named(text: &str) -> Option<(&str, &str, u64)> {
     Some((verb.trim_end(), class.strip_suffix(')')?, address))
 }
 
-/// `WAITING (parking)`, as `java_lang_Thread::thread_status_name` has it (classfile/javaClasses.cpp).
+/// Parses `WAITING (parking)`, as `java_lang_Thread::thread_status_name` prints it (classfile/javaClasses.cpp).
 fn state_named(text: &str) -> ThreadState {
     match text.split(' ').next() {
         Some("NEW") => ThreadState::New,
@@ -210,19 +210,19 @@ fn state_named(text: &str) -> ThreadState {
 /// A thread's first line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadHeader<'a> {
-    /// Its full name, as the program gave it; what is no UTF-8 is U+FFFD.
+    /// Its full name, as the program set it; invalid UTF-8 becomes U+FFFD.
     pub name: Cow<'a, str>,
-    /// `java.lang.Thread.getId`; `None` for the JVM's own threads, which are no Java threads.
+    /// `java.lang.Thread.getId`; `None` for the JVM's own threads, which are not Java threads.
     pub java_id: Option<u64>,
-    /// The operating system's id of it, as the process sees it; `None` while it has none.
+    /// The operating system's id, as the process sees it; `None` while it has none.
     pub native_id: Option<Tid>,
 }
 
 impl<'a> ThreadHeader<'a> {
-    /// Reads the line; `None` for one that begins no thread.
+    /// Parses the line; `None` if it does not begin a thread.
     pub fn parse(line: &'a [u8]) -> Option<Self> {
         let rest = line.strip_prefix(b"\"")?;
-        // A name may have quotes in it, what follows it does not.
+        // A name may contain quotes, but the rest of the line does not.
         let close = rest.iter().rposition(|&byte| byte == b'"')?;
         let (name, attributes) = rest.split_at_checked(close)?;
         let attributes = std::str::from_utf8(attributes.strip_prefix(b"\" ")?).ok()?;
@@ -234,7 +234,7 @@ impl<'a> ThreadHeader<'a> {
     }
 }
 
-/// Hexadecimal up to JDK 18, decimal since (JDK-8281628).
+/// Parses a native id: hexadecimal up to JDK 18, decimal since (JDK-8281628).
 fn native_id(text: &str) -> Option<Tid> {
     match text.strip_prefix("0x") {
         Some(digits) => Tid::from_str_radix(digits, 16).ok(),
@@ -243,11 +243,11 @@ fn native_id(text: &str) -> Option<Tid> {
     .filter(|&tid| tid != 0)
 }
 
-/// Hands over the thread headers of a dump, such as the answer to `Thread.print`, and reads nothing else of it: no
-/// stack is texts, and memory does not grow with the dump. A line that is cut off at the end is left out.
+/// Passes the thread headers of a dump, such as the answer to `Thread.print`, to `each`. Does not decode or keep
+/// stacks, so memory does not grow with the dump. A line that is cut off at the end is left out.
 ///
 /// # Errors
-/// What the reader says.
+/// The reader's error.
 pub fn thread_headers(reader: impl BufRead, mut each: impl FnMut(&ThreadHeader<'_>)) -> io::Result<()> {
     let mut lines = Lines::new(reader);
     while let Some(line) = lines.next()? {
@@ -319,8 +319,9 @@ mod header_tests {
     #[test]
     fn headers_come_one_by_one_and_a_cut_one_not_at_all() {
         let dump = b"Full thread dump\n\n\"\xffa\" #1 tid=0x1 nid=0x12 runnable\r\n\tat x.y(Z.java)\n\"b\" #2 tid=0x1 nid=0x34";
-        let mut seen = Vec::new();
-        thread_headers(&dump[..], |header| seen.push((header.name.to_string(), header.native_id))).unwrap();
-        assert_eq!(seen, [("\u{fffd}a".to_owned(), Some(0x12))]);
+        let mut headers = Vec::new();
+        thread_headers(&dump[..], |header| headers.push((header.name.to_string(), header.native_id)))
+            .unwrap();
+        assert_eq!(headers, [("\u{fffd}a".to_owned(), Some(0x12))]);
     }
 }

@@ -32,10 +32,10 @@ pub(super) struct OpenJ9 {
     pub(super) threads: Vec<Thread>,
     pub(super) deadlocks: u32,
     pub(super) pid: Pid,
-    /// On the JVM's wall clock, and whether that is UTC.
+    /// The JVM's wall clock, and whether that is UTC.
     pub(super) taken: Option<(DateTime, bool)>,
     monitors: Monitors,
-    /// The `J9VMThread` of each thread: what tells threads of one name apart.
+    /// The `J9VMThread` of each thread, which distinguishes threads of one name.
     vm_threads: Vec<u64>,
     in_thread: bool,
     /// Whether the dump's end was seen.
@@ -63,7 +63,7 @@ impl OpenJ9 {
         Ok(())
     }
 
-    /// What the section on monitors says is brought together with the threads.
+    /// Merges the section on monitors with the threads.
     pub(super) fn finish(&mut self) {
         self.monitors.settle(&mut self.threads, &self.vm_threads);
     }
@@ -126,7 +126,7 @@ fn wait(text: &str, texts: &mut TextPool) -> Result<Option<Wait>, DefectKind> {
     Ok(Some(wait))
 }
 
-/// The table of states in OpenJ9's documentation of the THREADS section.
+/// Parses a state, by the table in OpenJ9's documentation of the THREADS section.
 fn state_named(text: &str) -> ThreadState {
     match text.split(|c: char| !c.is_ascii_alphanumeric()).next() {
         Some("R") => ThreadState::Runnable,
@@ -141,7 +141,7 @@ fn hex_after(text: &str, mark: &str) -> Option<u64> {
     Some(hex(text.split_once(mark)?.1)?.0)
 }
 
-/// The hexadecimal number that a text begins with, and what follows it.
+/// The hexadecimal number at the start of a text, and the rest.
 fn hex(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(text.len());
     Some((u64::from_str_radix(text.get(..end)?, 16).ok()?, text.get(end..)?))
@@ -151,9 +151,9 @@ fn number_after(text: &str, mark: &str) -> Option<u32> {
     text.split_once(mark)?.1.split(' ').next()?.parse().ok()
 }
 
-// A javacore's section on monitors: who has each, who waits to enter it. Does not read stacks.
+// A javacore's section on monitors: the owner and the waiters of each. Does not read stacks.
 
-/// A thread as the section names it: by name and by its `J9VMThread`, 0 where that is missing.
+/// A thread as the section names it: by name and by its `J9VMThread`, 0 if that is missing.
 type MonitorUser = (Arc<str>, u64);
 
 #[derive(Debug)]
@@ -161,7 +161,7 @@ struct Monitor {
     class: Arc<str>,
     address: u64,
     owner: Option<MonitorUser>,
-    /// Those that wait to enter.
+    /// Threads that wait to enter.
     waiters: Vec<MonitorUser>,
 }
 
@@ -169,12 +169,12 @@ struct Monitor {
 #[derive(Debug, Default)]
 struct Monitors {
     all: Vec<Monitor>,
-    /// Whether the last line that named a monitor named an object's: the JVM's own have waiters too.
+    /// Whether the last monitor named is an object's: the JVM's own monitors have waiters too.
     is_object: bool,
 }
 
 impl Monitors {
-    /// Takes a line with a tag of this section.
+    /// Adds a line with a tag of this section.
     fn line(&mut self, tag: &str, text: &str, texts: &mut TextPool) -> Result<(), DefectKind> {
         match tag {
             "3LKMONOBJECT" => self.monitor(text, texts)?,
@@ -201,7 +201,7 @@ impl Monitors {
         Ok(())
     }
 
-    /// Adds to the threads what only this section says: with the section on threads cut off, everything.
+    /// Adds to the threads what only this section has; that is everything if the section on threads is cut off.
     fn settle(&self, threads: &mut Vec<Thread>, vm_threads: &[u64]) {
         let mut index = Index::of(threads, vm_threads);
         for monitor in &self.all {
@@ -232,7 +232,7 @@ impl Monitors {
     }
 }
 
-/// The thread waits to enter this monitor, if its own lines do not say otherwise.
+/// Makes a thread wait to enter this monitor, unless its own lines say otherwise.
 fn enter(thread: &mut Thread, lock: &Lock, owner: Option<&LockHolder>) {
     if thread.state == ThreadState::Unknown {
         thread.state = ThreadState::Blocked;
@@ -244,7 +244,7 @@ fn enter(thread: &mut Thread, lock: &Lock, owner: Option<&LockHolder>) {
     }
 }
 
-/// Finds threads by their `J9VMThread`, and by name where that fails.
+/// Finds threads by their `J9VMThread`, or else by name.
 struct Index {
     by_vm_thread: HashMap<u64, usize>,
     by_name: HashMap<Arc<str>, usize>,
@@ -259,7 +259,7 @@ impl Index {
         }
     }
 
-    /// The thread's place, a new one where the section on threads does not have it.
+    /// The thread's index; adds the thread if the section on threads does not have it.
     fn find(&mut self, (name, vm_thread): &MonitorUser, threads: &mut Vec<Thread>) -> usize {
         let known = self.by_vm_thread.get(vm_thread).or_else(|| self.by_name.get(name));
         if let Some(&at) = known {
@@ -275,7 +275,7 @@ impl Index {
     }
 }
 
-/// `"NAME" REST`: the name, which may have quotation marks in it, and what follows.
+/// Parses `"NAME" REST`: the name, which may contain quotation marks, and the rest.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let rest = text.strip_prefix('"')?;
     let close = ["\" J9VMThread:", "\" (J9VMThread:", "\" (0x", "\" (TID:"]
@@ -291,12 +291,12 @@ fn named(text: &str, texts: &mut TextPool) -> Result<Option<MonitorUser>, Defect
     Ok(Some((name, vm_thread(rest).unwrap_or(0))))
 }
 
-/// The first number of what follows a name: its `J9VMThread`, which older javacores write without that word.
+/// The first number after a name: its `J9VMThread`, which older javacores write without that word.
 fn vm_thread(text: &str) -> Option<u64> {
     hex_after(text, "0x")
 }
 
-/// `java/lang/Object@0x00000000E0A24848: REST`: class with dots, address, and what follows.
+/// `java/lang/Object@0x00000000E0A24848: REST`: class with dots, address, and the rest.
 fn object(text: &str) -> Option<(String, u64, &str)> {
     let (class, rest) = text.split_once("@0x")?;
     let (address, rest) = hex(rest)?;

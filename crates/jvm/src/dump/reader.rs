@@ -1,5 +1,5 @@
-//! Finds the dumps of both formats in a text, with anything between them, and hands over one at a time. Does
-//! not know what their lines mean.
+//! Finds the dumps of both formats in a text, with anything between them, and returns one at a time. Does not know what
+//! their lines mean.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -14,11 +14,11 @@ use super::thread::{
 };
 use crate::lines::{Line, Lines};
 
-/// Tags that only a javacore has at the beginning of a line. It may be a piece of one.
+/// Tags that begin a line only in a javacore. The text may be a piece of one.
 const TAGS: [&str; 6] =
     ["0SECTION ", "1TISIGINFO ", "1LKPOOLINFO ", "2LKMONINUSE ", "3LKMONOBJECT ", "3XMTHREADINFO "];
 
-/// The dumps in a text, read as they are asked for. After an error there are no more.
+/// Iterates over the dumps in a text. Ends after an error.
 #[derive(Debug)]
 pub struct Dumps<R> {
     lines: Lines<R>,
@@ -30,27 +30,27 @@ pub struct Dumps<R> {
     is_over: bool,
 }
 
-/// Lines that a log may put between what precedes a HotSpot dump and its first line.
+/// Lines that a log may insert between the lines that precede a HotSpot dump and its first line.
 const BEFORE_LINES: u64 = 4;
 
-/// What the lines before a HotSpot dump say of it: `18579:`, the process, of `jcmd`; and the date.
+/// Facts from the lines before a HotSpot dump: `18579:`, the process, from `jcmd`; and the date.
 #[derive(Debug, Default)]
 struct Before {
-    /// With the number of their lines.
+    /// With the number of its line.
     pid: Option<(u64, Pid)>,
     date: Option<(u64, DateTime)>,
 }
 
 impl Before {
     fn line(&mut self, number: u64, line: &str) {
-        if let Some(date) = thread::alone(line) {
+        if let Some(date) = thread::parse_date_line(line) {
             self.date = Some((number, date));
         } else if let Some(pid) = line.trim_end().strip_suffix(':').and_then(|digits| digits.parse().ok()) {
             self.pid = Some((number, pid));
         }
     }
 
-    /// What is said of a dump that begins at this line.
+    /// Takes the facts about a dump that begins at this line.
     fn take(&mut self, line: u64) -> (Pid, Option<DateTime>) {
         let earliest = line.saturating_sub(BEFORE_LINES);
         let date = self.date.take().filter(|&(at, _)| at >= earliest);
@@ -60,7 +60,7 @@ impl Before {
 }
 
 impl<R: BufRead> Dumps<R> {
-    /// The dumps of this text. `zone` is the JVM's: dumps say only what its wall clock showed.
+    /// The dumps of this text. `zone` is the JVM's time zone: dumps have only its wall clock.
     pub fn new(reader: R, zone: Zone) -> Self {
         Self {
             lines: Lines::new(reader),
@@ -89,12 +89,12 @@ impl<R: BufRead> Dumps<R> {
                 open.line(&line, &text, &mut self.texts);
             }
             if let Some(open) = ended {
-                return Ok(Some(self.finished(open)));
+                return Ok(Some(self.finish(open)));
             }
         }
     }
 
-    fn finished(&mut self, open: Open) -> Dump {
+    fn finish(&mut self, open: Open) -> Dump {
         self.any = true;
         open.finish(&self.zone)
     }
@@ -102,7 +102,7 @@ impl<R: BufRead> Dumps<R> {
     fn end(&mut self) -> Result<Option<Dump>, Error> {
         self.is_over = true;
         match self.open.take() {
-            Some(open) => Ok(Some(self.finished(open))),
+            Some(open) => Ok(Some(self.finish(open))),
             None if self.any => Ok(None),
             None => Err(Error::NoDump { lines: self.lines.number }),
         }
@@ -122,7 +122,7 @@ impl<R: BufRead> Iterator for Dumps<R> {
     }
 }
 
-/// Whether a dump begins at this line, and in which format: at its own first line, or where a piece of one begins.
+/// The format of a dump that begins at this line, if one does: at its first line, or where a piece of one begins.
 fn begins(line: &Line<'_>, text: &str, open: Option<&Open>) -> Option<DumpFormat> {
     let inside = open.filter(|open| !open.is_done()).map(Open::format);
     let is_thread = || text.starts_with('"') && ThreadHeader::parse(line.bytes).is_some();
@@ -140,9 +140,9 @@ fn begins(line: &Line<'_>, text: &str, open: Option<&Open>) -> Option<DumpFormat
     }
 }
 
-// A dump while it is read, in whichever format, and what went wrong meanwhile. Does not find where dumps begin.
+// A dump of either format while it is read, with its defects. Does not find where dumps begin.
 
-/// Defects reported of one dump.
+/// Limit of reported defects of one dump.
 const MAX_DEFECTS: usize = 8;
 
 /// A dump being read.
@@ -164,7 +164,7 @@ enum Body {
 }
 
 impl Open {
-    /// One that begins at this line; `said` is what lines before it said of process and time.
+    /// A dump that begins at this line, with the process and the date from the lines before it.
     pub(super) fn new(format: DumpFormat, line: u64, (pid, date): (Pid, Option<DateTime>)) -> Self {
         let body = match format {
             DumpFormat::HotSpot => Body::HotSpot(HotSpot::default()),
@@ -173,7 +173,7 @@ impl Open {
         Self { first_line: line, last_line: line, pid, date, body, defects: Vec::new(), is_full: false }
     }
 
-    /// What it is written in.
+    /// Its format.
     pub(super) fn format(&self) -> DumpFormat {
         match self.body {
             Body::HotSpot(_) => DumpFormat::HotSpot,
@@ -189,7 +189,7 @@ impl Open {
         }
     }
 
-    /// Takes a line.
+    /// Adds a line.
     pub(super) fn line(&mut self, line: &Line<'_>, text: &str, texts: &mut TextPool) {
         if self.is_full {
             return;
@@ -218,7 +218,7 @@ impl Open {
         }
     }
 
-    /// The dump as far as it was read. `zone` is that of its wall clock.
+    /// The dump as far as it was read. `zone` is its wall clock's.
     pub(super) fn finish(mut self, zone: &Zone) -> Dump {
         if !self.is_done() && !self.is_full {
             self.defect(self.last_line, DefectKind::Truncated);
@@ -248,16 +248,16 @@ impl Open {
     }
 }
 
-/// A last line that means its dump is whole, even without a line end.
+/// Whether a last line means that its dump is complete, even without a line end.
 fn is_end(text: &str) -> bool {
     text.starts_with("JNI global ref") || text.starts_with("NULL ") && text.contains("END OF DUMP")
 }
 
 // Finds the owner of each lock that a thread of the same dump waits for. Does not read text.
 
-/// Settles, once all threads are there, what each has and who has what it waits for.
+/// Settles, once all threads are there, which locks each holds and which thread holds the lock it waits for.
 ///
-/// A thread in `Object.wait()` is shown as if it had the monitor that it left, in the frame that entered it.
+/// A dump shows a thread in `Object.wait()` as if it held the monitor that it left, in the frame that entered it.
 pub(super) fn settle(threads: &mut [Thread]) {
     threads.iter_mut().for_each(settle_one);
     let owners = owners(threads);
@@ -272,7 +272,7 @@ pub(super) fn settle(threads: &mut [Thread]) {
 
 fn settle_one(thread: &mut Thread) {
     let Some(wait) = &mut thread.wait else { return };
-    // JDK 8 and OpenJ9 do not say of a notified thread that it now waits to enter again.
+    // JDK 8 and OpenJ9 do not show that a notified thread now waits to re-enter.
     if wait.how == WaitKind::Notify && thread.state == ThreadState::Blocked {
         wait.how = WaitKind::Reenter;
     }
@@ -282,7 +282,7 @@ fn settle_one(thread: &mut Thread) {
     }
 }
 
-/// Which thread has the lock at an address; `None` where two seem to: then the dump is not to be trusted.
+/// The thread that holds the lock at an address; `None` if two seem to: then the dump cannot be trusted.
 fn owners(threads: &[Thread]) -> HashMap<u64, Option<usize>> {
     let mut owners = HashMap::new();
     for (at, thread) in threads.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Dumps as they are written, as they are damaged, and as they never were.
+//! Dumps as JVMs write them, damaged dumps, and invented ones.
 
 use std::io::BufReader;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::{
     BlockedLock, DefectKind, Dump, DumpFormat, Dumps, Error, LockContention, ThreadState, WaitKind, Zone,
-    blocked,
+    lock_contention,
 };
 
 const OPENJ9: &[u8] = include_bytes!("../../tests/dumps/openj9-log-append.txt");
@@ -15,7 +15,7 @@ const OPENJ9: &[u8] = include_bytes!("../../tests/dumps/openj9-log-append.txt");
 const HOTSPOT_17: &[u8] = include_bytes!("../../tests/dumps/hotspot-17-sigquit.txt");
 const HOTSPOT_25: &[u8] = include_bytes!("../../tests/dumps/hotspot-25-jcmd-jstack.txt");
 
-/// A dump with every kind of line, in JDK 8's, 11's and 21's ways.
+/// A dump with every kind of line, in the forms of JDK 8, 11 and 21.
 const HOTSPOT: &str = r#"4460:
 2024-05-19 15:04:47
 Full thread dump OpenJDK 64-Bit Server VM (21.0.3+9 mixed mode):
@@ -125,8 +125,8 @@ fn kinds(dump: &Dump) -> Vec<(u64, DefectKind)> {
 /// Lock class, owner, blocked threads, method of each row.
 fn rows(blocked: &LockContention) -> Vec<(String, String, Vec<String>, String)> {
     let row = |row: BlockedLock| {
-        let owners: Vec<_> = row.owners.iter().map(|seen| seen.thread.thread.to_string()).collect();
-        let threads = row.threads.iter().map(|seen| seen.thread.thread.to_string()).collect();
+        let owners: Vec<_> = row.owners.iter().map(|count| count.thread.thread.to_string()).collect();
+        let threads = row.threads.iter().map(|count| count.thread.thread.to_string()).collect();
         (row.lock.class.to_string(), owners.join(" "), threads, row.method.to_string())
     };
     blocked.locks().into_iter().map(row).collect()
@@ -164,7 +164,7 @@ fn the_javacore_of_the_case_says_who_holds_the_log_and_who_waits_in_append() {
     }
     let others = [0, 2, 3].map(|n| format!("data-plane-kafka-request-handler-{n}"));
     assert_eq!(
-        rows(&blocked(&dumps)),
+        rows(&lock_contention(&dumps)),
         [(
             "java.lang.Object".to_owned(),
             "data-plane-kafka-request-handler-1".to_owned(),
@@ -185,7 +185,7 @@ fn real_brokers_wait_for_the_logs_lock_in_append() {
         assert!(
             dumped.iter().all(|dump| dump.defects.is_empty() && dump.taken.is_some() && dump.deadlocks == 0)
         );
-        let blocked = blocked(&dumped);
+        let blocked = lock_contention(&dumped);
         assert_eq!((blocked.dumps, blocked.pids.first().copied()), (dumps, pid));
         let locks = blocked.locks();
         let [lock] = &locks[..] else { panic!("{locks:?}") };
@@ -193,9 +193,9 @@ fn real_brokers_wait_for_the_logs_lock_in_append() {
         assert_eq!(&*lock.method, "org.apache.kafka.storage.internals.log.UnifiedLog.append");
         assert_eq!((lock.dumps, lock.waits), (dumps, waits));
         assert_eq!(lock.owners.iter().map(|owner| owner.dumps).sum::<u64>(), dumps, "one owner a dump");
-        for seen in lock.owners.iter().chain(&lock.threads) {
-            assert!(seen.thread.thread.starts_with("data-plane-kafka-request-handler-"), "{seen:?}");
-            assert!(seen.thread.tid.is_some(), "{seen:?}");
+        for count in lock.owners.iter().chain(&lock.threads) {
+            assert!(count.thread.thread.starts_with("data-plane-kafka-request-handler-"), "{count:?}");
+            assert!(count.thread.tid.is_some(), "{count:?}");
         }
     }
 }
@@ -211,7 +211,7 @@ fn the_section_on_locks_alone_says_who_waits() {
 "#;
     let dumps = read(text.as_bytes());
     assert_eq!(
-        rows(&blocked(&dumps)),
+        rows(&lock_contention(&dumps)),
         [(
             "java.lang.Object".to_owned(),
             "Worker \"Thread\" 0".to_owned(),
@@ -295,7 +295,7 @@ fn dumps_follow_one_another_in_a_log_whatever_wrote_them() {
         [DefectKind::Truncated]
     );
     assert!(dumps.iter().all(|dump| dump.taken.is_some() && dump.pid != 0));
-    let blocked = blocked(&dumps);
+    let blocked = lock_contention(&dumps);
     let log_lock = &blocked.locks()[0];
     assert_eq!((blocked.dumps, log_lock.dumps, log_lock.waits), (4, 3, 3));
 }
@@ -327,7 +327,7 @@ impl std::io::Read for BrokenReader {
 
 #[test]
 fn what_is_no_dump_is_refused_with_a_line() {
-    for (text, said) in [
+    for (text, expected) in [
         (&b""[..], "line 0: no thread dump up to the end"),
         (
             b"[2024-05-19 15:04:46,001] INFO x\n\tat kafka.X.y(X.scala:1)\n",
@@ -337,7 +337,7 @@ fn what_is_no_dump_is_refused_with_a_line() {
         (b"\x1f\x8b\x08\0", "line 1: this is gzip"),
     ] {
         let error = all(text).unwrap_err().to_string();
-        assert!(error.starts_with(said), "{error}");
+        assert!(error.starts_with(expected), "{error}");
     }
     let mut dumps = Dumps::new(BufReader::new(BrokenReader), Zone::utc());
     assert_eq!(dumps.next().unwrap().unwrap_err().to_string(), "line 1: cannot read further: disk is gone");
@@ -346,7 +346,7 @@ fn what_is_no_dump_is_refused_with_a_line() {
 
 #[test]
 fn a_truncated_dump_is_read_as_far_as_it_goes() {
-    // Every prefix takes half a minute; these cut every kind of line somewhere, and many in each place.
+    // All prefixes take half a minute; these cut every kind of line somewhere, and many in each position.
     for (whole, step) in [(HOTSPOT.as_bytes(), 3), (OPENJ9, 7)] {
         let full = &read(whole)[0];
         for end in (0..whole.len()).step_by(step) {
@@ -385,7 +385,7 @@ proptest! {
     #[test]
     fn any_mixture_of_lines_is_read_or_refused(text in mixture()) {
         if let Ok(dumps) = all(&text) {
-            let blocked = blocked(&dumps);
+            let blocked = lock_contention(&dumps);
             let waits: usize = dumps.iter().map(|dump| dump.blocked().count()).sum();
             prop_assert_eq!(blocked.locks().iter().map(|lock| lock.waits).sum::<u64>(), waits as u64);
             for dump in &dumps {

@@ -1,5 +1,5 @@
-//! What is in a dump: its threads, what each waits for, its date, what could not be read, and the text kept of it. Does not
-//! know how dumps are written.
+//! The content of a dump: its threads, their waits, its date, its defects, and its texts. Does not know the formats of
+//! dumps.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use model::{Lock, LockHolder, LockKind, LockWait, Nanos, Pid, Tid, beginning};
 
 use crate::TextError;
 
-// A thread of a dump and what it waits for. Does not know how dumps are written.
+// A thread of a dump and its wait. Does not know the formats of dumps.
 
 /// One thread at the dump's moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,14 +21,13 @@ pub struct Thread {
     pub java_id: Option<u64>,
     /// The operating system's id, as the process sees it; `None` where the dump does not say.
     pub native_id: Option<Tid>,
-    /// What it does.
+    /// Its state.
     pub state: ThreadState,
     /// Its methods, innermost first: `kafka.log.UnifiedLog.append`, without file and line.
     pub frames: Vec<Arc<str>>,
-    /// What it waits for.
+    /// Its wait, if it waits.
     pub wait: Option<Wait>,
-    /// The locks it has, innermost first; those of `java.util.concurrent` only where the dump lists them
-    /// (`jstack -l`).
+    /// The locks it holds, innermost first; those of `java.util.concurrent` only if the dump lists them (`jstack -l`).
     pub holds: Vec<Lock>,
 }
 
@@ -45,43 +44,43 @@ impl Thread {
         }
     }
 
-    /// The method that wants the lock: the innermost that is not the JDK's way to wait for one. `None` without a
+    /// The method that waits for the lock: the innermost one that is not part of the JDK's waiting. `None` without a
     /// stack.
     pub fn method(&self) -> Option<&Arc<str>> {
         self.frames.iter().find(|frame| !is_waiting_itself(frame)).or(self.frames.first())
     }
 
-    /// The stack as [`model::LockWait::stack`] has it: outermost method first, joined by `;`.
+    /// The stack in the form of [`model::LockWait::stack`]: outermost method first, joined by `;`.
     pub fn stack(&self) -> Arc<str> {
         let frames: Vec<&str> = self.frames.iter().rev().map(AsRef::as_ref).collect();
         frames.join(";").into()
     }
 
-    /// It as the holder of a lock.
+    /// The thread as the holder of a lock.
     pub(super) fn as_holder(&self) -> LockHolder {
         LockHolder { tid: self.native_id, thread: Arc::clone(&self.name) }
     }
 }
 
-/// The JDK's own methods between who wants a lock and the wait.
+/// Whether a method is one of the JDK's own between the caller of a lock and the wait.
 fn is_waiting_itself(method: &str) -> bool {
     ["java.util.concurrent.locks.", "jdk.internal.misc.Unsafe.", "sun.misc.Unsafe.", "java.lang.Object.wait"]
         .iter()
         .any(|own| method.starts_with(own))
 }
 
-/// What a thread does, as `java.lang.Thread.State` names it.
+/// The state of a thread, as in `java.lang.Thread.State`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ThreadState {
     /// Not started.
     New,
-    /// Runs, may run, or is in a system call.
+    /// Runs, can run, or is in a system call.
     Runnable,
     /// Waits for a monitor.
     Blocked,
     /// Waits for another thread.
     Waiting,
-    /// The same, for a limited time.
+    /// Waits for another thread, for a limited time.
     TimedWaiting,
     /// Has ended.
     Terminated,
@@ -89,14 +88,14 @@ pub enum ThreadState {
     Unknown,
 }
 
-/// What a thread waits for.
+/// The wait of a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wait {
-    /// In which way.
+    /// The kind of wait.
     pub how: WaitKind,
     /// The lock or object, its class with dots (`java.lang.Object`).
     pub lock: Lock,
-    /// Who has it, where the dump says.
+    /// The thread that has it, where the dump says.
     pub owner: Option<LockHolder>,
 }
 
@@ -106,7 +105,7 @@ impl Wait {
         Self { how, lock: Lock { kind, class, address }, owner: None }
     }
 
-    /// Whether another thread's lock is what it waits for, and not work, a notification or the time.
+    /// Whether it waits for another thread's lock, and not for work, a notification or a time.
     pub fn is_blocked(&self) -> bool {
         match self.how {
             WaitKind::Enter | WaitKind::Reenter => true,
@@ -116,7 +115,7 @@ impl Wait {
     }
 }
 
-/// A synchronizer that is a lock: threads park on latches, conditions and queues too.
+/// Whether a synchronizer is a lock: threads park on latches, conditions and queues too.
 fn is_lock(class: &str) -> bool {
     class.strip_prefix("java.util.concurrent.locks.").is_some_and(|name| {
         ["ReentrantLock", "ReentrantReadWriteLock", "StampedLock"]
@@ -125,12 +124,12 @@ fn is_lock(class: &str) -> bool {
     })
 }
 
-/// In which way a thread waits.
+/// The kinds of waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WaitKind {
     /// To enter a monitor (`synchronized`).
     Enter,
-    /// To enter a monitor again that it left by `Object.wait()`.
+    /// To re-enter a monitor that it left by `Object.wait()`.
     Reenter,
     /// Parked on a synchronizer of `java.util.concurrent`, a lock or not.
     Park,
@@ -138,12 +137,12 @@ pub enum WaitKind {
     Notify,
 }
 
-// What of a thread dump could not be read, and where. Does not know the file's name: who opened it does.
+// Defects of a thread dump, with their line. Does not know the file's name: the caller that opened it does.
 
-/// Why a text cannot be read as thread dumps at all.
+/// The reason why a text cannot be read as thread dumps at all.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Reading failed, or it is no text.
+    /// Reading failed, or it is not text.
     #[error(transparent)]
     Text(#[from] TextError),
     /// Text without a thread dump in it.
@@ -151,46 +150,46 @@ pub enum Error {
         "line {lines}: no thread dump up to the end: give the output of jstack, jcmd Thread.print or kill -QUIT, or an OpenJ9 javacore"
     )]
     NoDump {
-        /// How many lines it has.
+        /// The number of lines.
         lines: u64,
     },
 }
 
-/// Something of a dump that could not be read; the rest of it was.
+/// A part of a dump that could not be read; the rest was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {kind}")]
 pub struct Defect {
-    /// Where, from 1.
+    /// The line, from 1.
     pub line: u64,
-    /// What.
+    /// The defect.
     pub kind: DefectKind,
 }
 
-/// What is wrong with a dump.
+/// The kinds of defects in a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DefectKind {
     /// The text ends, or another dump begins, before the dump's own end.
     #[error("the dump is truncated: threads may be missing")]
     Truncated,
-    /// The text's last line has no end: what it says may be cut off, so it is not used.
+    /// The text's last line has no end: it may be cut off, so it is not used.
     #[error("the last line is cut off and skipped")]
     CutLine,
-    /// A line that should begin a thread and has no ids.
+    /// A line that should begin a thread but has no ids.
     #[error("a thread without ids (tid=, nid=) is skipped")]
     BrokenThread,
-    /// The dump is larger than what is kept of one; the rest of it is left out.
+    /// The dump exceeds the memory limit; the rest of it is left out.
     #[error("the dump is too large: the rest is skipped")]
     TooLarge,
 }
 
-// The date and time in a dump, which is the JVM's wall clock without its zone. Reads no clock.
+// The date and time in a dump: the JVM's wall clock without its zone. Does not read a clock.
 
 /// The time zone of the JVM's wall clock.
 #[derive(Clone, Debug)]
 pub struct Zone(TimeZone);
 
 impl Zone {
-    /// This system's (`TZ`, `/etc/localtime`): the JVM's, if it ran here.
+    /// This system's zone (`TZ`, `/etc/localtime`): the JVM's, if it ran here.
     pub fn system() -> Self {
         Self(TimeZone::system())
     }
@@ -201,13 +200,13 @@ impl Zone {
     }
 }
 
-/// A line that is a date and nothing else, which precedes each HotSpot dump: `2026-11-21 18:07:17`.
-pub(super) fn alone(line: &str) -> Option<DateTime> {
+/// Parses a line that is only a date, which precedes each HotSpot dump: `2026-11-21 18:07:17`.
+pub(super) fn parse_date_line(line: &str) -> Option<DateTime> {
     let line = line.trim_end();
     DateTime::strptime("%Y-%m-%d %H:%M:%S", line).ok().filter(|_| line.len() == 19)
 }
 
-/// Year, month, day, hour, minute, second and, where they follow, milliseconds, with any separators.
+/// Parses year, month, day, hour, minute, second and, if they follow, milliseconds, with any separators.
 pub(super) fn parse(text: &str) -> Option<DateTime> {
     let mut numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
     let mut next = || numbers.next()?.parse::<i16>().ok();
@@ -227,13 +226,13 @@ pub(super) fn parse(text: &str) -> Option<DateTime> {
     .ok()
 }
 
-/// That time in this zone. Of an hour that a clock shows twice, the first.
+/// Converts a time in a zone. In an hour that the clock shows twice, takes the first.
 pub(super) fn in_zone(time: DateTime, zone: &Zone) -> Option<Nanos> {
     let nanos = time.to_zoned(zone.0.clone()).ok()?.timestamp().as_nanosecond();
     i64::try_from(nanos).ok().map(Nanos)
 }
 
-/// What wrote a dump.
+/// The format of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DumpFormat {
     /// `jstack`, `jcmd Thread.print`, SIGQUIT.
@@ -245,19 +244,19 @@ pub enum DumpFormat {
 /// One dump: every thread of a JVM at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dump {
-    /// What wrote it.
+    /// Its format.
     pub format: DumpFormat,
-    /// The line it begins at, from 1.
+    /// Its first line, from 1.
     pub line: u64,
-    /// When it was taken, to the second (a javacore: to the millisecond); `None` where it does not say.
+    /// When it was taken, to the second (a javacore: to the millisecond); `None` if it does not say.
     pub taken: Option<Nanos>,
     /// The process; 0 where it does not say.
     pub pid: Pid,
-    /// Its threads, in its order.
+    /// Its threads, in their order.
     pub threads: Vec<Thread>,
-    /// Circles of threads that wait for each other for ever, as the JVM found them.
+    /// Deadlocks that the JVM found.
     pub deadlocks: u32,
-    /// What of it could not be read; the first few.
+    /// The first few defects.
     pub defects: Vec<Defect>,
 }
 
@@ -270,7 +269,7 @@ impl Dump {
             .filter(|(_, wait)| wait.is_blocked())
     }
 
-    /// The same as events, both ends of each being the dump's time: none of a dump that does not say when it was
+    /// The waits as events, whose start and end are both the dump's time; empty if the dump does not say when it was
     /// taken.
     pub fn lock_waits(&self) -> Vec<LockWait> {
         let Some(taken) = self.taken else { return Vec::new() };
@@ -289,17 +288,16 @@ impl Dump {
     }
 }
 
-// The text kept of dumps: each name and method once, and no more than there is room for. Does not know what it
-// means.
+// The texts of dumps: stores each name and method once, within a limit. Does not know their meaning.
 
-/// Names, frames and locks of one dump: 10,000 threads of 100 frames each.
+/// Limit of names, frames and locks in one dump: 10,000 threads of 100 frames each.
 const MAX_ENTRIES: usize = 1_000_000;
-/// Different text in one dump. Half a million loaded methods have less.
+/// Limit of distinct text in one dump. Half a million loaded methods have less.
 const MAX_TEXT_BYTES: usize = 64 << 20;
-/// What one name or method may have; the rest of it is left out.
+/// Limit of one name or method; the rest of it is left out.
 const MAX_NAME_BYTES: usize = 4 << 10;
 
-/// Hands out shared texts and counts what one dump takes.
+/// Shares texts and counts what one dump takes.
 #[derive(Debug, Default)]
 pub(super) struct TextPool {
     texts: HashSet<Arc<str>>,
@@ -308,7 +306,7 @@ pub(super) struct TextPool {
 }
 
 impl TextPool {
-    /// Another dump begins. What earlier ones had is let go where it alone would fill the room.
+    /// Begins another dump. Drops the texts of earlier dumps if they take more than half of the limit.
     pub(super) fn begin(&mut self) {
         self.entries = 0;
         if self.text_bytes > MAX_TEXT_BYTES / 2 {
@@ -317,7 +315,7 @@ impl TextPool {
         }
     }
 
-    /// The text, shared; `None` where the dump has taken all its room.
+    /// The text, shared; `None` if the dump has reached its limit.
     pub(super) fn text(&mut self, text: &str) -> Option<Arc<str>> {
         let text = beginning(text, MAX_NAME_BYTES);
         if self.entries >= MAX_ENTRIES {
@@ -343,11 +341,11 @@ mod stamp_tests {
     use jiff::tz::TimeZone;
     use model::Nanos;
 
-    use super::{Zone, alone, in_zone, parse};
+    use super::{Zone, in_zone, parse, parse_date_line};
 
     #[test]
     fn a_date_is_read_in_the_zone_it_was_written_in() {
-        let time = alone("2026-11-21 18:07:17").unwrap();
+        let time = parse_date_line("2026-11-21 18:07:17").unwrap();
         assert_eq!(in_zone(time, &Zone::utc()), Some(Nanos(1_795_284_437_000_000_000)));
         let east = Zone(TimeZone::fixed(jiff::tz::offset(1)));
         assert_eq!(in_zone(time, &east), Some(Nanos(1_795_280_837_000_000_000)));
@@ -360,7 +358,7 @@ mod stamp_tests {
         for line in
             ["", "2026-11-21 18:07", "2026-11-21T18:07:17", "2026-13-21 18:07:17", "[2026-11-21 18:07:1]"]
         {
-            assert_eq!(alone(line), None, "{line}");
+            assert_eq!(parse_date_line(line), None, "{line}");
         }
         assert_eq!(parse("99999/1/1 at 0:0:0"), None);
     }
@@ -372,24 +370,24 @@ mod text_tests {
 
     #[test]
     fn text_is_shared_and_bounded() {
-        let mut kept = TextPool::default();
-        let (one, other) = (kept.text("kafka").unwrap(), kept.text("kafka").unwrap());
+        let mut pool = TextPool::default();
+        let (one, other) = (pool.text("kafka").unwrap(), pool.text("kafka").unwrap());
         assert!(std::sync::Arc::ptr_eq(&one, &other));
-        assert_eq!(kept.text(&"ä".repeat(MAX_NAME_BYTES)).unwrap().len(), MAX_NAME_BYTES);
+        assert_eq!(pool.text(&"ä".repeat(MAX_NAME_BYTES)).unwrap().len(), MAX_NAME_BYTES);
     }
 
     #[test]
     fn a_dump_that_never_ends_takes_its_room_and_the_next_has_its_own() {
-        let mut kept = TextPool::default();
+        let mut pool = TextPool::default();
         for n in 0..MAX_TEXT_BYTES / MAX_NAME_BYTES {
             let text = format!("{n:0MAX_NAME_BYTES$}");
-            assert!(kept.text(&text).is_some(), "{n}");
+            assert!(pool.text(&text).is_some(), "{n}");
         }
-        assert!(kept.text("one more").is_none());
-        kept.begin();
+        assert!(pool.text("one more").is_none());
+        pool.begin();
         for _ in 0..MAX_ENTRIES {
-            kept.text("same").unwrap();
+            pool.text("same").unwrap();
         }
-        assert!(kept.text("same").is_none());
+        assert!(pool.text("same").is_none());
     }
 }

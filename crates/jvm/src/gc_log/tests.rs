@@ -1,4 +1,4 @@
-//! Logs as JVMs wrote them, and as none ever did.
+//! Logs that JVMs wrote, and invented ones.
 
 use model::{JvmPause, JvmPauseKind, Nanos};
 use proptest::prelude::*;
@@ -67,7 +67,7 @@ fn a_safepoint_says_how_long_the_jvm_waited_for_its_threads() {
     let (collections, safepoints): (Vec<_>, Vec<_>) =
         pauses.iter().partition(|pause| pause.kind == JvmPauseKind::Gc);
     assert_eq!((collections.len(), safepoints.len()), (9, 9));
-    // Each collection is within its safepoint, but for the millisecond that stamps are cut to.
+    // Each collection is within its safepoint, except for the millisecond that stamps are truncated to.
     let slack = Nanos::from_millis(1);
     for (collection, safepoint) in collections.iter().zip(safepoints) {
         assert!(collection.start + slack >= safepoint.start && collection.end <= safepoint.end + slack);

@@ -1,8 +1,8 @@
 //! A borrowing reader of the format's integers and strings that cannot run past its end. Does not know any event.
 //!
-//! Integers are written seven bits a byte, the lowest first, the eighth bit set where another byte follows; the
-//! ninth byte has eight bits (`jfrEncoders.hpp`). Shorter types are sign-extended before, so that cutting what was
-//! read to the type's width gives it back. Headers, floats and doubles are big-endian.
+//! Integers are written seven bits a byte, the lowest first, with the eighth bit set if another byte follows; the ninth
+//! byte has eight bits (`jfrEncoders.hpp`). Shorter types are sign-extended first, so that truncating the integer to
+//! the type's width restores the value. Headers, floats and doubles are big-endian.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -12,14 +12,14 @@ use super::error::{Error, ErrorKind};
 /// Reads from the front of a slice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bytes<'a> {
-    /// What has not been read yet.
+    /// The bytes that have not been read yet.
     pub(super) rest: &'a [u8],
-    /// The next byte's place in the file.
+    /// The next byte's offset in the file.
     pub(super) at: u64,
 }
 
 impl<'a> Bytes<'a> {
-    /// A reader of bytes that begin at byte `at` of the file.
+    /// A reader of bytes that begin at offset `at` of the file.
     pub(super) fn new(bytes: &'a [u8], at: u64) -> Self {
         Self { rest: bytes, at }
     }
@@ -75,7 +75,7 @@ impl<'a> Bytes<'a> {
         Ok(value | u64::from(self.byte()?) << 56)
     }
 
-    /// A number of things that take at least one byte each, all of them still to be read.
+    /// A number of elements that follow and take at least one byte each.
     pub(super) fn count(&mut self) -> Result<usize, Error> {
         let at = self.at;
         let length = self.varint()?;
@@ -116,60 +116,60 @@ impl<'a> Bytes<'a> {
 /// A string as the format writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Text<'a> {
-    /// None at all.
+    /// No string.
     Null,
-    /// In the pool of strings, by its key.
+    /// The key of a string in the pool of strings.
     Pooled(u64),
-    /// Bytes of UTF-8, if it is not damaged.
+    /// UTF-8, unless it is damaged.
     Utf8(&'a [u8]),
-    /// UTF-16, each of its units a compressed integer.
+    /// UTF-16, with each unit as a compressed integer.
     Chars(&'a [u8]),
     /// One byte a character.
     Latin1(&'a [u8]),
 }
 
 impl Text<'_> {
-    /// Appends the string, but none of its control characters and no more than `limit` bytes of what was written.
+    /// Appends the string, with control characters replaced, and no more than `limit` of its encoded bytes.
     pub(super) fn append_to(self, out: &mut String, limit: usize) {
-        let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+        let printable = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
         let cut = |bytes: &[u8]| bytes.get(..limit.min(bytes.len())).unwrap_or_default().to_vec();
         match self {
             Self::Null | Self::Pooled(_) => {}
-            Self::Utf8(bytes) => out.extend(String::from_utf8_lossy(&cut(bytes)).chars().map(shown)),
-            Self::Latin1(bytes) => out.extend(cut(bytes).into_iter().map(char::from).map(shown)),
+            Self::Utf8(bytes) => out.extend(String::from_utf8_lossy(&cut(bytes)).chars().map(printable)),
+            Self::Latin1(bytes) => out.extend(cut(bytes).into_iter().map(char::from).map(printable)),
             Self::Chars(bytes) => {
                 let bytes = cut(bytes);
                 let mut units = Bytes::new(&bytes, 0);
                 let units = std::iter::from_fn(|| units.varint().ok().map(|unit| unit as u16));
                 let chars = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER));
-                out.extend(chars.map(shown));
+                out.extend(chars.map(printable));
             }
         }
     }
 }
 
-// Events of a part of a file, one after another, through a buffer that grows no larger than the largest event.
-// Does not know what is in an event.
+// Reads the events of a part of a file, one after another, through a buffer that grows no larger than the largest
+// event. Does not know what is in an event.
 
-/// How much is read at a time.
+/// Bytes read at a time.
 const READ_BYTES: usize = 256 << 10;
 
-/// Events larger than this are passed over. Checkpoints are written in parts of at most a few megabytes.
+/// Events larger than this are skipped. Checkpoints are written in parts of at most a few megabytes.
 pub(super) const MAX_EVENT_BYTES: u64 = 16 << 20;
 
-/// No shorter event has a size and a type.
+/// The minimum for a size and a type.
 const MIN_EVENT_BYTES: u64 = 2;
 
-/// Something that can be read at any place.
+/// A source that can be read at any offset.
 pub trait Source {
-    /// Reads up to `into.len()` bytes from byte `at`; 0 at the end.
+    /// Reads up to `into.len()` bytes from offset `at`; returns 0 at the end.
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize>;
 
-    /// How many bytes there are now.
+    /// The current size in bytes.
     fn size_bytes(&self) -> io::Result<u64>;
 }
 
-/// The file's own position moves.
+/// Moves the file's own position.
 impl Source for File {
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
         let mut file = self;
@@ -193,13 +193,13 @@ impl Source for [u8] {
     }
 }
 
-/// An event's place and bytes.
+/// An event's position and bytes.
 pub(super) struct EventFrame<'a> {
     /// Its type's number.
     pub(super) type_id: u64,
-    /// Where the next event begins.
+    /// Offset of the next event.
     pub(super) next: u64,
-    /// What follows its type; none where it is too large to be held.
+    /// The bytes after its type; `None` if the event is too large to hold.
     pub(super) body: Option<Bytes<'a>>,
 }
 
@@ -211,12 +211,12 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Forgets what was read, because the file may have changed.
+    /// Drops the bytes that were read, because the file may have changed.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
     }
 
-    /// The event that begins at byte `at` and ends by `end`.
+    /// The event that begins at offset `at` and ends by `end`.
     pub(super) fn event<S: Source + ?Sized>(
         &mut self,
         source: &S,
@@ -243,7 +243,7 @@ impl Window {
         Ok(EventFrame { type_id, next, body: Some(body) })
     }
 
-    /// `length` bytes from byte `at`, fewer where the source ends before; what is read beside ends by `end`.
+    /// `length` bytes from offset `at`, or fewer if the source ends first; does not read ahead beyond `end`.
     fn bytes<S: Source + ?Sized>(
         &mut self,
         source: &S,
@@ -253,21 +253,21 @@ impl Window {
     ) -> Result<&[u8], Error> {
         let held = self.at..self.at + self.bytes.len() as u64;
         if at < held.start || at + length > held.end {
-            let wanted = length.max((READ_BYTES as u64).min(end.saturating_sub(at)));
-            self.fill(source, at, wanted as usize)?;
+            let to_read = length.max((READ_BYTES as u64).min(end.saturating_sub(at)));
+            self.fill(source, at, to_read as usize)?;
         }
         let from = (at - self.at) as usize;
         let to = (from + length as usize).min(self.bytes.len());
         Ok(self.bytes.get(from..to).unwrap_or_default())
     }
 
-    fn fill<S: Source + ?Sized>(&mut self, source: &S, at: u64, wanted: usize) -> Result<(), Error> {
+    fn fill<S: Source + ?Sized>(&mut self, source: &S, at: u64, to_read: usize) -> Result<(), Error> {
         self.bytes.clear();
-        self.bytes.shrink_to(wanted.max(READ_BYTES));
+        self.bytes.shrink_to(to_read.max(READ_BYTES));
         self.at = at;
-        while self.bytes.len() < wanted {
+        while self.bytes.len() < to_read {
             let have = self.bytes.len();
-            let step = READ_BYTES.min(wanted - have);
+            let step = READ_BYTES.min(to_read - have);
             self.bytes.resize(have + step, 0);
             let (_, free) = self.bytes.split_at_mut(have);
             let read = match source.read_at(free, at + have as u64) {

@@ -1,5 +1,5 @@
-//! One chunk of a recording: its events as what this project asks for. Does not know whether the chunk is finished:
-//! it reads what has been written whole since it was asked last.
+//! One chunk of a recording: decodes the events that this project needs. Does not know whether the chunk is finished:
+//! reads what was completely written since the last call.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ const CHECKPOINT: u64 = 1;
 /// A JVM's description of its events takes about 100 kB.
 const MAX_METADATA_BYTES: usize = 4 << 20;
 
-/// Something that a recording tells.
+/// An event in a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JfrEvent {
     /// A thread waited for a lock.
     LockWait(LockWait),
     /// The JVM stopped its threads.
     Pause(JvmPause),
-    /// A request handler worked on one request for long.
+    /// A request handler worked on one request for a long time.
     HandlerCall(HandlerCall),
 }
 
@@ -44,20 +44,20 @@ impl From<JfrEvent> for Event {
     }
 }
 
-/// How much was read of recordings, and how much could not be.
+/// How much of recordings was read, and how much could not be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Chunks begun.
     pub chunks: u64,
     /// Bytes of them.
     pub bytes: u64,
-    /// Events, of any kind, but checkpoints and descriptions.
+    /// Events of any kind, except checkpoints and descriptions.
     pub events: u64,
-    /// Events and checkpoints that were passed over because they could not be read, and the first reason for that.
+    /// Events and checkpoints that were skipped because they could not be read.
     pub damaged: u64,
-    /// See `damaged`.
+    /// The reason of the first of these.
     pub first_damage: Option<Error>,
-    /// Threads, names, stacks and stops that found no room; what they belong to lacks them.
+    /// Threads, names, stacks and pauses dropped at a memory limit; the events that refer to them lack them.
     pub lost: u64,
 }
 
@@ -68,7 +68,7 @@ impl Summary {
     }
 }
 
-/// What lasts from chunk to chunk.
+/// The state that lasts from chunk to chunk.
 pub(super) struct Interpreter {
     pub(super) pid: Pid,
     pub(super) pauses: Pauses,
@@ -82,15 +82,15 @@ impl Interpreter {
     }
 }
 
-/// A chunk that has been read up to somewhere.
+/// A chunk that has been partly read.
 pub(super) struct Chunk {
-    /// Where it begins in its file.
+    /// Its offset in its file.
     at: u64,
-    /// Up to where it has been read, in the file.
+    /// The offset in the file up to which it has been read.
     done: u64,
     metadata_at: u64,
     constants: Constants,
-    wanted: HashMap<u64, Decoder>,
+    decoders: HashMap<u64, Decoder>,
     lost: u64,
     /// When the newest checkpoint was written.
     flushed_ticks: u64,
@@ -103,7 +103,7 @@ enum Decoder {
 }
 
 impl Chunk {
-    /// A chunk of which nothing has been read.
+    /// A chunk of which nothing has been read yet.
     pub(super) fn new(at: u64, reading: &mut Interpreter) -> Self {
         reading.summary.chunks += 1;
         reading.summary.bytes += header::SIZE_BYTES;
@@ -113,7 +113,7 @@ impl Chunk {
             done,
             metadata_at: 0,
             constants: Constants::default(),
-            wanted: HashMap::new(),
+            decoders: HashMap::new(),
             lost: 0,
             flushed_ticks: 0,
         }
@@ -124,25 +124,25 @@ impl Chunk {
         self.constants.threads()
     }
 
-    /// Reads the events up to what the header says has been written.
+    /// Reads the events up to the size in the header.
     pub(super) fn advance<S: Source + ?Sized>(
         &mut self,
         source: &S,
         header: &Header,
         clock: &mut Clock,
         reading: &mut Interpreter,
-        tell: &mut dyn FnMut(JfrEvent),
+        emit: &mut dyn FnMut(JfrEvent),
     ) -> Result<(), Error> {
         let whole = source.size_bytes().map_err(|error| Error::io(&error, self.at))?;
         let end = self.at.saturating_add(header.size_bytes);
         let held = end.min(whole);
         reading.window.clear();
         self.describe(source, header, held, reading)?;
-        // What stands for a key may be written after the event that has the key.
+        // The value for a key may be written after the event that has the key.
         let checkpoints = self.constants(source, held, reading);
-        clock.flushed(header, self.flushed_ticks);
-        let events = self.events(source, held, clock, reading, tell);
-        reading.pauses.settle(&mut |pause| tell(JfrEvent::Pause(pause)));
+        clock.on_flush(header, self.flushed_ticks);
+        let events = self.events(source, held, clock, reading, emit);
+        reading.pauses.settle(&mut |pause| emit(JfrEvent::Pause(pause)));
         self.count_lost(reading);
         checkpoints.and(events)?;
         if held < end { Err(Error::new(ErrorKind::UnexpectedEnd, whole)) } else { Ok(()) }
@@ -154,7 +154,7 @@ impl Chunk {
         self.lost = lost;
     }
 
-    /// Reads the metadata event, if the chunk has another than before.
+    /// Reads the metadata event, if the chunk has a new one.
     fn describe<S: Source + ?Sized>(
         &mut self,
         source: &S,
@@ -177,7 +177,7 @@ impl Chunk {
             return Err(Error::new(ErrorKind::BadMetadata, at));
         }
         let types = Types::parse(body)?;
-        self.wanted = wanted(&types);
+        self.decoders = decoders(&types);
         self.constants.set_types(types);
         self.metadata_at = header.metadata_at;
         Ok(())
@@ -213,7 +213,7 @@ impl Chunk {
         end: u64,
         clock: &Clock,
         reading: &mut Interpreter,
-        tell: &mut dyn FnMut(JfrEvent),
+        emit: &mut dyn FnMut(JfrEvent),
     ) -> Result<(), Error> {
         while self.done < end {
             let Interpreter { pid, pauses, summary, window } = reading;
@@ -222,9 +222,9 @@ impl Chunk {
             summary.events += u64::from(!matches!(event.type_id, METADATA | CHECKPOINT));
             let at = self.done;
             self.done = event.next;
-            let Some(wanted) = self.wanted.get(&event.type_id) else { continue };
+            let Some(decoder) = self.decoders.get(&event.type_id) else { continue };
             let constants = &mut self.constants;
-            let read = sized(event.body, at).and_then(|body| match wanted {
+            let read = sized(event.body, at).and_then(|body| match decoder {
                 Decoder::Wait(fields) => {
                     fields.read(body, constants, clock, *pid).map(|wait| wait.map(JfrEvent::LockWait))
                 }
@@ -234,7 +234,7 @@ impl Chunk {
                 Decoder::Stop(fields) => pauses.read(fields, body, constants, clock).map(|()| None),
             });
             match read {
-                Ok(Some(observed)) => tell(observed),
+                Ok(Some(observed)) => emit(observed),
                 Ok(None) => {}
                 Err(error) => summary.damage(error),
             }
@@ -247,7 +247,7 @@ fn sized(body: Option<Bytes<'_>>, at: u64) -> Result<Bytes<'_>, Error> {
     body.ok_or(Error::new(ErrorKind::TooLarge(MAX_EVENT_BYTES), at))
 }
 
-fn wanted(types: &Types) -> HashMap<u64, Decoder> {
+fn decoders(types: &Types) -> HashMap<u64, Decoder> {
     let waits = [Waits::monitors(types), Waits::parks(types)];
     let waits = waits.into_iter().flatten().map(|(id, fields)| (id, Decoder::Wait(fields)));
     let stops = Stops::all(types).map(|(id, fields)| (id, Decoder::Stop(fields)));
@@ -255,32 +255,32 @@ fn wanted(types: &Types) -> HashMap<u64, Decoder> {
     waits.chain(stops).chain(calls).collect()
 }
 
-// Lock waits from two of the recorder's events. Does not find them in the file.
+// Lock waits from two of Flight Recorder's events. Does not find them in the file.
 //
-// `jdk.JavaMonitorEnter` is a wait for a monitor: from finding it taken to having it. Its previous owner is who had it
-// last before, not everyone who had it meanwhile.
+// `jdk.JavaMonitorEnter` is a wait for a monitor: from finding it taken to having it. Its previous owner is the thread
+// that had it last before, not every thread that had it meanwhile.
 //
-// `jdk.ThreadPark` is every park of a thread, most of which wait for work and not for a lock. Its `parkedClass` is the
-// class of the object that the thread said it was parked on. A lock's is its synchronizer, which is the same in JDK 11
-// to 25 and for async-profiler (`AbstractQueuedSynchronizer.acquire` parks on `this`): `ReentrantLock$NonfairSync` or
-// `$FairSync`, `ReentrantReadWriteLock$…` likewise, `StampedLock` itself. Who awaits a condition, and so takes from a
-// queue, says `AbstractQueuedSynchronizer$ConditionObject`; latches, semaphores, futures and fork-join pools say
-// themselves; a park on nothing has no class. None of those is a lock wait. A thread that is woken and finds the lock
-// taken by another parks again: that is two waits, one after the other.
+// `jdk.ThreadPark` is every park of a thread; most of them wait for work and not for a lock. Its `parkedClass` is the
+// class of the object that the thread named as the one it parked on. A lock's is its synchronizer, which is the same in
+// JDK 11 to 25 and for async-profiler (`AbstractQueuedSynchronizer.acquire` parks on `this`):
+// `ReentrantLock$NonfairSync` or `$FairSync`, `ReentrantReadWriteLock$…` likewise, `StampedLock` itself. A thread that
+// awaits a condition, as one that takes from a queue does, names `AbstractQueuedSynchronizer$ConditionObject`; latches,
+// semaphores, futures and fork-join pools name themselves; a park on nothing has no class. None of those is a lock
+// wait. A thread that is woken and finds the lock taken by another parks again: that is two waits, one after the other.
 
-/// Where the fields of a wait's event are.
+/// The positions of the fields of a wait's event.
 pub(super) struct Waits {
     kind: LockKind,
     fields: Selection<7>,
 }
 
 impl Waits {
-    /// Of monitors.
+    /// Waits for monitors.
     pub(super) fn monitors(types: &Types) -> Option<(u64, Self)> {
         Self::of(types, "jdk.JavaMonitorEnter", LockKind::Monitor, "monitorClass")
     }
 
-    /// Of parked threads.
+    /// Waits of parked threads.
     pub(super) fn parks(types: &Types) -> Option<(u64, Self)> {
         Self::of(types, "jdk.ThreadPark", LockKind::Park, "parkedClass")
     }
@@ -291,7 +291,7 @@ impl Waits {
         Some((event.id, Self { kind, fields: Selection::of(event, names) }))
     }
 
-    /// The wait of an event; nothing where it was not for a lock.
+    /// The wait of an event; `None` if it was not for a lock.
     pub(super) fn read(
         &self,
         mut event: Bytes<'_>,
@@ -327,7 +327,7 @@ fn holder(tid: Tid, thread: Arc<str>) -> Option<LockHolder> {
     (tid.is_some() || !thread.is_empty()).then_some(LockHolder { tid, thread })
 }
 
-/// Whether who parks on an object of this class waits for a lock.
+/// Whether a thread that parks on an object of this class waits for a lock.
 fn is_lock(class: &str) -> bool {
     let Some(class) = class.strip_prefix("java.util.concurrent.locks.") else { return false };
     match class.split_once('$') {

@@ -1,5 +1,5 @@
-//! What an event's values stand for: the thread, the class, the stack's text. Each is put together once a chunk and
-//! then shared. Does not know any event.
+//! The constants that an event's values refer to: threads, classes, the texts of stacks. Builds each once a chunk and
+//! then shares it. Does not know any event.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,31 +13,31 @@ use super::metadata::{Selection, Shape, Types, Value};
 /// Names longer than this are cut.
 const MAX_NAME_BYTES: usize = 1024;
 
-/// Of a deeper stack the innermost frames are kept. A JVM records 64 if not asked for more.
+/// A deeper stack keeps its innermost frames. A JVM records 64 by default.
 const MAX_FRAMES: usize = 128;
 
-/// Of a longer stack the innermost frames that fit are kept.
+/// A longer stack keeps the innermost frames that fit.
 const MAX_STACK_BYTES: usize = 16 << 10;
 
-/// What the texts of a chunk may take before they are put together again.
+/// Memory limit for the texts of a chunk; beyond it they are dropped and rebuilt.
 const MAX_CACHED_BYTES: usize = 8 << 20;
 
-/// Threads that are listed; a busy broker has some hundreds.
+/// Maximum number of listed threads; a busy broker has some hundreds.
 const MAX_THREADS: usize = 10_000;
 
-/// A name in a pool in a name in a pool: no JVM goes deeper.
+/// A name in a pool can refer to another name in a pool: no JVM nests deeper.
 const MAX_NAMES_DEEP: usize = 4;
 
 /// A thread of the JVM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// The kernel's number for it; 0 for a virtual thread.
+    /// The kernel's id of it; 0 for a virtual thread.
     pub tid: Tid,
     /// Its full name.
     pub name: Arc<str>,
 }
 
-/// The types and pools of a chunk, and what was looked up in them.
+/// The types and pools of a chunk, and a cache of lookups in them.
 #[derive(Default)]
 pub(super) struct Constants {
     pub(super) types: Types,
@@ -46,7 +46,7 @@ pub(super) struct Constants {
     cached: Cache,
 }
 
-/// Where the fields of types that are looked up are.
+/// The positions of fields in the types that are looked up.
 struct Select {
     thread: Selection<3>,
     class: Selection<1>,
@@ -64,14 +64,14 @@ struct Cache {
 }
 
 impl Constants {
-    /// Takes a chunk's types, which it may have more of than before.
+    /// Sets a chunk's types, which may be more than before.
     pub(super) fn set_types(&mut self, types: Types) {
         self.select = Select::of(&types);
         self.types = types;
         self.cached = Cache::default();
     }
 
-    /// Reads a checkpoint, from after its type.
+    /// Reads a checkpoint, starting after its type.
     pub(super) fn add(&mut self, event: Bytes<'_>) -> Result<(), Error> {
         if self.pools.add(&self.types, event)? {
             self.cached = Cache::default();
@@ -87,7 +87,7 @@ impl Constants {
         keys.into_iter().filter_map(|key| self.thread(Value::Pooled { type_id, key })).collect()
     }
 
-    /// The thread that a value is.
+    /// The thread that a value refers to.
     pub(super) fn thread(&mut self, value: Value<'_>) -> Option<Thread> {
         let (type_id, key) = value.key()?;
         if let Some(thread) = self.cached.threads.get(&key) {
@@ -102,7 +102,7 @@ impl Constants {
         Some(thread)
     }
 
-    /// The text that stands for a key: as it is cached, or as `make` puts it together.
+    /// The text for a key: from the cache, or as `make` builds it.
     fn cached(
         &mut self,
         (type_id, key): (u64, u64),
@@ -117,7 +117,7 @@ impl Constants {
         text
     }
 
-    /// The text of a value that is a string, or has one as its first field.
+    /// The text of a value that is a string or has one as its first field.
     pub(super) fn name(&mut self, value: Value<'_>) -> Arc<str> {
         match value.key() {
             Some(key) => self.cached(key, |this| Some(this.text(value))),
@@ -125,7 +125,7 @@ impl Constants {
         }
     }
 
-    /// The name of a class, as Java writes it: `java.lang.Object`.
+    /// The name of a class in Java's form: `java.lang.Object`.
     pub(super) fn class(&mut self, value: Value<'_>) -> Arc<str> {
         let Some(key) = value.key() else { return Arc::default() };
         self.cached(key, |this| this.class_name(key))
@@ -155,7 +155,7 @@ impl Constants {
         Some(methods.into_iter().map(|key| self.method(key)).collect())
     }
 
-    /// The method that a value is, with its class; empty where it is none.
+    /// The method that a value refers to, with its class; empty if it is none.
     pub(super) fn method_of(&mut self, value: Value<'_>) -> Arc<str> {
         value.key().map(|key| self.method(key)).unwrap_or_default()
     }
@@ -174,7 +174,7 @@ impl Constants {
         Some(whole.replace(';', ":"))
     }
 
-    /// The fields of what stands for a key.
+    /// The fields of the value for a key.
     fn fields<const N: usize>(&self, select: &Selection<N>, key: (u64, u64)) -> Option<[Value<'_>; N]> {
         select.read(&self.types, &mut self.pools.get(key.0, key.1)?).ok()
     }
@@ -216,7 +216,7 @@ impl Constants {
 }
 
 impl Select {
-    /// Nothing where the chunk does not describe them: then nothing is looked up.
+    /// `None` if the chunk does not describe them: then nothing is looked up.
     fn of(types: &Types) -> Option<Self> {
         Some(Self {
             thread: Selection::of(types.named("java.lang.Thread")?, ["osThreadId", "osName", "javaName"]),
@@ -229,7 +229,7 @@ impl Select {
 }
 
 impl Cache {
-    /// Counts a text that is about to be held.
+    /// Charges a text that is about to be cached.
     fn make_room(&mut self, bytes: usize) {
         const ENTRY_BYTES: usize = 96;
         self.bytes += bytes + ENTRY_BYTES;
@@ -239,7 +239,7 @@ impl Cache {
     }
 }
 
-/// Joins frames that are innermost first to a text that is outermost first.
+/// Joins frames, innermost first, to a text that is outermost first.
 fn join(frames: &[Arc<str>]) -> String {
     let mut room = MAX_STACK_BYTES;
     let fits = frames.iter().take_while(|frame| {
@@ -248,25 +248,25 @@ fn join(frames: &[Arc<str>]) -> String {
         fits
     });
     let fitting = fits.count();
-    let told: Vec<&str> = frames.iter().take(fitting).rev().map(AsRef::as_ref).collect();
-    told.join(";")
+    let outermost_first: Vec<&str> = frames.iter().take(fitting).rev().map(AsRef::as_ref).collect();
+    outermost_first.join(";")
 }
 
-// What stands for keys: threads, classes, methods, stacks and names, as their bytes, from a chunk's checkpoints. Does
-// not say what they mean: `names.rs` does.
+// The values of keys: the bytes of threads, classes, methods, stacks and names, from a chunk's checkpoints. Does not
+// interpret them.
 //
-// A checkpoint is its start, its duration, where the one before it is, a byte of flags, and pools: each a type, a
-// number of entries, and as many keys with values (`jfrCheckpointManager.cpp`, `jfrTypeSet.cpp`). Where the one before
-// is does not matter to who reads all events anyway. A value that comes again for its key is newer: a renamed thread.
+// A checkpoint is its start, its duration, the position of the one before it, a byte of flags, and pools: each a type,
+// a number of entries, and as many keys with values (`jfrCheckpointManager.cpp`, `jfrTypeSet.cpp`). The position does
+// not matter to a reader of all events. A second value for a key is newer: a renamed thread.
 
-/// What all values of a chunk may take. A busy broker's stacks take a few megabytes an hour.
+/// Memory limit for all values of a chunk. A busy broker's stacks take a few megabytes an hour.
 const MAX_BYTES: usize = 32 << 20;
 
-/// What an entry takes beside its bytes: its place in a map that doubles as it grows.
+/// Overhead of an entry: its place in a map that doubles as it grows.
 const ENTRY_BYTES: usize = 112;
 
-/// The types that somebody here looks up.
-const KEPT: [&str; 10] = [
+/// The types that are looked up.
+const TYPES: [&str; 10] = [
     "java.lang.Thread",
     "java.lang.Class",
     "java.lang.String",
@@ -285,7 +285,7 @@ pub(super) struct Pools {
     by_type: HashMap<u64, HashMap<u64, Entry>>,
     bytes: Vec<u8>,
     entries: usize,
-    /// Values that found no room.
+    /// Values dropped at the memory limit.
     pub(super) lost: u64,
 }
 
@@ -293,12 +293,12 @@ pub(super) struct Pools {
 struct Entry {
     from: usize,
     to: usize,
-    /// Its place in the file.
+    /// Its offset in the file.
     at: u64,
 }
 
 impl Pools {
-    /// Reads a checkpoint, from after its type. Says whether a value replaced another.
+    /// Reads a checkpoint, starting after its type; returns whether a value replaced another.
     pub(super) fn add(&mut self, types: &Types, mut event: Bytes<'_>) -> Result<bool, Error> {
         for _start_duration_previous in 0..3 {
             event.varint()?;
@@ -313,13 +313,13 @@ impl Pools {
     }
 
     fn add_pool(&mut self, types: &Types, type_id: u64, event: &mut Bytes<'_>) -> Result<bool, Error> {
-        let kept = types.class(type_id).is_some_and(|class| KEPT.contains(&&*class.name));
+        let is_needed = types.class(type_id).is_some_and(|class| TYPES.contains(&&*class.name));
         let mut replaced = false;
         for _ in 0..event.count()? {
             let key = event.varint()?;
             let (value, at) = (event.rest, event.at);
-            types.pass(type_id, event, 0)?;
-            if kept {
+            types.skip(type_id, event, 0)?;
+            if is_needed {
                 let value = value.get(..value.len() - event.rest.len()).unwrap_or_default();
                 replaced |= self.put(type_id, key, value, at);
             }
@@ -348,7 +348,7 @@ impl Pools {
         self.bytes.len() + self.entries * ENTRY_BYTES
     }
 
-    /// What stands for a key.
+    /// The value for a key.
     pub(super) fn get(&self, type_id: u64, key: u64) -> Option<Bytes<'_>> {
         let entry = self.by_type.get(&type_id)?.get(&key)?;
         Some(Bytes::new(self.bytes.get(entry.from..entry.to)?, entry.at))

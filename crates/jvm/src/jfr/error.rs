@@ -1,14 +1,14 @@
-//! What can be wrong with a flight recording, and where. Does not know which file it was.
+//! Faults of a flight recording, with their offset. Does not know which file it was.
 
 use std::io;
 
-/// Something that could not be read.
+/// A part of a recording that could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}, at byte {at}")]
 pub struct Error {
-    /// What is wrong.
+    /// The fault.
     pub kind: ErrorKind,
-    /// The byte of the file at which it was found.
+    /// The offset in the file at which it was found.
     pub at: u64,
 }
 
@@ -31,7 +31,7 @@ pub enum ErrorKind {
     /// The bytes end too early.
     #[error("the recording ends too early: copy it again when it is finished")]
     UnexpectedEnd,
-    /// A length, count or place that cannot be right.
+    /// An impossible length, count or offset.
     #[error("invalid length {0}: the file is damaged")]
     BadLength(u64),
     /// A string in an encoding that the format does not have.

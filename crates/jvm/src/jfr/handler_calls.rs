@@ -1,5 +1,5 @@
 //! Calls in which a request handler worked on one request, from `jdk.MethodTrace` (JEP 520, JDK 25 and later). Does not find
-//! them in the file.
+//! these events in the file.
 
 use model::{HandlerCall, Pid};
 
@@ -9,22 +9,22 @@ use super::error::Error;
 use super::header::Clock;
 use super::metadata::{Selection, Types};
 
-/// What a request handler calls for each request (`KafkaRequestHandler.run`), of brokers and of controllers. A recording may
-/// trace other methods too, for somebody else.
+/// The methods that a request handler calls for each request (`KafkaRequestHandler.run`), of brokers and of
+/// controllers. A recording may trace other methods too, for another user.
 pub(crate) const METHODS: [(&str, &str); 2] =
     [("kafka.server.KafkaApis", "handle"), ("kafka.server.ControllerApis", "handle")];
 
-/// Where the fields of `jdk.MethodTrace` are.
+/// The positions of the fields of `jdk.MethodTrace`.
 pub(super) struct Calls(Selection<4>);
 
 impl Calls {
-    /// Nothing where a chunk does not describe it.
+    /// `None` if a chunk does not describe it.
     pub(super) fn of(types: &Types) -> Option<(u64, Self)> {
         let event = types.named("jdk.MethodTrace")?;
         Some((event.id, Self(Selection::of(event, ["startTime", "duration", "eventThread", "method"]))))
     }
 
-    /// The call of an event; nothing where it is of another method, or of no known thread.
+    /// The call of an event; `None` if it is of another method or of an unknown thread.
     pub(super) fn read(
         &self,
         mut event: Bytes<'_>,

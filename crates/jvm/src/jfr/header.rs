@@ -8,10 +8,9 @@
 //! 24  place of metadata          65  nothing
 //! 32  UTC nanoseconds when it    66  flags: 1 integers are compressed, 2 the recording's last chunk
 //!     began
-//! ```
-//! (`jfrChunk.cpp`, `jfrChunkWriter.cpp`; in JDK 11 bytes 64 to 67 are flags alone, so its chunks are finished.)
-//! A JVM updates sizes and places after each flush, about once a second, writing 255 into the generation before and
-//! another number after: what was read is whole where the generation is the same before and after, and not 255.
+//! ``` (`jfrChunk.cpp`, `jfrChunkWriter.cpp`; in JDK 11 bytes 64 to 67 are flags alone, so its chunks are finished.) A
+//! JVM updates sizes and offsets after each flush, about once a second. It sets the generation to 255 before and to
+//! another number after: a read is consistent if the generation is the same before and after it, and not 255.
 
 use model::Nanos;
 use model::clock::{ClockOffset, ClockPair};
@@ -22,10 +21,10 @@ use super::error::{Error, ErrorKind};
 /// The letters that a chunk begins with.
 const MAGIC: &[u8] = b"FLR\0";
 
-/// How long the header is.
+/// The size of the header.
 pub(super) const SIZE_BYTES: u64 = 68;
 
-/// The generation of a chunk of which nothing more is written.
+/// The generation of a chunk that is complete.
 const FINISHED: u8 = 0;
 
 /// The generation of a header that is being written.
@@ -34,13 +33,13 @@ const UPDATING: u8 = 255;
 /// A chunk's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// How much of the chunk has been written whole, this header included; 0 where nothing has.
+    /// How much of the chunk is complete, this header included; 0 if nothing is.
     pub size_bytes: u64,
-    /// Where its metadata event is, from its beginning; 0 where none has been written.
+    /// Offset of its metadata event in the chunk; 0 if none has been written.
     pub metadata_at: u64,
     /// UTC nanoseconds since 1970 at `start_ticks`.
     pub start_ns: i64,
-    /// How long it covers, by the same clock.
+    /// The time it covers, by the same clock.
     pub duration_ns: u64,
     /// The JVM's own clock when it began.
     pub start_ticks: u64,
@@ -51,10 +50,10 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads a header that begins at byte `at` of a file.
+    /// Reads a header that begins at offset `at` of a file.
     ///
     /// # Errors
-    /// Where there is none, or one that this crate does not read.
+    /// There is no header, or one that this crate does not read.
     pub fn parse(bytes: &[u8], at: u64) -> Result<Self, Error> {
         let mut bytes = Bytes::new(bytes, at);
         if bytes.take(MAGIC.len()).map_err(|_| Error::new(ErrorKind::UnexpectedEnd, at))? != MAGIC {
@@ -90,7 +89,7 @@ impl Header {
         self.generation == UPDATING
     }
 
-    /// A tick of the JVM's clock as UTC nanoseconds, by this header alone, as the JDK's own reader says it.
+    /// A tick of the JVM's clock as UTC nanoseconds, by this header alone, like the JDK's own reader.
     pub fn utc_ns(&self, ticks: u64) -> i64 {
         self.start_ns.saturating_add(self.length_ns(ticks.wrapping_sub(self.start_ticks) as i64))
     }
@@ -108,40 +107,41 @@ impl Header {
     }
 }
 
-// A chunk's clock on another: ticks of the JVM to the recording's time. Does not read clocks.
+// Converts a chunk's clock: ticks of the JVM to the recording's time. Does not read clocks.
 //
 // A chunk's header has one reading of both of the JVM's clocks, taken one after the other when the chunk began: UTC
-// (`clock_gettime(CLOCK_REALTIME)`; JDK 11: whole milliseconds) and ticks. Ticks are `CLOCK_MONOTONIC` less a number
-// that only the JVM knows where a second has 1,000,000,000 of them (`os::elapsed_counter`), and then they run as the
-// recording's clock does; else they are the processor's time stamp counter, at a frequency that the JVM takes for exact
-// (`rdtsc_x86.cpp`) and that the kernel, disciplined by NTP, sees some millionths off: a millisecond in a minute.
+// (`clock_gettime(CLOCK_REALTIME)`; JDK 11: whole milliseconds) and ticks. If a second has 1,000,000,000 ticks, they
+// are `CLOCK_MONOTONIC` less a number that only the JVM knows (`os::elapsed_counter`), and run at the rate of the
+// recording's clock; else they are the processor's time stamp counter, at a frequency that the JVM assumes to be exact
+// (`rdtsc_x86.cpp`) and that differs by some millionths from the kernel's, which NTP disciplines: a millisecond in a
+// minute.
 //
-// A file is read by that alone, as the JDK reads it. While recording, each flush gives another reading of both: the
-// JVM writes a checkpoint, whose start is in ticks, and within microseconds how long the chunk is by UTC
-// (`JfrChunkWriter::flush_chunk`; measured: 1.1 to 1.6 µs apart, JDK 17). So a tick of the last second is off by a
-// second's worth of the frequency's error, and by how far the wall clock was set between the flush and its reading.
+// A file is read by that alone, as the JDK does. While recording, each flush gives another reading of both: the JVM
+// writes a checkpoint, whose start is in ticks, and within microseconds the length of the chunk by UTC
+// (`JfrChunkWriter::flush_chunk`; measured: 1.1 to 1.6 µs apart, JDK 17). So a tick of the last second is off by the
+// frequency's error over one second, plus the change if the wall clock was set between the flush and its reading.
 
-/// Farther than the two clocks drift apart between flushes: the wall clock was set meanwhile.
+/// More than the two clocks drift apart between flushes: the wall clock was set meanwhile.
 const STEP_NS: u64 = 500_000;
 
-/// From a chunk's ticks to the recording's time.
+/// Converts a chunk's ticks to the recording's time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     header: Header,
-    /// What to add to what the header alone says.
+    /// Correction to the time by the header alone.
     shift_ns: i64,
     live: Option<Live>,
 }
 
-/// What a chunk's clock is compared with while it is recorded.
+/// The reference for a chunk's clock while it is recorded.
 #[derive(Clone, Copy, Debug)]
 struct Live {
     offset: ClockOffset,
     near: ClockPair,
     /// The length that the header had at the last reading.
     duration_ns: u64,
-    /// A shift far from the one used, which the next reading confirms or not.
-    doubted_ns: Option<i64>,
+    /// A shift far from the current one, which the next reading confirms or not.
+    candidate_ns: Option<i64>,
 }
 
 impl Clock {
@@ -150,10 +150,10 @@ impl Clock {
         Self { header, shift_ns: 0, live: None }
     }
 
-    /// The clock of a chunk that is being recorded on this machine, given both clocks at this moment: what the wall clock
-    /// has been set by since the recording's start is taken out.
+    /// The clock of a chunk that is being recorded on this machine, given both clocks at this moment: steps of the wall
+    /// clock since the recording's start are removed.
     pub fn live(header: Header, offset: ClockOffset, near: ClockPair) -> Self {
-        let live = Live { offset, near, duration_ns: 0, doubted_ns: None };
+        let live = Live { offset, near, duration_ns: 0, candidate_ns: None };
         let shift_ns = live.shift_ns(header.start_ns);
         Self { header, shift_ns, live: Some(live) }
     }
@@ -173,22 +173,22 @@ impl Clock {
         self.header.start_ns
     }
 
-    /// How far the header says that the chunk goes.
+    /// The end of the chunk, by its header.
     pub(super) fn end(&self) -> Nanos {
         let length_ns = i64::try_from(self.header.duration_ns).unwrap_or(i64::MAX);
         Nanos(self.header.start_ns.saturating_add(self.shift_ns).saturating_add(length_ns))
     }
 
-    /// Both clocks at this moment.
+    /// Sets both clocks' readings of this moment.
     pub(super) fn set_near(&mut self, near: ClockPair) {
         if let Some(live) = &mut self.live {
             live.near = near;
         }
     }
 
-    /// The chunk was flushed, and its newest checkpoint began at this tick. The last flush of a chunk is another: its
-    /// length was read before.
-    pub(super) fn flushed(&mut self, header: &Header, ticks: u64) {
+    /// Adjusts to a flush of the chunk, whose newest checkpoint began at this tick. Ignores the last flush of a chunk:
+    /// its length was read before.
+    pub(super) fn on_flush(&mut self, header: &Header, ticks: u64) {
         let Some(live) = &mut self.live else { return };
         if header.is_finished() || header.duration_ns <= live.duration_ns || ticks <= header.start_ticks {
             return;
@@ -198,17 +198,17 @@ impl Clock {
         let drift_ns = utc_ns.saturating_sub(self.header.utc_ns(ticks));
         let shift_ns = live.shift_ns(utc_ns).saturating_add(drift_ns);
         let is_near = |other: i64| other.abs_diff(shift_ns) <= STEP_NS;
-        if is_near(self.shift_ns) || live.doubted_ns.is_some_and(is_near) {
+        if is_near(self.shift_ns) || live.candidate_ns.is_some_and(is_near) {
             self.shift_ns = shift_ns;
-            live.doubted_ns = None;
+            live.candidate_ns = None;
         } else {
-            live.doubted_ns = Some(shift_ns);
+            live.candidate_ns = Some(shift_ns);
         }
     }
 }
 
 impl Live {
-    /// From the JVM's wall clock at that moment to the recording's clock.
+    /// The shift from the JVM's wall clock at that moment to the recording's clock.
     fn shift_ns(&self, utc_ns: i64) -> i64 {
         self.offset.from_realtime(utc_ns, self.near).0.saturating_sub(utc_ns)
     }
@@ -236,7 +236,7 @@ mod clock_tests {
         }
     }
 
-    /// The wall clock set by so much, at the chunk's end.
+    /// Both clocks after some seconds, with the wall clock set by `set_ns`.
     fn pair(seconds: u64, set_ns: i64) -> ClockPair {
         ClockPair {
             monotonic_ns: seconds * SECOND_NS,
@@ -254,11 +254,11 @@ mod clock_tests {
 
     #[test]
     fn a_counter_that_is_not_as_fast_as_the_jvm_thinks_stays_within_a_second_of_its_drift() {
-        let (said, real) = (2_400_000_000, 2_400_120_000);
-        let mut clock = Clock::live(header(0, said), ClockOffset::at(pair(0, 0)), pair(0, 0));
+        let (nominal, real) = (2_400_000_000, 2_400_120_000);
+        let mut clock = Clock::live(header(0, nominal), ClockOffset::at(pair(0, 0)), pair(0, 0));
         for second in 1..3600 {
             clock.set_near(pair(second, 0));
-            clock.flushed(&header(second, said), 77 + second * real);
+            clock.on_flush(&header(second, nominal), 77 + second * real);
             let event = clock.at(77 + second * real - real / 2);
             let off = event.0 - (UTC_NS + (second * SECOND_NS - SECOND_NS / 2) as i64);
             assert!(off.unsigned_abs() < 50_000, "{off} ns in second {second}");
@@ -276,7 +276,7 @@ mod clock_tests {
             let mut header = header(second, SECOND_NS);
             header.duration_ns = (header.duration_ns as i64 + flushed_ns) as u64;
             clock.set_near(pair(second, read_ns));
-            clock.flushed(&header, 77 + second * SECOND_NS);
+            clock.on_flush(&header, 77 + second * SECOND_NS);
             assert_eq!(clock.at(77 + second * SECOND_NS), Nanos(UTC_NS + (second * SECOND_NS) as i64));
         }
     }

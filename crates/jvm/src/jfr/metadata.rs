@@ -1,10 +1,10 @@
 //! The chunk's description of events and values: classes and their fields. Does not read values.
 //!
 //! The metadata event is its size, type 0, start, duration and number, then a table of strings, then a tree of
-//! elements, every name in it being an index of a string: name, attributes as pairs, children
+//! elements, in which every name is the index of a string: name, attributes as pairs, children
 //! (`jdk.jfr.internal.MetadataReader`). Below `root`, `metadata` has a `class` (`id`, `name`, `superType`) for each
-//! type, and that a `field` (`name`, `class`, `constantPool`, `dimension`) for each of its fields, in the order in
-//! which values have them. Annotations and settings say how values are shown and do not matter here.
+//! type, and a class has a `field` (`name`, `class`, `constantPool`, `dimension`) for each of its fields, in the order
+//! in which values have them. Annotations and settings describe the display of values and do not matter here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,30 +12,30 @@ use std::sync::Arc;
 use super::bytes::{Bytes, Text};
 use super::error::{Error, ErrorKind};
 
-/// A JVM writes root, metadata, class, field, annotation.
+/// Nesting of elements: a JVM writes root, metadata, class, field, annotation.
 const MAX_DEPTH: usize = 12;
 
-/// More than any JVM has, and few enough to be held.
+/// More than any JVM has, and few enough to hold.
 const MAX_CLASSES: usize = 20_000;
 
-/// What strings, classes and fields may take in memory: a JVM's take less than a megabyte, and each may be a byte or two of the
-/// file.
-const MAX_KEPT_BYTES: usize = 16 << 20;
+/// Memory limit of strings, classes and fields: a JVM's take less than a megabyte, but each may take only a byte or two
+/// of a file.
+const MAX_MEMORY_BYTES: usize = 16 << 20;
 
-/// What an allocation takes beside its bytes.
+/// Overhead of an allocation.
 const ALLOCATION_BYTES: usize = 32;
 
-/// Longer strings are cut: they are descriptions, which nobody here reads.
+/// Longer strings are cut: they are descriptions, which are not used here.
 const MAX_NAME_BYTES: usize = 512;
 
-/// What a value is.
+/// The encoding of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// `boolean` and `byte`.
     Byte,
     /// `short`, `char`, `int` and `long`, which are all written as one compressed integer.
     Integer,
-    /// `float` and `double`: so many bytes.
+    /// `float` and `double`, with their size in bytes.
     Fixed(usize),
     Text,
     /// Its fields, one after another.
@@ -57,9 +57,9 @@ pub(super) struct Field {
     pub(super) name: Arc<str>,
     /// Its type's number.
     pub(super) type_id: u64,
-    /// Whether a key of a pool stands in its place.
+    /// Whether its value is a key of a pool.
     pub(super) pooled: bool,
-    /// Whether it is several, after their number.
+    /// Whether it is an array: a count, then values.
     pub(super) array: bool,
 }
 
@@ -72,13 +72,13 @@ pub(super) struct Types {
 }
 
 impl Types {
-    /// Reads a metadata event, from after its type.
+    /// Reads a metadata event, starting after its type.
     pub(super) fn parse(mut event: Bytes<'_>) -> Result<Self, Error> {
         let at = event.at;
         for _start_duration_number in 0..3 {
             event.varint()?;
         }
-        let mut tree = Tree { strings: Vec::new(), classes: Vec::new(), room: MAX_KEPT_BYTES };
+        let mut tree = Tree { strings: Vec::new(), classes: Vec::new(), room: MAX_MEMORY_BYTES };
         tree.read_strings(&mut event)?;
         tree.element(&mut event, 0)?;
         if tree.classes.is_empty() {
@@ -106,7 +106,7 @@ impl Types {
 struct Tree {
     strings: Vec<Arc<str>>,
     classes: Vec<Class>,
-    /// Bytes of memory that may still be kept.
+    /// Bytes of memory that may still be used.
     room: usize,
 }
 
@@ -121,10 +121,10 @@ impl Tree {
         Ok(())
     }
 
-    /// Counts what is about to be kept.
+    /// Charges memory that is about to be used.
     fn keep(&mut self, bytes: usize, event: &Bytes<'_>) -> Result<(), Error> {
         let left = self.room.checked_sub(bytes + ALLOCATION_BYTES);
-        self.room = left.ok_or(event.error(ErrorKind::TooLarge(MAX_KEPT_BYTES as u64)))?;
+        self.room = left.ok_or(event.error(ErrorKind::TooLarge(MAX_MEMORY_BYTES as u64)))?;
         Ok(())
     }
 
@@ -140,10 +140,10 @@ impl Tree {
             return Err(event.error(ErrorKind::TooDeep));
         }
         let name = Arc::clone(self.string(event)?);
-        let said = self.attributes(event)?;
+        let attributes = self.read_attributes(event)?;
         match &*name {
-            "class" => self.class(said, event)?,
-            "field" => self.field(said, event)?,
+            "class" => self.class(attributes, event)?,
+            "field" => self.field(attributes, event)?,
             _ => {}
         }
         for _child in 0..event.count()? {
@@ -152,30 +152,30 @@ impl Tree {
         Ok(())
     }
 
-    fn attributes(&self, event: &mut Bytes<'_>) -> Result<Attributes, Error> {
-        let mut said = Attributes::default();
+    fn read_attributes(&self, event: &mut Bytes<'_>) -> Result<Attributes, Error> {
+        let mut attributes = Attributes::default();
         for _attribute in 0..event.count()? {
             let key = self.string(event)?;
             let at = event.at;
             let value = self.string(event)?;
             match &**key {
-                "name" => said.name = Arc::clone(value),
-                "id" => said.id = Some(number(value, at)?),
-                "class" => said.class = Some(number(value, at)?),
-                "constantPool" => said.pooled = &**value == "true",
-                "dimension" => said.array = &**value != "0",
+                "name" => attributes.name = Arc::clone(value),
+                "id" => attributes.id = Some(number(value, at)?),
+                "class" => attributes.class = Some(number(value, at)?),
+                "constantPool" => attributes.pooled = &**value == "true",
+                "dimension" => attributes.array = &**value != "0",
                 _ => {}
             }
         }
-        Ok(said)
+        Ok(attributes)
     }
 
-    fn class(&mut self, said: Attributes, event: &Bytes<'_>) -> Result<(), Error> {
-        let id = said.id.ok_or(event.error(ErrorKind::BadMetadata))?;
+    fn class(&mut self, attributes: Attributes, event: &Bytes<'_>) -> Result<(), Error> {
+        let id = attributes.id.ok_or(event.error(ErrorKind::BadMetadata))?;
         if self.classes.len() >= MAX_CLASSES {
             return Err(event.error(ErrorKind::BadMetadata));
         }
-        let shape = match &*said.name {
+        let shape = match &*attributes.name {
             "boolean" | "byte" => Shape::Byte,
             "char" | "short" | "int" | "long" => Shape::Integer,
             "float" => Shape::Fixed(4),
@@ -184,16 +184,21 @@ impl Tree {
             _ => Shape::Fields,
         };
         self.keep(2 * size_of::<Class>(), event)?;
-        self.classes.push(Class { id, name: said.name, shape, fields: Vec::new() });
+        self.classes.push(Class { id, name: attributes.name, shape, fields: Vec::new() });
         Ok(())
     }
 
-    fn field(&mut self, said: Attributes, event: &Bytes<'_>) -> Result<(), Error> {
+    fn field(&mut self, attributes: Attributes, event: &Bytes<'_>) -> Result<(), Error> {
         let bad = event.error(ErrorKind::BadMetadata);
         self.keep(2 * size_of::<Field>(), event)?;
         let class = self.classes.last_mut().ok_or(bad)?;
-        let type_id = said.class.ok_or(bad)?;
-        class.fields.push(Field { name: said.name, type_id, pooled: said.pooled, array: said.array });
+        let type_id = attributes.class.ok_or(bad)?;
+        class.fields.push(Field {
+            name: attributes.name,
+            type_id,
+            pooled: attributes.pooled,
+            array: attributes.array,
+        });
         Ok(())
     }
 }
@@ -212,22 +217,21 @@ fn number(text: &str, at: u64) -> Result<u64, Error> {
     text.parse().map_err(|_| Error::new(ErrorKind::BadMetadata, at))
 }
 
-// Values of the types that a chunk describes: passing over them, and picking named fields out of them. Does not look
-// into pools.
+// Values of the types that a chunk describes: skips them, and picks named fields out of them. Does not look into pools.
 
-/// A JVM nests a frame's in a stack, and no deeper.
+/// A JVM nests a frame's values in a stack, and no deeper.
 const MAX_VALUE_DEPTH: usize = 16;
 
 /// One field's value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Value<'a> {
-    /// The event has no such field, as in another version of the JVM.
+    /// The event has no such field, for example in another version of the JVM.
     #[default]
     Absent,
-    /// A boolean or integer. Cut it to its type's width.
+    /// A boolean or integer, to be truncated to its type's width.
     Integer(i64),
     Text(Text<'a>),
-    /// What a pool has for this key.
+    /// The value that a pool has for this key.
     Pooled {
         type_id: u64,
         key: u64,
@@ -237,12 +241,12 @@ pub(super) enum Value<'a> {
         count: usize,
         bytes: Bytes<'a>,
     },
-    /// Something whose value nobody here needs.
+    /// A value that is not needed here.
     Other,
 }
 
 impl Value<'_> {
-    /// The number; 0 where there is none.
+    /// The number; 0 if there is none.
     pub(super) fn integer(self) -> i64 {
         match self {
             Self::Integer(value) => value,
@@ -259,23 +263,23 @@ impl Value<'_> {
     }
 }
 
-/// Where the fields of N names are in the values of a type: found once, used for each event.
+/// The positions of N named fields in the values of a type: found once, used for each event.
 #[derive(Clone, Debug)]
 pub(super) struct Selection<const N: usize> {
     type_id: u64,
-    /// For each field up to the last that is read: its place among the names.
+    /// For each field up to the last one that is read: its index among the names.
     places: Box<[Option<u8>]>,
 }
 
 impl<const N: usize> Selection<N> {
-    /// The fields of these names.
+    /// Selects the fields with these names.
     pub(super) fn of(class: &Class, names: [&str; N]) -> Self {
         let whole = Self::of_element(class, names);
-        let wanted = whole.places.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-        Self { places: whole.places.iter().take(wanted).copied().collect(), ..whole }
+        let count = whole.places.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        Self { places: whole.places.iter().take(count).copied().collect(), ..whole }
     }
 
-    /// The same for a value that another follows: it is read to its end.
+    /// Like [`Selection::of`], for a value that another one follows: it is read to its end.
     pub(super) fn of_element(class: &Class, names: [&str; N]) -> Self {
         let place = |field: &Field| names.iter().position(|&name| name == &*field.name).map(|i| i as u8);
         Self { type_id: class.id, places: class.fields.iter().map(place).collect() }
@@ -288,7 +292,7 @@ impl<const N: usize> Selection<N> {
         for (field, place) in class.fields.iter().zip(&self.places) {
             match place.and_then(|place| values.get_mut(usize::from(place))) {
                 Some(value) => *value = types.read(field, bytes)?,
-                None => types.pass_field(field, bytes, 0)?,
+                None => types.skip_field(field, bytes, 0)?,
             }
         }
         Ok(values)
@@ -305,7 +309,7 @@ impl Types {
         let type_id = field.type_id;
         if field.array {
             let before = *bytes;
-            self.pass_field(field, bytes, 0)?;
+            self.skip_field(field, bytes, 0)?;
             let mut elements = before;
             let count = elements.count()?;
             return Ok(if field.pooled { Value::Other } else { Value::Array { count, bytes: elements } });
@@ -319,38 +323,39 @@ impl Types {
             Shape::Integer => Value::Integer(bytes.varint()? as i64),
             Shape::Text => Value::Text(bytes.text()?),
             Shape::Fixed(_) | Shape::Fields => {
-                self.pass(type_id, bytes, 0)?;
+                self.skip(type_id, bytes, 0)?;
                 Value::Other
             }
         })
     }
 
-    fn pass_field(&self, field: &Field, bytes: &mut Bytes<'_>, depth: usize) -> Result<(), Error> {
-        // Each element takes a byte at least, so that a number cannot keep this busy for longer than there are bytes.
+    fn skip_field(&self, field: &Field, bytes: &mut Bytes<'_>, depth: usize) -> Result<(), Error> {
+        // Each element takes at least a byte, so that a false count cannot keep this loop busy for longer than there
+        // are bytes.
         let count = if field.array { bytes.count()? } else { 1 };
         for _ in 0..count {
             if field.pooled {
                 bytes.varint()?;
             } else {
-                self.pass(field.type_id, bytes, depth)?;
+                self.skip(field.type_id, bytes, depth)?;
             }
         }
         Ok(())
     }
 
-    /// Passes over a value of a type.
-    pub(super) fn pass(&self, type_id: u64, bytes: &mut Bytes<'_>, depth: usize) -> Result<(), Error> {
+    /// Skips a value of a type.
+    pub(super) fn skip(&self, type_id: u64, bytes: &mut Bytes<'_>, depth: usize) -> Result<(), Error> {
         let class = self.class(type_id).ok_or(unknown(type_id, bytes))?;
         match class.shape {
             Shape::Byte => bytes.byte().map(drop),
             Shape::Integer => bytes.varint().map(drop),
             Shape::Fixed(length) => bytes.take(length).map(drop),
             Shape::Text => bytes.text().map(drop),
-            // A value of no bytes could be there any number of times.
+            // A value of no bytes could occur any number of times.
             Shape::Fields if class.fields.is_empty() => Err(unknown(type_id, bytes)),
             Shape::Fields if depth >= MAX_VALUE_DEPTH => Err(bytes.error(ErrorKind::TooDeep)),
             Shape::Fields => {
-                class.fields.iter().try_for_each(|field| self.pass_field(field, bytes, depth + 1))
+                class.fields.iter().try_for_each(|field| self.skip_field(field, bytes, depth + 1))
             }
         }
     }

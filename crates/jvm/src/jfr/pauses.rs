@@ -1,14 +1,14 @@
-//! Stops of the JVM, put together from the recorder's events, which come one by one and in no order. Does not find
-//! them in the file.
+//! Pauses of the JVM, merged from Flight Recorder's events, which come one by one and in no order. Does not find the
+//! events in the file.
 //!
-//! A collector's stop is `jdk.GCPhasePause`; what was collected and why says `jdk.GarbageCollection` of the same
-//! `gcId`, for a concurrent collection only when it ends, long after its pauses. A safepoint is `jdk.SafepointBegin`
-//! (from asking threads to stop to all having stopped), `jdk.ExecuteVMOperation` with the same `safepointId` (what ran)
-//! and `jdk.SafepointEnd`, which begins when threads are let go and goes on while the JVM writes its own log of it
-//! (`SafepointSynchronize::end`, HotSpot's safepoint.cpp): that part is no stop, however long its disk or memory keeps it.
-//! Where a threshold kept one of them back, the stop is as long as the others say, at least. A
-//! collection that stops threads is therefore told twice: as the collector's pause, and as the safepoint that it
-//! happened in, which is longer by the way there and back.
+//! A collector's pause is `jdk.GCPhasePause`; the collection and its cause are in the `jdk.GarbageCollection` of the
+//! same `gcId`, which for a concurrent collection comes only when it ends, long after its pauses. A safepoint is
+//! `jdk.SafepointBegin` (from asking threads to stop to all having stopped), `jdk.ExecuteVMOperation` with the same
+//! `safepointId` (what ran) and `jdk.SafepointEnd`, which begins when threads continue and lasts while the JVM writes
+//! its own log of it (`SafepointSynchronize::end`, HotSpot's safepoint.cpp): that part is not a pause, no matter how
+//! long disk or memory delay it. If a threshold suppressed one of these events, the pause is at least as long as the
+//! others say. A collection that stops threads is therefore reported twice: as the collector's pause, and as the
+//! safepoint that contains it, which is longer by the time to stop and to resume the threads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,14 +21,13 @@ use super::error::Error;
 use super::header::Clock;
 use super::metadata::{Selection, Types};
 
-/// How many unfinished stops and collections are held; a JVM has one of each at a time.
+/// Limit of unfinished pauses and collections; a JVM has one of each at a time.
 const MAX_PENDING: usize = 4096;
 
-/// How many flushes are waited for what belongs to a stop. The buffers of a stop's threads are all written by the
-/// second.
+/// Flushes to wait for all events of a pause. The buffers of all its threads are written by the second.
 const MAX_FLUSHES: u32 = 2;
 
-/// An event about stops, and where its fields are.
+/// An event about pauses, and the positions of its fields.
 pub(super) enum Stops {
     /// `jdk.GCPhasePause`.
     Pause(Selection<4>),
@@ -43,7 +42,7 @@ pub(super) enum Stops {
 }
 
 impl Stops {
-    /// Those that a chunk describes.
+    /// The events that a chunk describes.
     pub(super) fn all(types: &Types) -> impl Iterator<Item = (u64, Self)> {
         fn find<const N: usize>(
             types: &Types,
@@ -66,17 +65,17 @@ impl Stops {
     }
 }
 
-/// Stops of which not everything has been read.
+/// Pauses of which not all events have been read.
 #[derive(Default)]
 pub(super) struct Pauses {
     pid: Pid,
-    /// By `gcId`, for the collections of this and the last flushes.
+    /// By `gcId`: the collections of this and the last flushes.
     collections: BTreeMap<i64, Collection>,
     unnamed: Vec<Pause>,
     /// By `safepointId`.
     safepoints: BTreeMap<i64, Safepoint>,
     flush: u32,
-    /// Stops that found no room.
+    /// Pauses dropped at the limit.
     pub(super) lost: u64,
 }
 
@@ -119,7 +118,7 @@ impl Pauses {
         Self { pid, ..Self::default() }
     }
 
-    /// Takes an event in.
+    /// Adds an event.
     pub(super) fn read(
         &mut self,
         what: &Stops,
@@ -154,7 +153,7 @@ impl Pauses {
             }
             Stops::Operation(fields) => {
                 let [start, duration, id, stops, operation] = fields.read(types, &mut event)?;
-                // Others run while threads do: handshakes.
+                // Other operations run while threads run: handshakes.
                 if stops.integer() != 0 {
                     let span = Span::of(clock, start.integer(), duration.integer());
                     let operation = constants.name(operation);
@@ -181,18 +180,18 @@ impl Pauses {
         self.safepoints.entry(id).or_insert(Safepoint { flush: self.flush, ..Safepoint::default() })
     }
 
-    /// After the events of a flush: tells the stops that are whole, and those for which it was waited long enough.
-    pub(super) fn settle(&mut self, tell: &mut dyn FnMut(JvmPause)) {
+    /// After the events of a flush: emits the pauses that are complete, and those that have waited long enough.
+    pub(super) fn settle(&mut self, emit: &mut dyn FnMut(JvmPause)) {
         self.flush += 1;
-        self.tell(MAX_FLUSHES, tell);
+        self.emit(MAX_FLUSHES, emit);
     }
 
-    /// After the last event: tells the rest.
-    pub(super) fn finish(&mut self, tell: &mut dyn FnMut(JvmPause)) {
-        self.tell(0, tell);
+    /// After the last event: emits the rest.
+    pub(super) fn finish(&mut self, emit: &mut dyn FnMut(JvmPause)) {
+        self.emit(0, emit);
     }
 
-    fn tell(&mut self, flushes: u32, tell: &mut dyn FnMut(JvmPause)) {
+    fn emit(&mut self, flushes: u32, emit: &mut dyn FnMut(JvmPause)) {
         let (flush, pid) = (self.flush, self.pid);
         let waited = |since: u32| flush.saturating_sub(since) >= flushes;
         let collections = &self.collections;
@@ -200,14 +199,14 @@ impl Pauses {
             let collection = collections.get(&pause.gc_id);
             let ready = collection.is_some() || waited(pause.flush);
             if ready {
-                tell(pause.tell(collection, pid));
+                emit(pause.to_jvm_pause(collection, pid));
             }
             !ready
         });
         self.safepoints.retain(|_, safepoint| {
             let ready = safepoint.is_whole() || waited(safepoint.flush);
             if ready {
-                safepoint.tell(pid).into_iter().for_each(&mut *tell);
+                safepoint.to_jvm_pause(pid).into_iter().for_each(&mut *emit);
             }
             !ready
         });
@@ -216,8 +215,9 @@ impl Pauses {
 }
 
 impl Pause {
-    /// The collection's name, unless the phase says more than that it is a pause (`Pause Mark Start` of ZGC).
-    fn tell(&self, collection: Option<&Collection>, pid: Pid) -> JvmPause {
+    /// The pause, named by its collection unless the phase says more than that it is a pause (`Pause Mark Start` of
+    /// ZGC).
+    fn to_jvm_pause(&self, collection: Option<&Collection>, pid: Pid) -> JvmPause {
         let plain = matches!(&*self.phase, "" | "GC Pause");
         let operation = collection.filter(|_| plain).map_or(&self.phase, |collection| &collection.name);
         JvmPause {
@@ -238,10 +238,10 @@ impl Safepoint {
         self.begin.is_some() && self.operation.is_some() && self.end.is_some()
     }
 
-    fn tell(&self, pid: Pid) -> Option<JvmPause> {
+    fn to_jvm_pause(&self, pid: Pid) -> Option<JvmPause> {
         let operation = self.operation.as_ref().map(|(span, _)| *span);
-        let let_go = self.end.map(|Span { start, .. }| Span { start, end: start });
-        let spans = || [self.begin, operation, let_go].into_iter().flatten();
+        let resumed = self.end.map(|Span { start, .. }| Span { start, end: start });
+        let spans = || [self.begin, operation, resumed].into_iter().flatten();
         Some(JvmPause {
             start: spans().map(|span| span.start).min()?,
             end: spans().map(|span| span.end).max()?,
@@ -265,15 +265,15 @@ mod tests {
 
     #[test]
     fn a_stop_ends_when_threads_are_let_go() {
-        let told = |begin: Option<_>, operation: Option<_>, end: Option<_>| {
+        let merge = |begin: Option<_>, operation: Option<_>, end: Option<_>| {
             let operation = operation.map(|times| (span(times), Arc::from("Cleanup")));
             let (begin, end) = (begin.map(span), end.map(span));
-            let stop = Safepoint { begin, operation, end, flush: 0 }.tell(7).unwrap();
+            let stop = Safepoint { begin, operation, end, flush: 0 }.to_jvm_pause(7).unwrap();
             (stop.start.0, stop.end.0, stop.time_to_safepoint.map(|reach| reach.0))
         };
-        assert_eq!(told(Some((10, 12)), Some((13, 20)), Some((21, 900))), (10, 21, Some(2)));
-        assert_eq!(told(Some((10, 12)), Some((13, 20)), None), (10, 20, Some(2)));
-        assert_eq!(told(Some((10, 12)), None, Some((15, 16))), (10, 15, Some(2)));
-        assert_eq!(told(None, None, Some((15, 16))), (15, 15, None));
+        assert_eq!(merge(Some((10, 12)), Some((13, 20)), Some((21, 900))), (10, 21, Some(2)));
+        assert_eq!(merge(Some((10, 12)), Some((13, 20)), None), (10, 20, Some(2)));
+        assert_eq!(merge(Some((10, 12)), None, Some((15, 16))), (10, 15, Some(2)));
+        assert_eq!(merge(None, None, Some((15, 16))), (15, 15, None));
     }
 }

@@ -21,32 +21,33 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// For recordings of this process; 0 where it is not known.
+    /// A reader for recordings of this process; 0 if it is not known.
     pub fn of(pid: Pid) -> Self {
         Self { reading: Interpreter::new(pid), threads: Vec::new() }
     }
 
-    /// Reads all of a file, in memory that does not grow with it, and tells what it holds, chunk by chunk, roughly but
-    /// not exactly in the order of time: the JVM writes one thread's events after another's.
+    /// Reads all of a file, in memory that does not grow with it, and emits its events, chunk by chunk, roughly but not
+    /// exactly in time order: the JVM writes one thread's events after another's.
     ///
     /// # Errors
-    /// Where the file does not follow the format from some byte on, or ends too early: what was before has been told.
+    /// The file does not follow the format from some byte on, or ends too early: the events before that have been
+    /// emitted.
     pub fn read<S: Source + ?Sized>(
         &mut self,
         source: &S,
-        tell: &mut dyn FnMut(JfrEvent),
+        emit: &mut dyn FnMut(JfrEvent),
     ) -> Result<(), Error> {
-        let read = self.chunks(source, tell);
-        self.reading.pauses.finish(&mut |pause| tell(JfrEvent::Pause(pause)));
+        let read = self.chunks(source, emit);
+        self.reading.pauses.finish(&mut |pause| emit(JfrEvent::Pause(pause)));
         read
     }
 
-    /// What has been read so far.
+    /// A summary of what has been read so far.
     pub fn summary(&self) -> Summary {
         self.reading.summary
     }
 
-    /// The threads that the last chunk read names.
+    /// The threads that the last chunk names.
     pub fn threads(&self) -> &[Thread] {
         &self.threads
     }
@@ -54,7 +55,7 @@ impl Recording {
     fn chunks<S: Source + ?Sized>(
         &mut self,
         source: &S,
-        tell: &mut dyn FnMut(JfrEvent),
+        emit: &mut dyn FnMut(JfrEvent),
     ) -> Result<(), Error> {
         let end = source.size_bytes().map_err(|error| Error::io(&error, 0))?;
         let mut at = 0;
@@ -65,10 +66,10 @@ impl Recording {
             }
             let mut chunk = Chunk::new(at, &mut self.reading);
             let mut clock = Clock::of_file(header);
-            let read = chunk.advance(source, &header, &mut clock, &mut self.reading, tell);
+            let read = chunk.advance(source, &header, &mut clock, &mut self.reading, emit);
             self.threads = chunk.threads();
             read?;
-            // What follows a chunk that was still being recorded was not whole when it was copied.
+            // After a chunk that was still being recorded, the copy is incomplete.
             if !header.is_finished() {
                 break;
             }
@@ -78,7 +79,7 @@ impl Recording {
     }
 }
 
-/// The header at a byte of a file.
+/// Reads the header at an offset of a file.
 pub(super) fn read_header<S: Source + ?Sized>(source: &S, at: u64) -> Result<Header, Error> {
     let mut bytes = [0; header::SIZE_BYTES as usize];
     let mut have = 0;
@@ -93,17 +94,18 @@ pub(super) fn read_header<S: Source + ?Sized>(source: &S, at: u64) -> Result<Hea
     Header::parse(bytes.get(..have).unwrap_or_default(), at)
 }
 
-// A recording while it is being made: the folder into which a JVM writes its chunks, one file each. Does not start
-// the recording, nor find the folder (`jcmd PID JFR.configure` says it).
+// Reads a recording while it is being made: the folder into which a JVM writes its chunks, one file each. Does not
+// start the recording or find the folder (`jcmd PID JFR.configure` prints it).
 //
-// A JVM (14 and later; in 11 a chunk can be read when it is finished) flushes about once a second: it appends what its
-// threads' buffers hold, then tells in the chunk's header how much of the file is whole. Nothing past that is read.
-// When a chunk is finished, the next file is begun. The header is written in place: `header.rs` says how one sees that.
+// A JVM (14 and later; in 11 a chunk can be read when it is finished) flushes about once a second: it appends its
+// threads' buffers, then writes into the chunk's header how much of the file is complete. Nothing past that is read.
+// When a chunk is finished, the JVM starts the next file. The header is written in place: `header.rs` says how a reader
+// detects that.
 
 /// More files than a JVM keeps; the folder is another user's.
 const MAX_FILES: usize = 10_000;
 
-/// A header that changes this often while it is read is left for the next time.
+/// Attempts to read a header that changes meanwhile, before it is left for the next poll.
 const MAX_TRIES: usize = 3;
 
 /// Follows a JVM's folder of chunks.
@@ -113,7 +115,7 @@ pub struct Tail {
     since: Nanos,
     reading: Interpreter,
     current: Option<Current>,
-    /// When the last chunk that is done with began, and its file.
+    /// The start and the file of the last chunk that was read completely or abandoned.
     last: (i64, PathBuf),
 }
 
@@ -127,7 +129,7 @@ struct Current {
 
 impl Tail {
     /// Follows the folder of a process (on this machine; a container's by `/proc/PID/root`), on the clock of a recording
-    /// that has this offset. Of chunks that were begun before `since` only what ended later is handed over.
+    /// that has this offset. From chunks that began before `since`, emits only events that ended later.
     pub fn of(folder: &Path, pid: Pid, offset: ClockOffset, since: Nanos) -> Self {
         Self {
             folder: folder.to_owned(),
@@ -139,18 +141,17 @@ impl Tail {
         }
     }
 
-    /// Tells what the JVM has flushed since the last time, given both clocks at this moment. Calling it more often than the
-    /// JVM flushes costs one read of a header.
+    /// Emits what the JVM has flushed since the last call, given both clocks at this moment. Calling it more often than
+    /// the JVM flushes costs one read of a header.
     ///
     /// # Errors
-    /// Where the folder or a chunk cannot be read. A chunk that is not what it should be is not read on: the next call
-    /// waits for the next one.
-    pub fn poll(&mut self, now: ClockPair, tell: &mut dyn FnMut(JfrEvent)) -> Result<(), Error> {
+    /// The folder or a chunk cannot be read. An invalid chunk is abandoned: the next call waits for the next chunk.
+    pub fn poll(&mut self, now: ClockPair, emit: &mut dyn FnMut(JfrEvent)) -> Result<(), Error> {
         loop {
             if self.current.is_none() && !self.open_next(now)? {
                 return Ok(());
             }
-            match self.advance(now, tell) {
+            match self.advance(now, emit) {
                 Ok(true) => self.leave(),
                 Ok(false) => return Ok(()),
                 Err(error) => {
@@ -161,31 +162,31 @@ impl Tail {
         }
     }
 
-    /// Tells what was held back because it might not have been whole. Nothing comes after it.
-    pub fn finish(&mut self, tell: &mut dyn FnMut(JfrEvent)) {
+    /// Emits pauses that were held back because they might have been incomplete. Nothing comes after them.
+    pub fn finish(&mut self, emit: &mut dyn FnMut(JfrEvent)) {
         let since = self.since;
-        self.reading.pauses.finish(&mut |pause| pass(since, JfrEvent::Pause(pause), tell));
+        self.reading.pauses.finish(&mut |pause| pass(since, JfrEvent::Pause(pause), emit));
     }
 
-    /// What has been read so far.
+    /// A summary of what has been read so far.
     pub fn summary(&self) -> Summary {
         self.reading.summary
     }
 
-    /// The threads that the current chunk has named so far: those of which there was an event.
+    /// The threads that the current chunk has named so far: those that have events.
     pub fn threads(&mut self) -> Vec<Thread> {
         self.current.as_mut().map(|current| current.chunk.threads()).unwrap_or_default()
     }
 
-    /// Reads what is new in the current chunk; says whether it is finished.
-    fn advance(&mut self, now: ClockPair, tell: &mut dyn FnMut(JfrEvent)) -> Result<bool, Error> {
+    /// Reads what is new in the current chunk; returns whether it is finished.
+    fn advance(&mut self, now: ClockPair, emit: &mut dyn FnMut(JfrEvent)) -> Result<bool, Error> {
         let Some(current) = &mut self.current else { return Ok(false) };
         let Some(header) = settled_header(&current.file)? else { return Ok(false) };
         if header.size_bytes > header::SIZE_BYTES && header.metadata_at != 0 {
             let since = self.since;
-            let tell = &mut |observed| pass(since, observed, tell);
+            let emit = &mut |observed| pass(since, observed, emit);
             current.clock.set_near(now);
-            current.chunk.advance(&current.file, &header, &mut current.clock, &mut self.reading, tell)?;
+            current.chunk.advance(&current.file, &header, &mut current.clock, &mut self.reading, emit)?;
         }
         Ok(header.is_finished())
     }
@@ -196,10 +197,10 @@ impl Tail {
         }
     }
 
-    /// Opens the oldest chunk that has not been read; says whether there was one.
+    /// Opens the oldest chunk that has not been read; returns whether there was one.
     fn open_next(&mut self, now: ClockPair) -> Result<bool, Error> {
         let names = match foreign::list(&self.folder) {
-            // The JVM removes it when it ends.
+            // The JVM removes the folder when it ends.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.last.0 != i64::MIN => {
                 return Ok(false);
             }
@@ -207,7 +208,7 @@ impl Tail {
         };
         let paths = names.take(MAX_FILES).map(|(name, _)| self.folder.join(name));
         let chunks = paths.filter(|path| path.extension() == Some(OsStr::new("jfr")));
-        // A file may be gone, or not yet have its header.
+        // A file may have been removed, or not have its header yet.
         let chunks = chunks.filter_map(|path| Some((foreign::open(&path).ok()?, path)));
         let chunks = chunks.filter_map(|(file, path)| {
             let header = settled_header(&file).ok()??;
@@ -223,25 +224,25 @@ impl Tail {
         Ok(true)
     }
 
-    /// Whether everything in a chunk was over before anybody asked.
+    /// Whether everything in a chunk ended before `since`.
     fn is_over(&self, header: &Header, now: ClockPair) -> bool {
         let end = Clock::live(*header, self.offset, now).end();
         header.is_finished() && end < self.since
     }
 }
 
-fn pass(since: Nanos, observed: JfrEvent, tell: &mut dyn FnMut(JfrEvent)) {
+fn pass(since: Nanos, observed: JfrEvent, emit: &mut dyn FnMut(JfrEvent)) {
     let end = match &observed {
         JfrEvent::LockWait(wait) => wait.end,
         JfrEvent::Pause(pause) => pause.end,
         JfrEvent::HandlerCall(call) => call.end,
     };
     if end >= since {
-        tell(observed);
+        emit(observed);
     }
 }
 
-/// The header, if it was not being written meanwhile.
+/// Reads the header, unless it is being written meanwhile.
 fn settled_header(file: &File) -> Result<Option<Header>, Error> {
     for _ in 0..MAX_TRIES {
         let first = read_header(file, 0)?;

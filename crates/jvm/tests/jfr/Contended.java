@@ -8,8 +8,8 @@ import java.util.concurrent.locks.ReentrantReadWriteLock;
 import java.util.concurrent.locks.StampedLock;
 
 /**
- * Threads of known names that wait for known locks for known times, one after another, and parks that are no lock
- * waits. How the recordings beside it were made: see README.md.
+ * Threads with known names that wait for known locks for known times, one after another, and parks that are not lock
+ * waits. README.md says how the recordings beside it were made.
  */
 public class Contended {
     interface Step {
@@ -38,7 +38,7 @@ public class Contended {
         }
     }
 
-    /** One thread has a lock before another asks for it. */
+    /** One thread takes a lock before another requests it. */
     static void contend(Step holder, Step waiter) throws Exception {
         Thread h = start("data-plane-kafka-request-handler-24", holder);
         Thread.sleep(10);
@@ -53,7 +53,7 @@ public class Contended {
         }
     }
 
-    /** Says when it asked and when it had the lock, by CLOCK_MONOTONIC. */
+    /** Prints when it requested and when it acquired the lock, by CLOCK_MONOTONIC. */
     static void askForLog() {
         long asked = System.nanoTime();
         long had;
@@ -63,7 +63,7 @@ public class Contended {
         System.out.println(asked + " " + had);
     }
 
-    /** A queue, a condition, a latch, a park with nothing to say what for: none is a lock. */
+    /** A queue, a condition, a latch, a park without an object: none of them is a lock. */
     static void parks() throws Exception {
         Thread t = start("idle", () -> {
             new LinkedBlockingQueue<String>().poll(12, TimeUnit.MILLISECONDS);

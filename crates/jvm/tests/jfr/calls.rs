@@ -1,4 +1,4 @@
-//! Calls of request handlers among those of other methods.
+//! Calls of request handlers among calls of other methods.
 
 use jvm::jfr::JfrEvent;
 

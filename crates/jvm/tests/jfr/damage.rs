@@ -1,4 +1,4 @@
-//! Recordings that are cut, changed and made up: an answer or an error, never a panic.
+//! Cut, changed and invented recordings: yield events or an error, never a panic.
 
 use jvm::jfr::{ErrorKind, Source};
 use proptest::collection::vec;
@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use crate::samples::{self, NAMES};
 use crate::writer;
 
-/// Where a header says how large the chunk is, and where its description is.
+/// The fields of a header for the chunk's size and the offset of its description.
 const SIZE: std::ops::Range<usize> = 8..16;
 const METADATA: std::ops::Range<usize> = 24..32;
 
-/// A real recording whose description of events stands first, so that cut ones still have it.
+/// A real recording with its description of events first, so that cut ones still have it.
 fn described_first(name: &str) -> (Vec<u8>, usize) {
     let whole = samples::recording(name);
     let at = u64::from_be_bytes(whole[METADATA].try_into().unwrap()) as usize;
@@ -47,7 +47,7 @@ fn a_cut_recording_is_an_error_and_tells_no_more_than_the_whole() {
 fn a_cut_recording_tells_what_was_before_the_cut() {
     let (whole, events_at) = described_first(NAMES[0]);
     let all = samples::read(&whole[..]).0.len();
-    let mut told = Vec::new();
+    let mut counts = Vec::new();
     for end in (events_at..whole.len()).step_by(197) {
         for patched in [false, true] {
             let mut cut = whole[..end].to_vec();
@@ -57,10 +57,10 @@ fn a_cut_recording_tells_what_was_before_the_cut() {
             let (cut, _, read) = samples::read(&cut[..]);
             assert!(cut.len() <= all, "{end}");
             assert!(patched || read.is_err_and(|error| error.kind == ErrorKind::UnexpectedEnd), "{end}");
-            told.push(cut.len());
+            counts.push(cut.len());
         }
     }
-    assert!(told.iter().any(|&told| told > 0), "no cut recording told anything");
+    assert!(counts.iter().any(|&count| count > 0), "no cut recording has events");
 }
 
 #[test]
@@ -68,14 +68,14 @@ fn every_prefix_of_a_recording_tells_a_part_of_it() {
     let whole = writer::recording();
     let all = samples::read(&whole[..]);
     all.2.unwrap();
-    assert_eq!((all.0.len(), all.1.damaged), (writer::TOLD, 0));
+    assert_eq!((all.0.len(), all.1.damaged), (writer::EVENTS, 0));
     for end in 0..whole.len() {
         let mut cut = whole[..end].to_vec();
         assert!(samples::read(&cut[..]).2.is_err(), "{end}");
         if end >= 68 {
             writer::set_size(&mut cut);
-            let (told, _, _) = samples::read(&cut[..]);
-            assert!(told.len() <= writer::TOLD, "{end}");
+            let (events, _, _) = samples::read(&cut[..]);
+            assert!(events.len() <= writer::EVENTS, "{end}");
         }
     }
 }
@@ -87,8 +87,8 @@ fn a_changed_byte_is_an_error_or_another_recording() {
         for byte in [0, 0x7f, 0x80, 0xff] {
             let mut changed = whole.clone();
             changed[place] = byte;
-            let (told, summary, _) = samples::read(&changed[..]);
-            assert!(told.len() <= writer::TOLD + 1, "{summary:?}");
+            let (events, summary, _) = samples::read(&changed[..]);
+            assert!(events.len() <= writer::EVENTS + 1, "{summary:?}");
         }
     }
 }
@@ -122,7 +122,7 @@ fn a_size_that_is_not_there_takes_no_memory() {
     assert!(samples::read(&bytes[..]).2.is_err());
 }
 
-/// A description of strings of no characters, each a byte.
+/// A description of empty strings of one byte each.
 fn many_strings() -> Vec<u8> {
     const COUNT: usize = 4_000_000;
     let count = [0, 7, 14, 21].map(|shift| (COUNT >> shift) as u8 | 0x80);
@@ -136,7 +136,7 @@ fn many_threads() -> Vec<u8> {
     body.extend(writer::text(&"t".repeat(1_000)));
     body.extend([&writer::THREAD_POOL[..], &writer::varint(COUNT)].concat());
     for key in 0..COUNT {
-        // Its name in the system, its number, its name in Java.
+        // Its name in the system, its id, its name in Java.
         body.extend([&writer::varint(key)[..], &[0, 1, 2, 1]].concat());
     }
     body
@@ -188,7 +188,7 @@ proptest! {
     }
 }
 
-/// A source that gives little at a time.
+/// A source that returns little at a time.
 struct Dribble(Vec<u8>);
 
 impl Source for Dribble {

@@ -1,8 +1,8 @@
-//! What the JDK's own reader (`jfr print --json`) says of the recordings, as the lines that this crate's reader gives.
-//! It joins and picks by itself, from the JSON.
+//! The output of the JDK's own reader (`jfr print --json`) for the recordings, as the lines that this crate's reader
+//! yields. Joins and selects events independently, from the JSON.
 //!
-//! The lines are committed: `BLESS=1` writes them anew, with the `jfr` of the JDK in `JAVA_HOME` or on the
-//! `PATH`, which must be as new as the recordings.
+//! The lines are committed: `BLESS=1` rewrites them, with the `jfr` of the JDK in `JAVA_HOME` or on the `PATH`, which
+//! must be as new as the recordings.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -18,8 +18,8 @@ use crate::samples::{self, NAMES, or_none};
 fn a_recording_tells_what_the_jdk_says_of_it() {
     for name in NAMES {
         if env::var_os("BLESS").is_some() {
-            let said = ask(&jfr().expect("no jfr in JAVA_HOME or on the PATH"), name);
-            fs::write(samples::path(&format!("{name}.expected")), said).unwrap();
+            let output = ask(&jfr().expect("no jfr in JAVA_HOME or on the PATH"), name);
+            fs::write(samples::path(&format!("{name}.expected")), output).unwrap();
         }
         let expected = fs::read_to_string(samples::path(&format!("{name}.expected")))
             .expect("no expected lines: BLESS=1 with a JDK");
@@ -54,10 +54,10 @@ fn ask(jfr: &Path, name: &str) -> String {
     let file = folder.path().join("recording.jfr");
     fs::write(&file, samples::recording(name)).unwrap();
     let arguments = ["print", "--json", "--stack-depth", "999"].map(OsStr::new);
-    let said = Command::new(jfr).args(arguments).arg(&file).output().unwrap();
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-    let said: Value = serde_json::from_slice(&said.stdout).unwrap();
-    let mut lines = lines(said["recording"]["events"].as_array().unwrap());
+    let output = Command::new(jfr).args(arguments).arg(&file).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut lines = lines(output["recording"]["events"].as_array().unwrap());
     lines.sort();
     lines.join("\n") + "\n"
 }
@@ -95,7 +95,7 @@ fn safepoints<'a, I: Iterator<Item = &'a Value>>(of: &impl Fn(&'static str) -> I
     }
     let line = |parts: &[Option<&Value>; 3]| {
         let mut spans: Vec<_> = parts[..2].iter().flatten().map(|part| span(part)).collect();
-        // Threads are let go when it begins.
+        // Threads continue when it begins.
         spans.extend(parts[2].map(|end| (span(end).0, 0)));
         let start = spans.iter().map(|(start, _)| *start).min().unwrap();
         let end = spans.iter().map(|(start, length)| start + length).max().unwrap();

@@ -1,4 +1,4 @@
-//! The recordings beside this file, and what is read of a recording as lines of text, one a wait or stop.
+//! The recordings beside this file, and the events of a recording as lines of text, one for each wait, pause or call.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use jvm::jfr::{Error, JfrEvent, Recording, Source, Summary};
 
-/// A JDK each: see README.md.
+/// One for each JDK: see README.md.
 pub(crate) const NAMES: [&str; 2] = ["jdk17", "jdk25"];
 
-/// The process number that the tests give.
+/// The process id that the tests use.
 const PID: u32 = 7;
 
 /// A file of this folder.
@@ -26,7 +26,7 @@ pub(crate) fn recording(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// Everything that a recording tells.
+/// All events of a recording.
 pub(crate) fn read<S: Source + ?Sized>(source: &S) -> (Vec<JfrEvent>, Summary, Result<(), Error>) {
     let mut all = Vec::new();
     let mut reader = Recording::of(PID);
@@ -34,7 +34,7 @@ pub(crate) fn read<S: Source + ?Sized>(source: &S) -> (Vec<JfrEvent>, Summary, R
     (all, reader.summary(), read)
 }
 
-/// The same as lines, in the order of time.
+/// The events as lines, in time order.
 pub(crate) fn lines(all: &[JfrEvent]) -> String {
     let mut lines: Vec<_> = all.iter().map(line).collect();
     lines.sort();

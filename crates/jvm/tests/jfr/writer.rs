@@ -1,6 +1,6 @@
-//! A recording of a few hundred bytes, made up: a thread that waited for a monitor and for a lock, a collection and its
-//! safepoint, a call of a request handler and one of another method. What is in it and in which order is the format's; where real recordings have hundreds of types it has those
-//! alone.
+//! An invented recording of a few hundred bytes: a thread that waited for a monitor and for a lock, a collection and
+//! its safepoint, a call of a request handler and one of another method. Its content and order follow the format, but
+//! it has only the types that it needs, where real recordings have hundreds.
 
 const LONG: u64 = 11;
 const TEXT: u64 = 20;
@@ -21,7 +21,7 @@ const OPERATION: u64 = 105;
 const SAFEPOINT_END: u64 = 106;
 const METHOD_TRACE: u64 = 107;
 
-/// How a value is in its event.
+/// How a value is encoded in its event.
 #[derive(Clone, Copy, PartialEq)]
 enum Is {
     Here,
@@ -115,15 +115,15 @@ const TYPES: &[(u64, &str, Fields)] = &[
     ),
 ];
 
-/// The numbers of two types, as they are written.
+/// The ids of two types, as they are written.
 #[allow(dead_code, reason = "the fuzz targets' seeds have other checks")]
 pub(crate) const TEXT_POOL: [u8; 1] = [TEXT as u8];
 #[allow(dead_code, reason = "the fuzz targets' seeds have other checks")]
 pub(crate) const THREAD_POOL: [u8; 1] = [THREAD as u8];
 
-/// How many waits, stops and calls of request handlers [`recording`] tells.
+/// The number of waits, pauses and calls of request handlers in [`recording`].
 #[allow(dead_code, reason = "the fuzz targets' seeds have other checks")]
-pub(crate) const TOLD: usize = 5;
+pub(crate) const EVENTS: usize = 5;
 
 /// The whole recording, one chunk. Its description of types comes first.
 pub(crate) fn recording() -> Vec<u8> {
@@ -152,7 +152,7 @@ pub(crate) fn recording() -> Vec<u8> {
     bytes
 }
 
-/// Makes the header say that the chunk is as long as it is.
+/// Sets the chunk's size in the header to its length.
 pub(crate) fn set_size(bytes: &mut [u8]) {
     let size = (bytes.len() as u64).to_be_bytes();
     bytes[8..16].copy_from_slice(&size);
@@ -242,7 +242,7 @@ impl Strings {
     }
 }
 
-/// An event's size is written in four bytes, whatever it is.
+/// Encodes an event; its size always takes four bytes.
 pub(crate) fn event(type_id: u64, body: &[u8]) -> Vec<u8> {
     let kind = varint(type_id);
     let size = 4 + kind.len() + body.len();

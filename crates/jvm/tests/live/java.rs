@@ -1,4 +1,4 @@
-//! A JVM of user nobody with threads named as a broker's, gone when dropped.
+//! A JVM of user nobody with thread names of a broker, killed when dropped.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Whose JVM it is: not the test's.
+/// The JVM's user, which is not the test's.
 pub(crate) const NOBODY: u32 = 65_534;
-/// Its request handlers.
+/// The number of its request handlers.
 pub(crate) const HANDLERS: usize = 3;
 
 const SOURCE: &str = r#"
@@ -47,7 +47,7 @@ pub(crate) struct Java {
 }
 
 impl Java {
-    /// Starts it, and waits until its threads are there.
+    /// Starts it, and waits until its threads run.
     pub(crate) fn start(home: &Path, arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         std::os::unix::fs::chown(directory.path(), Some(NOBODY), Some(NOBODY)).unwrap();
@@ -75,12 +75,12 @@ impl Java {
         self.process.try_wait().unwrap().is_none()
     }
 
-    /// What it has printed.
+    /// Its output so far.
     pub(crate) fn output(&self) -> String {
         fs::read_to_string(self.directory.path().join("output")).unwrap()
     }
 
-    /// Its threads and what the kernel calls them.
+    /// Its threads and their names in the kernel.
     pub(crate) fn comms(&self) -> Vec<(u32, String)> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap().flatten();
         let comm = |tid: u32| fs::read_to_string(format!("/proc/{tid}/comm")).unwrap();
@@ -94,7 +94,7 @@ impl Java {
         fs::remove_file(format!("/tmp/.java_pid{}", self.pid())).unwrap();
     }
 
-    /// Files by which somebody told it to listen.
+    /// Trigger files that made it listen.
     pub(crate) fn left_behind(&self) -> Vec<PathBuf> {
         let name = format!(".attach_pid{}", self.pid());
         [self.directory.path(), Path::new("/tmp")]
@@ -109,7 +109,7 @@ impl Drop for Java {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-        // What a JVM that is killed leaves.
+        // A killed JVM leaves its socket.
         let _ = fs::remove_file(format!("/tmp/.java_pid{}", self.pid()));
     }
 }

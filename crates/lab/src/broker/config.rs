@@ -1,11 +1,11 @@
-//! The configuration files of a broker: server.properties, and the one of its logging.
+//! A broker's configuration files: server.properties and its logging configuration.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use super::{BrokerOptions, key_properties};
 
-/// The file's text; a caller's own properties come last and win, as in java.util.Properties.
+/// The text of server.properties; a caller's own properties come last and win, as in java.util.Properties.
 pub(super) fn text(
     options: &BrokerOptions,
     log_dir: &Path,
@@ -40,8 +40,8 @@ pub(super) fn text(
     })
 }
 
-/// As java.util.Properties.load reads it: backslash, line ends and leading spaces escaped; in keys also
-/// what would end them.
+/// Escapes text for java.util.Properties.load: backslashes, line ends and leading spaces; in keys also what would end
+/// them.
 fn escape(text: &str, key: bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     for (at, character) in text.chars().enumerate() {
@@ -60,7 +60,7 @@ fn escape(text: &str, key: bool) -> String {
     escaped
 }
 
-/// The configuration; with `request_log`, requests go there (additivity off).
+/// The logging configuration; with `request_log`, requests go there (additivity off).
 pub(super) fn xml(request_log: Option<&Path>) -> String {
     let (appender, logger) = request_log.map_or_else(Default::default, |path| {
         let file = escape_xml(&path.to_string_lossy());
@@ -86,7 +86,7 @@ pub(super) fn xml(request_log: Option<&Path>) -> String {
     text
 }
 
-/// For an XML attribute; `$` is log4j2's own (it would look up `${…}`).
+/// Escapes an XML attribute, and `$` for log4j2, which would look up `${…}`.
 fn escape_xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;").replace('$', "$$")
 }

@@ -29,26 +29,26 @@ use kafka_protocol::records::{
 
 use super::traffic::now_ns;
 
-/// How long a broker may take over a request, in milliseconds.
+/// Timeout of a request at the broker, in milliseconds.
 const TIMEOUT_MS: i32 = 30_000;
 
 /// A client's request, without its frame.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Which API.
+    /// The API.
     pub(super) api: ApiKey,
     version: i16,
     body: BytesMut,
 }
 
-/// A topic to be made.
+/// A topic to create.
 #[derive(Clone, Debug, Default)]
 pub struct Topic {
     /// Its name.
     pub name: String,
-    /// How many partitions.
+    /// The number of partitions.
     pub partitions: u32,
-    /// Which brokers have each, the leader first; where there is none, the broker chooses.
+    /// The brokers of each partition, the leader first; if empty, the broker chooses.
     pub brokers: Vec<u32>,
     /// Its settings, such as `segment.bytes`.
     pub configs: Vec<(String, String)>,
@@ -89,12 +89,12 @@ impl Request {
         Self::new(ApiKey::Fetch, 4, &request)
     }
 
-    /// Makes a topic.
+    /// Creates a topic.
     pub fn create_topic(topic: &Topic) -> Self {
         Self::create_topics(std::slice::from_ref(topic))
     }
 
-    /// Makes topics, all at once.
+    /// Creates topics with one request.
     pub fn create_topics(topics: &[Topic]) -> Self {
         let made = topics.iter().map(creatable).collect();
         let request = CreateTopicsRequest::default().with_topics(made).with_timeout_ms(TIMEOUT_MS);
@@ -134,7 +134,7 @@ impl Request {
         Self::new(ApiKey::JoinGroup, 3, &request)
     }
 
-    /// Gives a group whose only member and leader this is its assignment.
+    /// Sends the assignment of a group whose leader and only member this is.
     pub fn sync_group(group: &str, member: &Member) -> Self {
         let assignment = SyncGroupRequestAssignment::default()
             .with_member_id(text(&member.id))
@@ -147,7 +147,7 @@ impl Request {
         Self::new(ApiKey::SyncGroup, 2, &request)
     }
 
-    /// Limits what a client id may send (`producer_byte_rate`) or fetch a second, or takes the limit away.
+    /// Limits how many bytes per second a client id may produce (`producer_byte_rate`) or fetch, or removes the limit.
     pub fn alter_quota(client_id: &str, key: &str, bytes_per_second: Option<f64>) -> Self {
         let entity =
             EntityData::default().with_entity_type(text("client-id")).with_entity_name(Some(text(client_id)));
@@ -161,8 +161,8 @@ impl Request {
     }
 
     /// The bytes on the wire: size, header, body.
-    #[expect(clippy::missing_panics_doc, reason = "never")]
-    #[expect(clippy::expect_used, reason = "as of new")]
+    #[expect(clippy::missing_panics_doc, reason = "it never panics")]
+    #[expect(clippy::expect_used, reason = "a header with a client id can be encoded")]
     pub fn frame(&self, correlation_id: i32, client_id: &str) -> Vec<u8> {
         let header = RequestHeader::default()
             .with_request_api_key(self.api as i16)
@@ -190,7 +190,7 @@ fn batch(values: &[&[u8]], timestamp_ms: i64) -> Bytes {
             producer_epoch: NO_PRODUCER_EPOCH,
             timestamp_type: TimestampType::Creation,
             offset,
-            // The first has none (-1); the encoder puts those into one batch that count on from there.
+            // The first has none (-1); the encoder puts records with consecutive sequences into one batch.
             sequence: offset as i32 - 1,
             timestamp: timestamp_ms,
             key: None,
@@ -204,35 +204,36 @@ fn batch(values: &[&[u8]], timestamp_ms: i64) -> Bytes {
     batch.freeze()
 }
 
-/// What a fetch of one partition brought.
+/// Result of a fetch of one partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FetchResult {
     /// The partition's error code.
     pub error: i16,
     /// Bytes of records.
     pub bytes: u64,
-    /// The offset to go on from, where a whole batch came.
+    /// The offset to continue from, if a whole batch came.
     pub next_offset: Option<i64>,
 }
 
 /// A member of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Member {
-    /// What the coordinator calls it.
+    /// The id that the coordinator gave it.
     pub id: String,
     /// The group's generation that it joined.
     pub generation: i32,
 }
 
-/// Reads a `JoinGroup` 3 response without an error. None where it is cut.
-pub(super) fn joined(body: Vec<u8>) -> Option<Member> {
+/// Parses a `JoinGroup` 3 response; `None` if it is truncated or reports an error.
+pub(super) fn parse_join(body: Vec<u8>) -> Option<Member> {
     let response = JoinGroupResponse::decode(&mut Bytes::from(body), 3).ok()?;
     let member = Member { id: response.member_id.to_string(), generation: response.generation_id };
     (response.error_code == 0).then_some(member)
 }
 
-/// The error code of the first partition of a Produce 7 or `OffsetCommit` 7 response, of the first topic of `CreateTopics` 2,
-/// of `FindCoordinator` 2, of `SyncGroup` 2, or of the first entry of `AlterClientQuotas` 0; the body begins after the correlation id. None where it is cut.
+/// The error code of the first partition of a Produce 7 or `OffsetCommit` 7 response, of the first topic of
+/// `CreateTopics` 2, of `FindCoordinator` 2, of `SyncGroup` 2, or of the first entry of `AlterClientQuotas` 0. The body
+/// starts after the correlation id. `None` if it is truncated.
 pub(super) fn first_error(api: ApiKey, body: Vec<u8>) -> Option<i16> {
     let mut body = Bytes::from(body);
     match api {
@@ -253,8 +254,8 @@ pub(super) fn first_error(api: ApiKey, body: Vec<u8>) -> Option<i16> {
     }
 }
 
-/// Reads a Fetch 4 response of one partition. None where it is cut.
-pub(super) fn fetched(body: Vec<u8>) -> Option<FetchResult> {
+/// Parses a Fetch 4 response of one partition; `None` if it is truncated.
+pub(super) fn parse_fetch(body: Vec<u8>) -> Option<FetchResult> {
     let response = FetchResponse::decode(&mut Bytes::from(body), 4).ok()?;
     let partition = response.responses.first()?.partitions.first()?;
     let records = partition.records.as_deref().unwrap_or_default();
@@ -265,8 +266,8 @@ pub(super) fn fetched(body: Vec<u8>) -> Option<FetchResult> {
     })
 }
 
-/// The offset after the last whole batch: base offset 8 bytes, length 4, last offset delta at 23. A broker cuts the last
-/// batch where it likes, which a decoder of batches takes for an error.
+/// The offset after the last whole batch: base offset 8 bytes, length 4, last offset delta at 23. A broker may truncate
+/// the last batch anywhere, which a batch decoder would report as an error.
 fn offset_after(mut records: &[u8]) -> Option<i64> {
     let mut next = None;
     while let Some((head, _)) = records.split_first_chunk::<27>() {
@@ -295,7 +296,7 @@ fn creatable(topic: &Topic) -> CreatableTopic {
     if brokers.is_empty() {
         return made.with_num_partitions(topic.partitions as i32).with_replication_factor(1);
     }
-    // Both numbers follow from the assignment then (CreateTopicsRequest.json).
+    // Both numbers then follow from the assignment (CreateTopicsRequest.json).
     made.with_num_partitions(-1)
         .with_replication_factor(-1)
         .with_assignments((0..topic.partitions).map(assignment).collect())
@@ -309,7 +310,8 @@ fn topic_name(name: &str) -> TopicName {
     TopicName(text(name))
 }
 
-/// Draws so many bytes of made-up words: unlike random bytes, a compressor finds repetitions in them, and has to look.
+/// Draws this many bytes of made-up words: unlike random bytes, they contain repetitions, which a compressor has to
+/// search for.
 pub(crate) fn words(bytes: usize, rng: &mut Rng) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes + 16);
     while text.len() < bytes {
@@ -382,8 +384,8 @@ mod tests {
             [&head[..], b"\0\x03any\0\x01m\0\x01m\0\0\0\0"].concat()
         };
         let member = Member { id: "m".to_owned(), generation: 7 };
-        assert_eq!(joined(answer(0)), Some(member.clone()));
-        assert_eq!((joined(answer(25)), joined(answer(0)[..9].to_vec())), (None, None));
+        assert_eq!(parse_join(answer(0)), Some(member.clone()));
+        assert_eq!((parse_join(answer(25)), parse_join(answer(0)[..9].to_vec())), (None, None));
         let expected = b"\0\x01g\0\0\0\x07\0\x01m\0\0\0\x01\0\x01m\0\0\0\x03all";
         assert_eq!(Request::sync_group("g", &member).body[..], *expected);
         let refused = b"\0\0\0\0\0\x1b\0\0\0\0";
@@ -431,8 +433,8 @@ mod tests {
         body.extend((records.len() as i32).to_be_bytes());
         body.extend(&records);
         let expected = FetchResult { error: 0, bytes: records.len() as u64, next_offset: Some(12) };
-        assert_eq!(fetched(body.clone()), Some(expected));
-        assert_eq!(fetched(body[..body.len() - 1].to_vec()), None);
+        assert_eq!(parse_fetch(body.clone()), Some(expected));
+        assert_eq!(parse_fetch(body[..body.len() - 1].to_vec()), None);
     }
 
     #[test]

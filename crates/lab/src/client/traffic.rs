@@ -1,5 +1,5 @@
-//! Producers that keep a pace: a connection each, at most so many requests unanswered, bytes that are never the same
-//! twice (a batch is recognised by its checksum).
+//! Producers that keep a pace: one connection each, a bounded number of unanswered requests, and bytes that never
+//! repeat (a batch is recognised by its checksum).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,40 +16,40 @@ use super::transport::Transport;
 use super::{Connection, Endpoint, read_response};
 use crate::error::{Error, Result};
 
-/// How often a producer that waits for its turn looks whether it is over.
+/// How often a waiting producer checks whether to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What producers do.
+/// Load of some producers.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// Their client ids: this, `-` and a number.
+    /// Prefix of their client ids, before `-` and a number.
     pub client: String,
-    /// Where they write to.
+    /// The topic that they write to.
     pub topic: String,
-    /// To which partitions: from 0 on, each producer to all of them in turn.
+    /// Number of partitions, from 0 on; each producer writes to all of them in turn.
     pub partitions: u32,
-    /// How many, a connection each.
+    /// Number of producers, one connection each.
     pub producers: u32,
-    /// Requests a second of each.
+    /// Requests per second of each.
     pub per_second: u32,
-    /// Size of the one record of a request.
+    /// Size of a request's only record.
     pub record_bytes: u32,
-    /// Most unanswered requests of a connection; at least 1.
+    /// Maximum number of unanswered requests per connection; at least 1.
     pub in_flight: u32,
-    /// -1, 0 or 1; with 0 there are no answers.
+    /// -1, 0 or 1; with 0 there are no responses.
     pub acks: i16,
 }
 
 /// An answered request, as its producer saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// When it was sent, UTC nanoseconds.
+    /// Send time, UTC nanoseconds.
     pub sent_ns: i64,
-    /// How long the answer took, in nanoseconds.
+    /// Latency of the response, in nanoseconds.
     pub latency_ns: i64,
 }
 
-/// Producers at work; ended when dropped.
+/// Running producers; dropping it ends them.
 #[derive(Debug)]
 pub struct Running {
     control: Arc<Control>,
@@ -63,23 +63,23 @@ struct Control {
 }
 
 impl Traffic {
-    /// Starts them.
+    /// Starts the producers.
     ///
     /// # Errors
-    /// Where one cannot connect.
+    /// One cannot connect.
     pub fn start(&self, endpoint: impl Into<Endpoint>, rng: &mut Rng) -> Result<Running> {
         let endpoint = endpoint.into();
         let mut running = Running { control: Arc::default(), threads: Vec::new() };
         for number in 1..=self.producers {
             let connection = Connection::open(endpoint, format!("{}-{number}", self.client))?;
-            let (taken, given_back) = sync_channel(self.in_flight.max(1) as usize);
-            let (told, heard) = channel();
+            let (acquire, release) = sync_channel(self.in_flight.max(1) as usize);
+            let (sender, pending) = channel();
             if self.acks != 0 {
                 let reader = connection.reader()?;
-                running.threads.push(thread::spawn(move || listen(&reader, &heard, &given_back)));
+                running.threads.push(thread::spawn(move || listen(&reader, &pending, &release)));
             }
             let (traffic, rng, control) = (self.clone(), rng.fork(), Arc::clone(&running.control));
-            let producer = Producer { traffic, connection, rng, control, places: taken, told };
+            let producer = Producer { traffic, connection, rng, control, slots: acquire, sender };
             running.threads.push(thread::spawn(move || producer.run().map(|()| Vec::new())));
         }
         Ok(running)
@@ -87,21 +87,22 @@ impl Traffic {
 }
 
 impl Running {
-    /// Has them send nothing, or go on. What is on its way is answered meanwhile.
+    /// Pauses or resumes sending. Requests in flight are still answered.
     pub fn pause(&self, paused: bool) {
         self.control.paused.store(paused, Ordering::Relaxed);
     }
 
-    /// Ends them and returns what they saw, when all that was sent is answered.
+    /// Ends the producers and returns their measurements, once all requests are answered.
     ///
     /// # Errors
-    /// Where the broker refused something or went away.
+    /// The broker refused something or closed a connection.
     pub fn stop(mut self) -> Result<Vec<Answer>> {
         self.control.over.store(true, Ordering::Relaxed);
         let mut answers = Vec::new();
         for thread in std::mem::take(&mut self.threads) {
-            let saw = thread.join();
-            answers.append(&mut saw.map_err(|_| Error::Unusable("a producer thread panicked".to_owned()))??);
+            let result = thread.join();
+            answers
+                .append(&mut result.map_err(|_| Error::Unusable("a producer thread panicked".to_owned()))??);
         }
         Ok(answers)
     }
@@ -113,7 +114,7 @@ impl Drop for Running {
     }
 }
 
-/// A request that is on its way.
+/// A request in flight.
 struct PendingRequest {
     at: Instant,
     at_ns: i64,
@@ -124,16 +125,16 @@ struct Producer {
     connection: Connection,
     rng: Rng,
     control: Arc<Control>,
-    /// A place for every request that may be unanswered.
-    places: SyncSender<()>,
-    told: Sender<PendingRequest>,
+    /// A slot for every request that may be unanswered.
+    slots: SyncSender<()>,
+    sender: Sender<PendingRequest>,
 }
 
 impl Producer {
-    /// Sends at its pace. What it could not send in time it leaves out: an answer that came late makes no burst.
+    /// Sends at its pace. Skips what it could not send in time: a late response causes no burst.
     fn run(mut self) -> Result<()> {
         let pace = Duration::from_secs(1) / self.traffic.per_second.max(1);
-        // Not all at the same moment.
+        // Producers start at different moments.
         let mut due = Instant::now() + pace.mul_f64(self.rng.f64());
         let mut value = vec![0; self.traffic.record_bytes as usize];
         let mut partition = self.rng.u32(..self.traffic.partitions.max(1));
@@ -144,8 +145,8 @@ impl Producer {
             let request = Request::produce(&self.traffic.topic, partition, self.traffic.acks, &[&value]);
             if self.traffic.acks != 0 {
                 let sent = || PendingRequest { at: Instant::now(), at_ns: now_ns() };
-                // Nobody listens any more: its own error says why.
-                if self.places.send(()).is_err() || self.told.send(sent()).is_err() {
+                // The listener has ended: its error says why.
+                if self.slots.send(()).is_err() || self.sender.send(sent()).is_err() {
                     return Ok(());
                 }
             }
@@ -169,18 +170,18 @@ impl Producer {
     }
 }
 
-/// Reads an answer for each request that was reported, until no more are.
+/// Reads a response for each request that was reported, until no more are.
 fn listen(
     reader: &Transport,
-    heard: &Receiver<PendingRequest>,
-    given_back: &Receiver<()>,
+    pending: &Receiver<PendingRequest>,
+    release: &Receiver<()>,
 ) -> Result<Vec<Answer>> {
     let mut answers = Vec::new();
-    while let Ok(sent) = heard.recv() {
+    while let Ok(sent) = pending.recv() {
         let body = read_response(reader)?;
         let latency_ns = i64::try_from(sent.at.elapsed().as_nanos()).unwrap_or(i64::MAX);
-        // There is one for each that was reported.
-        let _ = given_back.try_recv();
+        // There is one for each reported request.
+        let _ = release.try_recv();
         match first_error(ApiKey::Produce, body) {
             Some(0) => answers.push(Answer { sent_ns: sent.at_ns, latency_ns }),
             code => return Err(Error::Unusable(format!("the broker refused a batch: error {code:?}"))),

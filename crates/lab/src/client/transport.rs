@@ -1,4 +1,4 @@
-//! What carries a client's requests: a TCP socket, alone or beneath TLS.
+//! Transport of a client's requests: a TCP socket, with or without TLS.
 
 use std::collections::VecDeque;
 use std::io::{Error, Read, Result, Write};
@@ -10,7 +10,7 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
 
-/// Where a broker listens, and whether it speaks TLS there.
+/// A broker's listener, and whether it speaks TLS.
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoint {
     /// The listener's address.
@@ -20,32 +20,32 @@ pub struct Endpoint {
 }
 
 impl From<SocketAddr> for Endpoint {
-    /// One in plaintext.
+    /// Makes a plaintext endpoint.
     fn from(address: SocketAddr) -> Self {
         Self { address, is_tls: false }
     }
 }
 
-/// A connection's two ends of a stream. Like a socket it is read and written through a shared reference, by two threads at the
-/// same time.
+/// Both directions of a connection. Like a socket, it is read and written through a shared reference, by two threads at
+/// the same time.
 #[derive(Debug)]
 pub struct Transport {
     socket: TcpStream,
     tls: Option<Arc<Mutex<Session>>>,
 }
 
-/// What TLS knows of a connection.
+/// TLS state of a connection.
 #[derive(Debug)]
 struct Session {
     tls: ClientConnection,
-    /// Decrypted, and not yet read: rustls takes no more while it has one record of the largest size itself.
+    /// Decrypted but not yet read: rustls takes no more while it holds one record of the largest size.
     received: VecDeque<u8>,
 }
 
 impl Session {
-    /// Decrypts what came from the socket.
+    /// Decrypts bytes from the socket.
     fn take(&mut self, mut encrypted: &[u8]) -> Result<()> {
-        // It reads nothing more where the other side has said that it ends.
+        // It reads nothing more after the peer has closed.
         while !encrypted.is_empty() && self.tls.read_tls(&mut encrypted)? > 0 {
             let state = self.tls.process_new_packets().map_err(Error::other)?;
             let mut bytes = vec![0; state.plaintext_bytes_to_read()];
@@ -55,7 +55,7 @@ impl Session {
         Ok(())
     }
 
-    /// Encrypts what is to be sent.
+    /// Encrypts bytes to send.
     fn encrypt(&mut self, bytes: &[u8]) -> Result<Vec<u8>> {
         let mut encrypted = Vec::new();
         self.tls.writer().write_all(bytes)?;
@@ -66,21 +66,21 @@ impl Session {
     }
 }
 
-/// Read from the socket at once: small, so that a client that reads slowly leaves the rest to the broker.
+/// Bytes per read of the socket: few, so that a client that reads slowly leaves the rest to the broker.
 const READ_BYTES: usize = 4096;
 
 impl Transport {
-    /// On a socket that is connected to this endpoint; shakes hands where it speaks TLS.
+    /// Wraps a socket connected to this endpoint; does the handshake for TLS.
     ///
     /// # Errors
-    /// It cannot shake hands.
+    /// The handshake failed.
     pub fn open(mut socket: TcpStream, endpoint: Endpoint) -> Result<Self> {
         if !endpoint.is_tls {
             return Ok(Self { socket, tls: None });
         }
         let name = ServerName::from(endpoint.address.ip());
         let mut tls = ClientConnection::new(Arc::clone(&CONFIG), name).map_err(Error::other)?;
-        // A batch of some MiB is encrypted in one go.
+        // A batch of some MiB is encrypted at once.
         tls.set_buffer_limit(None);
         while tls.is_handshaking() {
             tls.complete_io(&mut socket)?;
@@ -88,13 +88,13 @@ impl Transport {
         Ok(Self { socket, tls: Some(Arc::new(Mutex::new(Session { tls, received: VecDeque::new() }))) })
     }
 
-    /// To wait for.
+    /// The socket, to poll it.
     pub fn socket(&self) -> &TcpStream {
         &self.socket
     }
 
-    /// Reads at least something of what the socket has, and hands over all that it means; false at its end. Nothing is kept, so
-    /// that one who waits for the socket misses nothing.
+    /// Reads at least some of what the socket has, and passes on all of its plaintext; returns false at the end. Keeps
+    /// nothing back, so that polling the socket misses nothing.
     ///
     /// # Errors
     /// The connection failed.
@@ -115,10 +115,10 @@ impl Transport {
         Ok(Self { socket: self.socket.try_clone()?, tls: self.tls.clone() })
     }
 
-    /// Decrypts what the socket has next; false at its end.
+    /// Decrypts what the socket has next; returns false at its end.
     fn receive(&self, session: &Mutex<Session>) -> Result<bool> {
         let mut bytes = [0; READ_BYTES];
-        // Without the lock: the other thread may have something to send meanwhile.
+        // Without the lock: the other thread may need to send meanwhile.
         let length = (&self.socket).read(&mut bytes)?;
         lock(session).take(bytes.get(..length).unwrap_or_default())?;
         Ok(length > 0)
@@ -138,11 +138,11 @@ impl Read for &Transport {
 }
 
 impl Write for &Transport {
-    /// As one or more records of TLS, all of them sent when it returns. One thread of a connection writes.
+    /// Writes one or more TLS records, and returns when all are sent. Only one thread of a connection writes.
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         let Some(session) = &self.tls else { return (&self.socket).write(bytes) };
         let encrypted = lock(session).encrypt(bytes)?;
-        // Without the lock: the reader goes on while the broker takes nothing.
+        // Without the lock: the reader can continue while the broker reads nothing.
         (&self.socket).write_all(&encrypted)?;
         Ok(bytes.len())
     }
@@ -152,7 +152,7 @@ impl Write for &Transport {
     }
 }
 
-/// Of every client: it has no certificate, and trusts any broker.
+/// Configuration of every client: it has no certificate, and trusts any broker.
 static CONFIG: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| {
     let provider = Arc::new(ring::default_provider());
     let verifier = Arc::new(AnyBroker(Arc::clone(&provider)));
@@ -163,8 +163,8 @@ static CONFIG: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| {
     Arc::new(versions.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
 });
 
-/// Accepts every certificate. The lab has started the broker itself, on this machine, with a key that it made a moment ago and
-/// whose certificate names no host: there is nobody to be protected from.
+/// Accepts every certificate. The lab has started the broker itself, on this machine, with a key that it has just made
+/// and whose certificate names no host: there is no attacker to protect against.
 #[derive(Debug)]
 struct AnyBroker(Arc<CryptoProvider>);
 
@@ -215,7 +215,7 @@ mod tests {
 
     use super::*;
 
-    /// An Ed25519 key (RFC 8410) of nobody, and a certificate that is none: nobody looks at it.
+    /// An arbitrary Ed25519 key (RFC 8410) and an invalid certificate, which is never checked.
     fn server() -> ServerConfig {
         let key =
             [b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20", &[7; 32][..]].concat();
@@ -229,7 +229,7 @@ mod tests {
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
     }
 
-    /// A client of a server that does this with its end.
+    /// A client of a server that runs `serve` on its end.
     fn client_of(
         serve: impl FnOnce(StreamOwned<ServerConnection, TcpStream>) + Send + 'static,
     ) -> (Transport, thread::JoinHandle<()>) {
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn one_thread_reads_while_another_is_stuck_in_a_write() {
         const BYTES: usize = 24 << 20;
-        // It takes more from nobody before what it has is taken: neither socket's buffers hold all.
+        // The server reads no more until its bytes are read: neither socket's buffers hold everything.
         let (client, server) = client_of(|mut stream| {
             let mut bytes = vec![0; 64 << 10];
             let mut left = BYTES;
@@ -275,7 +275,7 @@ mod tests {
         let sent: Vec<u8> = (0..BYTES).map(|at| (at % 251) as u8).collect();
         let expected = sent.clone();
         let (client, server) = client_of(move |mut stream| {
-            // Small ones end in the same read as the largest there are.
+            // Small records end in the same read as the largest ones.
             for pair in sent.chunks(16_384 + 100) {
                 pair.chunks(16_384).for_each(|piece| stream.write_all(piece).unwrap());
             }

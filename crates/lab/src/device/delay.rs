@@ -1,5 +1,5 @@
-//! Which reads and writes are held back, and for how long: ranges of offsets, and seeded chance. Knows
-//! nothing of FUSE or of clocks.
+//! Decides which reads and writes are delayed, and for how long: ranges of offsets, and seeded chance. Does not know
+//! FUSE or clocks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ pub enum Direction {
 /// One rule: operations of `direction` that touch `offset..offset + length` take `least_ms..=most_ms` longer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delay {
-    /// Which operations.
+    /// The delayed operations.
     pub direction: Direction,
     /// First byte of the range on the device.
     pub offset: u64,
@@ -41,12 +41,12 @@ impl Delay {
     }
 }
 
-/// How fast a device writes.
+/// Write speed of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Pace {
-    /// What every write takes, however small, in microseconds.
+    /// Time of every write, however small, in microseconds.
     pub write_us: u64,
-    /// How many bytes a second come on top.
+    /// Throughput, in bytes per second, on top of that.
     pub bytes_per_second: u64,
 }
 
@@ -57,23 +57,23 @@ impl Pace {
     }
 }
 
-/// The rules in force, and the chance they draw from.
+/// The rules in force, and their random generator.
 #[derive(Debug)]
 pub(super) struct Delays {
     pub(super) rules: Vec<Delay>,
     pub(super) pace: Option<Pace>,
     chance: Rng,
-    /// Until when writes that came before keep the disk busy, where it has a pace.
+    /// Until when earlier writes keep the disk busy, if it has a pace.
     pub(super) busy_until_us: u64,
 }
 
 impl Delays {
-    /// No rules; draws follow from `seed` alone.
+    /// No rules; draws depend on `seed` alone.
     pub(super) fn new(seed: u64) -> Self {
         Self { rules: Vec::new(), pace: None, chance: Rng::with_seed(seed), busy_until_us: 0 }
     }
 
-    /// How long an operation that comes now is held back, its turn on the disk included. Reads need no turn.
+    /// How long to delay an operation that comes now, including its wait for the disk. Reads do not wait for it.
     pub(super) fn hold(&mut self, direction: Direction, offset: u64, length: u64, now_us: u64) -> Duration {
         let rules = Duration::from_millis(self.hold_ms(direction, offset, length));
         match self.pace {
@@ -82,7 +82,7 @@ impl Delays {
         }
     }
 
-    /// The longest of the rules that apply, in milliseconds.
+    /// The longest delay of the rules that apply, in milliseconds.
     fn hold_ms(&mut self, direction: Direction, offset: u64, length: u64) -> u64 {
         let Self { rules, chance, .. } = self;
         let applying = rules.iter().filter(|rule| rule.applies(direction, offset, length));
@@ -99,7 +99,7 @@ type Finish = Box<dyn FnOnce() + Send>;
 /// Due time first, then order of arrival.
 type Waiting = BTreeMap<(Instant, u64), Finish>;
 
-/// A handle on the thread that answers late.
+/// A handle to the thread that finishes delayed operations.
 #[derive(Clone)]
 pub(crate) struct DelayLine(Arc<Queue>);
 
@@ -117,7 +117,7 @@ impl DelayLine {
         line
     }
 
-    /// Calls `finish` after `hold`, or at once when there is nothing to hold.
+    /// Calls `finish` after `hold`, or at once if that is zero.
     pub(crate) fn after(&self, hold: Duration, finish: impl FnOnce() + Send + 'static) {
         if hold.is_zero() {
             return finish();
@@ -240,12 +240,12 @@ mod delay_line_tests {
     #[test]
     fn what_is_due_first_is_finished_first() {
         let line = DelayLine::start();
-        let (told, heard) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         for (hold_ms, name) in [(60, "late"), (0, "at once"), (20, "soon")] {
-            let told = told.clone();
-            line.after(Duration::from_millis(hold_ms), move || told.send(name).unwrap());
+            let sender = sender.clone();
+            line.after(Duration::from_millis(hold_ms), move || sender.send(name).unwrap());
         }
-        let order: Vec<_> = heard.iter().take(3).collect();
+        let order: Vec<_> = receiver.iter().take(3).collect();
         assert_eq!(order, ["at once", "soon", "late"]);
     }
 }

@@ -1,6 +1,5 @@
-//! The device's server process: mounts the image, says `ready`, obeys orders on stdin until the mount is
-//! taken away. It goes on when stdin closes: then its lab was killed, and who cleans up needs it to
-//! unmount in order.
+//! The device's server process: mounts the image, reports `ready`, and obeys orders on stdin until it is unmounted. It
+//! goes on when stdin closes: then its lab was killed, and the cleanup needs it to unmount properly.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -23,7 +22,7 @@ use super::delay::{DelayLine, Delays, Direction};
 use super::{Answer, DeviceOperation, Order};
 use crate::error::{Error, Result};
 
-/// The longest order that is read.
+/// Length limit of an order.
 const MAX_LINE_BYTES: u64 = 4096;
 
 /// Arguments of the hidden `lab device` command.
@@ -43,7 +42,7 @@ pub struct ServeArguments {
 /// Serves until the file system is unmounted.
 ///
 /// # Errors
-/// [`Error::Io`] when the image cannot be opened or FUSE is not to be had.
+/// [`Error::Io`] if the image cannot be opened or FUSE is not available.
 pub fn serve(arguments: &ServeArguments) -> Result<()> {
     let path = &arguments.image;
     let backing = OpenOptions::new().read(true).write(true).open(path).map_err(Error::io("open", path))?;
@@ -78,7 +77,7 @@ fn obey(steering: &Mutex<Steering>) {
     }
 }
 
-/// Nobody listening is no error: the lab may be gone.
+/// Ignores errors: the lab may be gone.
 fn answer(answer: &Answer) {
     let mut output = std::io::stdout().lock();
     let _ = writeln!(output, "{}", json!(answer)).and_then(|()| output.flush());
@@ -88,19 +87,19 @@ fn answer(answer: &Answer) {
 pub(crate) const NAME: &str = "image";
 const ROOT: u64 = fuser::FUSE_ROOT_ID;
 const IMAGE: u64 = 2;
-/// Attributes never change, so the kernel may keep them.
+/// Attributes never change, so the kernel may cache them.
 const KEEP: Duration = Duration::from_secs(3600);
-/// Enough for a loop device's whole queue: a held-back write must not keep others from being sent.
+/// Enough for a loop device's whole queue: a delayed write must not keep others from being sent.
 const BACKGROUND: u16 = 256;
-/// How many operations the trace remembers.
-const TRACED: usize = 65_536;
+/// Maximum number of operations in the trace.
+const MAX_TRACE_OPERATIONS: usize = 65_536;
 
-/// What the file system and the one who steers it share.
+/// State shared by the file system and the thread that obeys orders.
 struct Steering {
     started: Instant,
     delays: Delays,
     trace: VecDeque<DeviceOperation>,
-    /// Takes all writes.
+    /// Receives all writes.
     log: Option<File>,
 }
 
@@ -109,7 +108,7 @@ fn lock(steering: &Mutex<Steering>) -> MutexGuard<'_, Steering> {
 }
 
 impl Steering {
-    /// Returns what was served, where that was asked.
+    /// Carries out an order; returns the trace if that was the order.
     fn carry_out(&mut self, order: Order) -> std::io::Result<Vec<DeviceOperation>> {
         match order {
             Order::Clear => (self.delays.rules, self.delays.pace) = (Vec::new(), None),
@@ -134,7 +133,7 @@ impl Steering {
         let now_us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         let hold = self.delays.hold(direction, offset, length, now_us);
         let held_ms = u64::try_from(hold.as_millis()).unwrap_or(u64::MAX);
-        if self.trace.len() == TRACED {
+        if self.trace.len() == MAX_TRACE_OPERATIONS {
             self.trace.pop_front();
         }
         self.trace.push_back(DeviceOperation { direction, offset, length, held_ms });
@@ -208,7 +207,7 @@ impl Filesystem for Image {
     }
 
     fn open(&mut self, _: &Request<'_>, _: u64, _: i32, reply: ReplyOpen) {
-        // Past the page cache: every operation of the loop device must reach this server.
+        // Bypasses the page cache: every operation of the loop device must reach this server.
         reply.opened(0, FOPEN_DIRECT_IO);
     }
 
@@ -263,7 +262,7 @@ impl Filesystem for Image {
     }
 
     fn fsync(&mut self, _: &Request<'_>, _: u64, _: u64, _: bool, reply: ReplyEmpty) {
-        // The image outlives no experiment: what counts is when the answer comes, not that it is durable.
+        // The image outlives no experiment: the time of the answer matters, not durability.
         reply.ok();
     }
 }

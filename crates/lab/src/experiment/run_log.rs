@@ -1,5 +1,5 @@
-//! What an experiment has done so far, in `experiment.json` of its directory: an experiment that was interrupted goes on
-//! where it was, and one with other parameters is never mixed into it.
+//! Progress of an experiment, in `experiment.json` of its directory: an interrupted experiment continues where it
+//! stopped, and one with other parameters is never mixed into it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,10 +15,10 @@ use crate::kafka::Kafka;
 use crate::{files, process};
 
 const FILE: &str = "experiment.json";
-/// Raised when what is written changes its meaning.
+/// Raised when the meaning of the file changes.
 const VERSION: u32 = 1;
 
-/// The whole account.
+/// The whole log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RunLog {
     version: u32,
@@ -30,15 +30,15 @@ pub(crate) struct RunLog {
     pub(crate) left_out: BTreeMap<String, String>,
 }
 
-/// What was asked of a run. A run counts as done only if the same is asked again.
+/// Parameters of a run. A run counts as done only if the same ones are requested again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunSpec {
     pub(crate) setup: Setup,
-    /// How long it is measured.
+    /// The measured time.
     pub(crate) seconds: u64,
-    /// What counts as a miss, in milliseconds.
+    /// The latency that counts as a miss, in milliseconds.
     pub(crate) slo_ms: u64,
-    /// Of the load's chance.
+    /// The seed of the load.
     pub(crate) seed: u64,
 }
 
@@ -48,28 +48,28 @@ pub(crate) struct FinishedRun {
     pub(crate) asked: RunSpec,
     /// From 1 on.
     pub(crate) repetition: u32,
-    /// When it began to be measured, UTC nanoseconds.
+    /// Start of the measurement, UTC nanoseconds.
     pub(crate) start_ns: i64,
-    /// The whole of it, set-up and end included.
+    /// Its duration, including setup and teardown.
     pub(crate) took_s: f64,
-    /// What the clients saw.
+    /// The clients' measurements.
     pub(crate) measured: ClientMetrics,
-    /// What the kernel says of the file system's journal.
+    /// The kernel's statistics of the file system's journal.
     pub(crate) journal: Vec<String>,
-    /// What `explain` says took the time of its slow requests, where that was asked for.
+    /// The causes that took the time of its slow requests, as `explain` reports them, if requested.
     pub(crate) bottleneck: Option<String>,
 }
 
 impl RunLog {
-    /// What is in `directory` of this experiment on this machine; a new one where there is nothing.
+    /// Opens this experiment's log in `directory`, or starts a new one if there is none.
     ///
     /// # Errors
-    /// Where there is another experiment's, or one of other parameters.
+    /// It holds another experiment, another machine's, or one with other parameters.
     pub(crate) fn open(
         directory: &Path,
         experiment: &str,
         machine: Machine,
-        asked: &[RunSpec],
+        specs: &[RunSpec],
     ) -> Result<Self> {
         let path = directory.join(FILE);
         let unusable = |why: &str| {
@@ -89,21 +89,21 @@ impl RunLog {
         if let Some(difference) = found.machine.differs(&machine) {
             return Err(unusable(&format!("was made where {difference}")));
         }
-        if let Some(other) = found.of_other_parameters(asked) {
+        if let Some(other) = found.find_other_parameters(specs) {
             return Err(unusable(&format!("holds runs of {other} with other parameters")));
         }
         Ok(Self { left_out: BTreeMap::new(), ..found })
     }
 
-    /// The first configuration that it has under the same id with something else behind it.
-    fn of_other_parameters(&self, asked: &[RunSpec]) -> Option<&str> {
+    /// The first configuration that has runs with the same id and other parameters.
+    fn find_other_parameters(&self, specs: &[RunSpec]) -> Option<&str> {
         let same_id = |done: &&FinishedRun| {
-            asked.iter().any(|asked| asked.setup.id == done.asked.setup.id && *asked != done.asked)
+            specs.iter().any(|spec| spec.setup.id == done.asked.setup.id && *spec != done.asked)
         };
         self.runs.iter().find(same_id).map(|done| done.asked.setup.name.as_str())
     }
 
-    /// Whether this run has been made.
+    /// Whether this run is done.
     pub(crate) fn has(&self, id: &str, repetition: u32) -> bool {
         self.runs.iter().any(|done| done.asked.setup.id == id && done.repetition == repetition)
     }
@@ -115,21 +115,21 @@ impl RunLog {
         runs
     }
 
-    /// Writes it whole or not at all.
+    /// Writes it atomically.
     pub(crate) fn write(&self, directory: &Path) -> Result<()> {
         files::write_json(&directory.join(FILE), self)
     }
 }
 
-/// Where a run's recording lies.
+/// The directory of a run's recording.
 pub(crate) fn recording(directory: &Path, id: &str, repetition: u32) -> PathBuf {
     directory.join(id).join(repetition.to_string())
 }
 
-/// Drops an experiment: its account, and the recordings of the runs that it reports.
+/// Drops an experiment: its log, and the recordings of the logged runs.
 pub(crate) fn forget(directory: &Path) -> Result<()> {
     let path = directory.join(FILE);
-    // What cannot be read is dropped too, without the recordings that it may report.
+    // An unreadable log is dropped too, without the recordings that it may list.
     let found: Option<RunLog> = files::read_json(&path).unwrap_or_default();
     for done in found.into_iter().flat_map(|run_log| run_log.runs) {
         files::remove(&recording(directory, &done.asked.setup.id, done.repetition))?;
@@ -137,23 +137,23 @@ pub(crate) fn forget(directory: &Path) -> Result<()> {
     if path.exists() { fs::remove_file(&path).map_err(Error::io("remove", &path)) } else { Ok(()) }
 }
 
-/// A machine and what is installed on it.
+/// A machine and its installed software.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) cpu: String,
     pub(crate) cores: usize,
     pub(crate) memory_gib: u64,
     pub(crate) kernel: String,
-    /// The file system that the devices' images lie on, and its device.
+    /// The file system that holds the devices' images, and its device.
     pub(crate) disk: String,
-    /// What made the file systems.
+    /// The tools that made the file systems.
     pub(crate) tools: Vec<String>,
     pub(crate) kafka: String,
     pub(crate) java: String,
 }
 
 impl Machine {
-    /// This one; `images` is where the devices' images lie.
+    /// Describes this machine; `images` is the directory of the devices' images.
     pub(crate) fn here(kafka: &Kafka, images: &Path) -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let tools: [&[&str]; 3] = [&["mkfs.ext4", "-V"], &["mkfs.xfs", "-V"], &["mkfs.btrfs", "--version"]];
@@ -170,7 +170,7 @@ impl Machine {
         }
     }
 
-    /// What is different there, if anything is.
+    /// The first difference to another machine, if there is one.
     pub(crate) fn differs(&self, other: &Self) -> Option<String> {
         let of = |machine: &Self| {
             [
@@ -189,8 +189,8 @@ impl Machine {
         found.map(|((what, before), (_, now))| format!("{what} was {before:?}, not {now:?}"))
     }
 
-    /// A line or two for people.
-    pub(crate) fn described(&self) -> String {
+    /// Describes the machine in a line or two.
+    pub(crate) fn describe(&self) -> String {
         format!(
             "{} × {}, {} GiB, Linux {}; images on {}; {}; Kafka {} on {}",
             self.cores,
@@ -205,7 +205,7 @@ impl Machine {
     }
 }
 
-/// `name : value` of /proc/cpuinfo, `name: value` of /proc/meminfo.
+/// Finds `name : value` of /proc/cpuinfo, or `name: value` of /proc/meminfo.
 fn field(text: &str, name: &str) -> Option<String> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'))?;
     Some(line.trim().to_owned())
@@ -217,12 +217,12 @@ fn memory_gib(meminfo: &str) -> u64 {
     (kib.unwrap_or(0) + (1 << 19)) >> 20
 }
 
-/// Such as `ext4 on /dev/vda`.
+/// A path's file system and device, such as `ext4 on /dev/vda`.
 fn disk(path: &Path) -> String {
     let mut command = Command::new("findmnt");
-    let said =
+    let output =
         process::output(command.args(["-n", "-o", "FSTYPE,SOURCE", "-T"]).arg(path)).unwrap_or_default();
-    let words: Vec<&str> = said.split_whitespace().collect();
+    let words: Vec<&str> = output.split_whitespace().collect();
     match words.as_slice() {
         [kind, source, ..] => format!("{kind} on {source}"),
         _ => "an unknown file system".to_owned(),
@@ -231,8 +231,8 @@ fn disk(path: &Path) -> String {
 
 fn first_line(command: &[&str]) -> Option<String> {
     let (program, arguments) = command.split_first()?;
-    let said = process::output(Command::new(program).args(arguments)).ok()?;
-    said.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+    let output = process::output(Command::new(program).args(arguments)).ok()?;
+    output.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -242,7 +242,7 @@ mod tests {
     use crate::device::Pace;
     use crate::volume::FileSystem;
 
-    fn asked(id: &str, seconds: u64) -> RunSpec {
+    fn spec(id: &str, seconds: u64) -> RunSpec {
         let ground = Storage {
             file_system: FileSystem::Ext4,
             mount_options: "commit=5".to_owned(),
@@ -271,7 +271,7 @@ mod tests {
     fn done(id: &str, repetition: u32) -> FinishedRun {
         let (measured, journal) = (ClientMetrics::default(), Vec::new());
         FinishedRun {
-            asked: asked(id, 25),
+            asked: spec(id, 25),
             repetition,
             start_ns: 7,
             took_s: 40.5,
@@ -281,8 +281,8 @@ mod tests {
         }
     }
 
-    fn kept(directory: &Path) -> RunLog {
-        let mut run_log = RunLog::open(directory, "fs", Machine::default(), &[asked("a", 25)]).unwrap();
+    fn write_run_log(directory: &Path) -> RunLog {
+        let mut run_log = RunLog::open(directory, "fs", Machine::default(), &[spec("a", 25)]).unwrap();
         run_log.runs.extend([done("a", 2), done("a", 1), done("b", 1)]);
         run_log.write(directory).unwrap();
         run_log
@@ -291,8 +291,8 @@ mod tests {
     #[test]
     fn an_experiment_goes_on_where_it_was() {
         let directory = tempfile::tempdir().unwrap();
-        kept(directory.path());
-        let again = RunLog::open(directory.path(), "fs", Machine::default(), &[asked("a", 25)]).unwrap();
+        write_run_log(directory.path());
+        let again = RunLog::open(directory.path(), "fs", Machine::default(), &[spec("a", 25)]).unwrap();
         assert!(again.has("a", 2) && again.has("b", 1) && !again.has("a", 3) && !again.has("c", 1));
         let repetitions: Vec<u32> = again.of("a").iter().map(|done| done.repetition).collect();
         assert_eq!(repetitions, [1, 2]);
@@ -301,15 +301,15 @@ mod tests {
     #[test]
     fn what_was_asked_otherwise_is_not_mixed_in() {
         let directory = tempfile::tempdir().unwrap();
-        kept(directory.path());
-        let open = |experiment, machine, asked: &[RunSpec]| {
-            RunLog::open(directory.path(), experiment, machine, asked).unwrap_err().to_string()
+        write_run_log(directory.path());
+        let open = |experiment, machine, specs: &[RunSpec]| {
+            RunLog::open(directory.path(), experiment, machine, specs).unwrap_err().to_string()
         };
-        let said = open("fs", Machine::default(), &[asked("a", 26)]);
-        assert!(said.contains("the a with other parameters") && said.contains("--fresh"), "{said}");
-        assert!(open("tune", Machine::default(), &[asked("a", 25)]).contains("holds `lab fs`"));
+        let message = open("fs", Machine::default(), &[spec("a", 26)]);
+        assert!(message.contains("the a with other parameters") && message.contains("--fresh"), "{message}");
+        assert!(open("tune", Machine::default(), &[spec("a", 25)]).contains("holds `lab fs`"));
         let elsewhere = Machine { kernel: "7.2".to_owned(), ..Machine::default() };
-        assert!(open("fs", elsewhere, &[asked("a", 25)]).contains("was made where the kernel"));
+        assert!(open("fs", elsewhere, &[spec("a", 25)]).contains("was made where the kernel"));
         fs::write(directory.path().join(FILE), "{").unwrap();
         assert!(open("fs", Machine::default(), &[]).contains("experiment.json: EOF"));
     }
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn what_is_forgotten_is_what_it_tells_of_and_nothing_else() {
         let directory = tempfile::tempdir().unwrap();
-        kept(directory.path());
+        write_run_log(directory.path());
         for (id, repetition) in [("a", 1), ("a", 2), ("mine", 1)] {
             fs::create_dir_all(recording(directory.path(), id, repetition)).unwrap();
         }

@@ -1,4 +1,4 @@
-//! The order of the runs of an experiment, how long they take, and how far it is.
+//! The order of an experiment's runs, their estimated time, and progress.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -7,9 +7,9 @@ use super::run_log::RunLog;
 use crate::error::Result;
 use crate::session::interrupt;
 
-/// All runs, each a configuration and which time it is, from 1 on: every configuration once before any is run again, so
-/// that what changes on the machine meanwhile changes for all alike, and each time another one first, so that none always
-/// follows the same one's remains.
+/// All runs, each a configuration and its repetition from 1 on. Every configuration runs once before any runs again, so
+/// that changes on the machine affect all alike. Each round starts with another one, so that none always follows the
+/// remains of the same one.
 pub(crate) fn order<T>(setups: &[T], repetitions: u32) -> Vec<(&T, u32)> {
     let round = |repetition: u32| {
         let (behind, first) = setups.split_at((repetition as usize - 1) % setups.len().max(1));
@@ -18,22 +18,22 @@ pub(crate) fn order<T>(setups: &[T], repetitions: u32) -> Vec<(&T, u32)> {
     (1..=repetitions).flat_map(round).collect()
 }
 
-/// How long a run takes: a guess until some have been made.
+/// Estimates how long a run takes: a guess until some are done.
 #[derive(Clone, Debug)]
 pub(crate) struct Estimate {
     guess: Duration,
-    /// How long each took.
+    /// How long each finished run took.
     pub(crate) took: Vec<Duration>,
 }
 
 impl Estimate {
-    /// What is known before the first run of these: the load's time, and what setting up and taking down takes.
+    /// An estimate from the load's time plus setup and teardown, and from the runs in the log.
     pub(crate) fn of(load: Duration, run_log: &RunLog) -> Self {
         let took = run_log.runs.iter().map(|done| Duration::from_secs_f64(done.took_s.clamp(0.0, 1e6)));
         Self { guess: load + AROUND, took: took.collect() }
     }
 
-    /// So many runs.
+    /// Estimates the time of `count` runs.
     pub(crate) fn of_runs(&self, count: usize) -> Duration {
         let made = u32::try_from(self.took.len()).unwrap_or(u32::MAX);
         let each = self.took.iter().sum::<Duration>().checked_div(made).unwrap_or(self.guess);
@@ -41,37 +41,39 @@ impl Estimate {
     }
 }
 
-/// What a run takes beside its load: making a file system, starting a broker, warming it up, a recorder, and the end.
+/// Time of a run in addition to its load: making a file system, starting and warming up a broker, a recorder, and the
+/// end.
 const AROUND: Duration = Duration::from_secs(16);
 
 /// How often the bar is drawn again.
-const REDRAWN: Duration = Duration::from_millis(500);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(500);
 const WIDTH: usize = 30;
 
-/// Sleeps for `time`, with a bar where stderr is a terminal.
+/// Sleeps for `time`, with a progress bar if stderr is a terminal.
 ///
 /// # Errors
-/// [`Error::Interrupted`], and what `check` fails with.
+/// [`Error::Interrupted`], and the errors of `check`.
 pub(crate) fn watch(time: Duration, mut check: impl FnMut() -> Result<()>) -> Result<()> {
-    let shown = std::io::stderr().is_terminal();
+    let is_shown = std::io::stderr().is_terminal();
     let started = Instant::now();
-    let watched = loop {
+    let result = loop {
         let passed = started.elapsed();
         if passed >= time {
             break Ok(());
         }
-        if shown {
+        if is_shown {
             let _ = write!(std::io::stderr(), "\r{}", bar(passed, time));
         }
-        if let Err(error) = check().and_then(|()| interrupt().sleep(REDRAWN.min(time.saturating_sub(passed))))
+        if let Err(error) =
+            check().and_then(|()| interrupt().sleep(REDRAW_INTERVAL.min(time.saturating_sub(passed))))
         {
             break Err(error);
         }
     };
-    if shown {
+    if is_shown {
         let _ = write!(std::io::stderr(), "\r{:1$}\r", "", WIDTH + 24);
     }
-    watched
+    result
 }
 
 fn bar(passed: Duration, whole: Duration) -> String {

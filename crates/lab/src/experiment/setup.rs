@@ -1,5 +1,5 @@
-//! One configuration of an experiment as data: what the broker lies on, how it is set, what load it gets. Two runs
-//! repeat each other only where all of this is equal. Sets nothing up itself.
+//! One configuration of an experiment as data: the broker's storage, settings and load. Runs are repetitions only if
+//! all of this is equal. Sets nothing up itself.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::volume::FileSystem;
 pub(crate) struct Setup {
     /// Its directory's name: letters, digits, `-` and `_`.
     pub(crate) id: String,
-    /// What people call it.
+    /// Its name for people.
     pub(crate) name: String,
     pub(crate) ground: Storage,
     /// Lines of server.properties.
@@ -23,51 +23,52 @@ pub(crate) struct Setup {
     pub(crate) topics: Vec<(String, u32)>,
     /// Settings of each topic.
     pub(crate) topic_configs: Vec<(String, String)>,
-    /// Settings of the kernel while it runs.
+    /// Kernel settings while it runs.
     pub(crate) sysctls: Vec<(String, String)>,
     pub(crate) network: Network,
     pub(crate) load: Load,
-    /// How long load runs before it is recorded: the JVM's compiler settles, and so does write-back.
+    /// How long load runs before the recording, in seconds: the JVM's compiler settles, and so does write-back.
     pub(crate) warm_up_s: u64,
-    /// The id of the configuration that it changes in one point, where it is a step of several.
+    /// The id of the configuration that it changes in one point, if it is one of several steps.
     pub(crate) builds_on: Option<String>,
 }
 
-/// What the broker's partitions lie on.
+/// Storage of the broker's partitions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Storage {
     pub(crate) file_system: FileSystem,
     pub(crate) mount_options: String,
-    /// How many, each a log directory on its own device.
+    /// How many volumes, each a log directory on its own device.
     pub(crate) volumes: u32,
     pub(crate) size_bytes: u64,
-    /// How fast each device writes.
+    /// Write speed of each device.
     pub(crate) pace: Pace,
-    /// How many bytes of each may wait in memory to be written; who writes more is held up. The kernel's share if `None`.
+    /// How many bytes of each may wait in memory to be written; beyond that, writers are throttled. The kernel's share
+    /// if `None`.
     pub(crate) dirty_bytes: Option<u64>,
 }
 
-/// What lies between the clients and the broker.
+/// Network between the clients and the broker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Network {
     /// The machine's loopback interface.
     Loopback,
-    /// A pair of virtual interfaces without offloads: packets are no larger than this, as on a wire.
+    /// A pair of virtual interfaces without offloads: packets are no larger than this MTU, as on a wire.
     Link { mtu: u32 },
 }
 
-/// What the broker has to do.
+/// Load on the broker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Load {
-    /// The lab's own producers, each at its pace: one record a request, `acks=1`.
+    /// The lab's own producers, each at its pace: one record per request, `acks=1`.
     Paced { producers: u32, per_second: u32, record_bytes: u32, in_flight: u32 },
-    /// Kafka's `ProducerPerformance` as fast as it can, so many processes.
+    /// Some processes of Kafka's `ProducerPerformance`, as fast as they can.
     Flat { producers: u32, record_bytes: u32, properties: Vec<String> },
 }
 
 impl Load {
-    /// For people.
-    pub(crate) fn described(&self) -> String {
+    /// Describes the load.
+    pub(crate) fn describe(&self) -> String {
         match self {
             Self::Paced { producers, per_second, record_bytes, in_flight } => format!(
                 "{producers} producers × {per_second} requests/s of one record of {record_bytes} B, acks=1, at most \
@@ -82,8 +83,8 @@ impl Load {
 }
 
 impl Storage {
-    /// For people: the device, which is the same for all that lies on it.
-    pub(crate) fn device_described(&self) -> String {
+    /// Describes the device, which is the same for everything on it.
+    pub(crate) fn describe_device(&self) -> String {
         let Pace { write_us, bytes_per_second } = self.pace;
         let limit = self
             .dirty_bytes
@@ -97,7 +98,7 @@ impl Storage {
     }
 }
 
-/// Pairs of text, from literals.
+/// Owned pairs, from literals.
 pub(crate) fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
     of.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
@@ -105,28 +106,28 @@ pub(crate) fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
 /// Arguments that all experiments have.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ExperimentArguments {
-    /// How often each configuration is run
+    /// How often to run each configuration
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repetitions: u32,
-    /// How long each run is measured (each experiment has its own default)
+    /// How long to measure each run (each experiment has its own default)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub seconds: Option<u64>,
-    /// What a request may take before it counts as a miss, in milliseconds
+    /// Latency above which a request counts as a miss, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 65, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub slo: u64,
-    /// Run these only
+    /// Run only these
     #[arg(long, value_name = "CONFIGURATION", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Print the configurations and end
+    /// Print the configurations and exit
     #[arg(long)]
     pub list: bool,
-    /// Keep recordings and results in DIR; what is there already is not done again
+    /// Keep recordings and results in DIR; runs that are there already are not repeated
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
     /// Drop what an earlier experiment left in DIR
     #[arg(long)]
     pub fresh: bool,
-    /// Write a page of the comparison to FILE
+    /// Write an HTML page of the comparison to FILE
     #[arg(short = 'o', long, value_name = "FILE")]
     pub page: Option<PathBuf>,
     /// Seed of the load

@@ -1,4 +1,4 @@
-//! What the clients of all runs saw, side by side: plain, and without a word on what is chance. `compare` has those.
+//! The clients' measurements of all runs, side by side. Does not say what is chance; `compare` does.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use super::run_log::{FinishedRun, RunLog};
 use super::setup::Setup;
 use super::test_bed::ClientMetrics;
 
-/// A figure of a run: its heading, how wide, how many digits, and what follows it.
+/// A figure of a run: its heading, width, digits, unit and value.
 type Column = (String, usize, usize, &'static str, fn(&ClientMetrics) -> Option<f64>);
 
 /// Figures of all loads, and of those that know single requests.
@@ -29,7 +29,7 @@ fn columns(has_latencies: bool, slo_ms: u64) -> Vec<Column> {
     columns
 }
 
-/// A table with a row a configuration: medians over its runs, and the least and the most.
+/// A table with a row per configuration: medians over its runs, with the lowest and the highest value.
 pub(crate) fn table(run_log: &RunLog, setups: &[Setup], slo_ms: u64) -> String {
     let rows = setups.iter().map(|setup| (setup, run_log.of(&setup.id)));
     let rows: Vec<(&Setup, Vec<&FinishedRun>)> = rows.filter(|(_, runs)| !runs.is_empty()).collect();
@@ -59,25 +59,25 @@ pub(crate) fn table(run_log: &RunLog, setups: &[Setup], slo_ms: u64) -> String {
     text
 }
 
-/// What could not be set up, and what shows that journals were what they should be.
+/// Appends what could not be set up, and the statistics that show whether journals were what they should be.
 fn append_others(text: &mut String, run_log: &RunLog, setups: &[Setup]) {
-    let mut said = String::new();
+    let mut lines = String::new();
     for setup in setups {
         let last = run_log.of(&setup.id).last().map(|done| done.journal.join("; ")).unwrap_or_default();
         if !last.is_empty() {
-            let _ = writeln!(said, "{}: {last} (last run, since it was mounted)", setup.name);
+            let _ = writeln!(lines, "{}: {last} (last run, since it was mounted)", setup.name);
         }
     }
     for (name, why) in &run_log.left_out {
-        let _ = writeln!(said, "{name}: left out: {why}");
+        let _ = writeln!(lines, "{name}: left out: {why}");
     }
-    if !said.is_empty() {
-        let _ = write!(text, "\n{said}");
+    if !lines.is_empty() {
+        let _ = write!(text, "\n{lines}");
     }
 }
 
-/// What a step did to the rates of the one before it: `+57 %`. Said to be no more than chance where runs of both overlap, and of
-/// one run each nothing can be said.
+/// The change of the rates against the previous step: `+57 %`. Marked as no difference if runs of both overlap, and as
+/// undecided if there is only one run of each.
 fn step(mut before: Vec<f64>, mut after: Vec<f64>) -> String {
     for rates in [&mut before, &mut after] {
         rates.sort_by(f64::total_cmp);
@@ -96,7 +96,7 @@ fn step(mut before: Vec<f64>, mut after: Vec<f64>) -> String {
     }
 }
 
-/// `12.3 (11.0–14.1)`; of one run, only that.
+/// `12.3 (11.0–14.1)`; for a single run, only its value.
 fn spread(mut values: Vec<f64>, digits: usize) -> String {
     values.sort_by(f64::total_cmp);
     match values.as_slice() {
@@ -109,15 +109,15 @@ fn spread(mut values: Vec<f64>, digits: usize) -> String {
     }
 }
 
-/// Of sorted values; 0 of none.
+/// The median of sorted values; 0 if there are none.
 pub(crate) fn median(sorted: &[f64]) -> f64 {
     let at = |index: usize| sorted.get(index).copied().unwrap_or(0.0);
     let half = sorted.len() / 2;
     if sorted.len() % 2 == 1 { at(half) } else { f64::midpoint(at(half.saturating_sub(1)), at(half)) }
 }
 
-/// The causes that are named: the largest.
-const NAMED: usize = 3;
+/// Maximum number of causes to name, the largest first.
+const MAX_NAMED_CAUSES: usize = 3;
 
 #[derive(Deserialize)]
 struct Summary {
@@ -131,9 +131,9 @@ struct Share {
     time_ns: f64,
 }
 
-/// `412 of 9,000 requests took 10 ms or longer: log-lock 61 %, slow-device 20 % of their time`. `None` of what is no
-/// summary.
-pub(super) fn told(summary: &str, slower_than_ms: u64) -> Option<String> {
+/// `412 of 9,000 requests took 10 ms or longer: log-lock 61 %, slow-device 20 % of their time`. `None` if the text is
+/// not a summary.
+pub(super) fn describe_bottleneck(summary: &str, slower_than_ms: u64) -> Option<String> {
     let Summary { requests, slow, by_cause } = serde_json::from_str(summary).ok()?;
     if slow == 0 {
         return Some(format!("none of {requests} requests took {slower_than_ms} ms or longer"));
@@ -142,8 +142,11 @@ pub(super) fn told(summary: &str, slower_than_ms: u64) -> Option<String> {
     let mut shares: Vec<(&String, f64)> =
         by_cause.iter().map(|(cause, share)| (cause, 100.0 * share.time_ns / whole.max(1.0))).collect();
     shares.sort_by(|left, right| right.1.total_cmp(&left.1));
-    let named: Vec<String> =
-        shares.iter().take(NAMED).map(|(cause, percent)| format!("{cause} {percent:.0} %")).collect();
+    let named: Vec<String> = shares
+        .iter()
+        .take(MAX_NAMED_CAUSES)
+        .map(|(cause, percent)| format!("{cause} {percent:.0} %"))
+        .collect();
     Some(format!(
         "{slow} of {requests} requests took {slower_than_ms} ms or longer: {} of their time",
         named.join(", ")
@@ -156,14 +159,14 @@ mod tests {
 
     #[test]
     fn a_step_counts_where_all_runs_of_it_are_on_one_side() {
-        for (before, after, told) in [
+        for (before, after, expected) in [
             (vec![100.0, 110.0, 90.0], vec![150.0, 170.0, 140.0], "+50 %"),
             (vec![100.0, 110.0, 90.0], vec![80.0, 70.0, 85.0], "-20 %"),
             (vec![100.0, 110.0, 90.0], vec![105.0, 104.0, 120.0], "+5 % (runs overlap: no difference seen)"),
             (vec![100.0], vec![200.0], "+100 % (too few runs to say)"),
             (vec![100.0], vec![], "-"),
         ] {
-            assert_eq!(step(before, after), told);
+            assert_eq!(step(before, after), expected);
         }
     }
 
@@ -191,11 +194,11 @@ mod bottleneck_tests {
             share(25)
         );
         assert_eq!(
-            told(&summary, 10).unwrap(),
+            describe_bottleneck(&summary, 10).unwrap(),
             "4 of 90 requests took 10 ms or longer: b 60 %, d 25 %, a 10 % of their time"
         );
-        let none = told("{\"requests\":90,\"slow\":0,\"by_cause\":{}}", 10);
+        let none = describe_bottleneck("{\"requests\":90,\"slow\":0,\"by_cause\":{}}", 10);
         assert_eq!(none.unwrap(), "none of 90 requests took 10 ms or longer");
-        assert_eq!(told("{\"type\":\"verdict\"}", 10), None);
+        assert_eq!(describe_bottleneck("{\"type\":\"verdict\"}", 10), None);
     }
 }

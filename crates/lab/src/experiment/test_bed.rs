@@ -1,5 +1,5 @@
 //! One run of an experiment: a fresh file system, a broker on it, load, and brokerscope's recording of it. Everything
-//! hangs on its own site and is taken down with it, also after a failure or an interruption.
+//! belongs to its own site and is taken down with it, even after a failure or an interruption.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,15 +26,15 @@ use crate::{files, load};
 /// The broker's number in a network of two.
 const HOST: u8 = 1;
 
-/// How a run went.
+/// Outcome of a run.
 pub(crate) enum Outcome {
     /// It was measured.
     Measured(RunData),
-    /// There is no such file system here, or no device, and this is why.
+    /// There is no such file system or device here, for this reason.
     Impossible(String),
 }
 
-/// What was seen of a run.
+/// Data of a run.
 pub(crate) struct RunData {
     pub(crate) start_ns: i64,
     pub(crate) measured: ClientMetrics,
@@ -44,10 +44,10 @@ pub(crate) struct RunData {
 /// Runs it once; the recording goes to `recording`, which must not exist.
 ///
 /// # Errors
-/// Where something failed that is no matter of the configuration; nothing stays behind.
-pub(crate) fn run(asked: &RunSpec, recording: &Path, kafka: &Kafka, observer: &Observer) -> Result<Outcome> {
+/// Something failed that does not depend on the configuration; nothing is left behind.
+pub(crate) fn run(spec: &RunSpec, recording: &Path, kafka: &Kafka, observer: &Observer) -> Result<Outcome> {
     let site = Site::claim()?;
-    let volumes = match prepare_volumes(&asked.setup, asked.seed, &site) {
+    let volumes = match prepare_volumes(&spec.setup, spec.seed, &site) {
         Ok(volumes) => volumes,
         Err(error) => {
             interrupt().check()?;
@@ -55,16 +55,16 @@ pub(crate) fn run(asked: &RunSpec, recording: &Path, kafka: &Kafka, observer: &O
             return Ok(Outcome::Impossible(why.split_whitespace().collect::<Vec<_>>().join(" ")));
         }
     };
-    let mut test_bed = TestBed::set(&asked.setup, volumes, site, kafka)?;
-    let seen = test_bed.measure(asked, recording, kafka, observer)?;
+    let mut test_bed = TestBed::set(&spec.setup, volumes, site, kafka)?;
+    let data = test_bed.measure(spec, recording, kafka, observer)?;
     test_bed.take_down()?;
-    Ok(Outcome::Measured(seen))
+    Ok(Outcome::Measured(data))
 }
 
-/// A broker on its file systems. Fields are dropped in their order.
+/// A broker on its file systems. Fields are dropped in order.
 struct TestBed {
     broker: Broker,
-    /// Ended, put back and lifted when dropped.
+    /// Removed, restored and lifted on drop.
     _others: (Option<Network>, Vec<Sysctl>, Vec<DirtyLimit>),
     volumes: Vec<Volume>,
     site: Site,
@@ -121,31 +121,31 @@ impl TestBed {
         })
     }
 
-    /// Slows the devices down, warms the broker up, records it, and returns what its clients saw meanwhile.
+    /// Slows the devices down, warms the broker up, records it, and returns what its clients measured meanwhile.
     fn measure(
         &mut self,
-        asked: &RunSpec,
+        spec: &RunSpec,
         recording: &Path,
         kafka: &Kafka,
         observer: &Observer,
     ) -> Result<RunData> {
         for volume in &mut self.volumes {
-            volume.device().keep(asked.setup.ground.pace)?;
+            volume.device().keep(spec.setup.ground.pace)?;
         }
-        let mut driving = self.start_load(asked, kafka)?;
-        interrupt().sleep(Duration::from_secs(asked.setup.warm_up_s))?;
+        let mut driving = self.start_load(spec, kafka)?;
+        interrupt().sleep(Duration::from_secs(spec.setup.warm_up_s))?;
         let recorder = observer.record(recording, self.broker.pid, self.site.path())?;
         driving.measure();
         let start_ns = now_ns();
-        schedule::watch(Duration::from_secs(asked.seconds), || driving.check())?;
+        schedule::watch(Duration::from_secs(spec.seconds), || driving.check())?;
         let end_ns = now_ns();
         recorder.stop()?;
-        let measured = driving.stop((start_ns, end_ns), asked.slo_ms)?;
+        let measured = driving.stop((start_ns, end_ns), spec.slo_ms)?;
         Ok(RunData { start_ns, measured, journal: self.journal() })
     }
 
-    fn start_load(&self, asked: &RunSpec, kafka: &Kafka) -> Result<Driving> {
-        let setup = &asked.setup;
+    fn start_load(&self, spec: &RunSpec, kafka: &Kafka) -> Result<Driving> {
+        let setup = &spec.setup;
         Ok(match &setup.load {
             Load::Paced { producers, per_second, record_bytes, in_flight } => {
                 let Some((topic, partitions)) = setup.topics.first().cloned() else {
@@ -161,7 +161,7 @@ impl TestBed {
                     in_flight: *in_flight,
                     acks: 1,
                 };
-                let (address, mut rng) = (self.broker.listener(), Rng::with_seed(asked.seed));
+                let (address, mut rng) = (self.broker.listener(), Rng::with_seed(spec.seed));
                 Driving::Paced(
                     self.broker.options.clients.within(|| traffic.start(address, &mut rng))??,
                     *record_bytes,
@@ -175,13 +175,13 @@ impl TestBed {
         })
     }
 
-    /// How often the file systems' journals were committed, where the kernel counts that.
+    /// Commit counts of the file systems' journals, where the kernel has them.
     fn journal(&self) -> Vec<String> {
         let names = self.volumes.iter().filter_map(|volume| volume.loop_device().file_name()?.to_str());
         names.flat_map(commits).collect()
     }
 
-    /// Takes everything down. The devices are quick before, so that what is unmounted is written soon.
+    /// Takes everything down. Makes the devices fast first, so that unmounting writes back quickly.
     fn take_down(mut self) -> Result<()> {
         for volume in &mut self.volumes {
             volume.device().clear()?;
@@ -200,34 +200,34 @@ fn set_log_dirs(options: &mut BrokerOptions, volumes: &[Volume]) -> Result<()> {
     Ok(())
 }
 
-/// The kernel's own counts since the device was mounted: jbd2's transactions (`jbd2_seq_info_show`,
-/// fs/jbd2/journal.c) and ext4's fast commits (`ext4_fc_info_show`, `fs/ext4/fast_commit.c`).
+/// The kernel's counts since the device was mounted: jbd2's transactions (`jbd2_seq_info_show`, fs/jbd2/journal.c) and
+/// ext4's fast commits (`ext4_fc_info_show`, `fs/ext4/fast_commit.c`).
 fn commits(device: &str) -> Vec<String> {
     let read = |path: String| fs::read_to_string(path).unwrap_or_default();
     let jbd2 = read(format!("/proc/fs/jbd2/{device}-8/info"));
     let fast = read(format!("/proc/fs/ext4/{device}/fc_info"));
     let first =
-        jbd2.lines().next().and_then(|line| line.split(',').next()).map(|said| format!("jbd2: {said}"));
+        jbd2.lines().next().and_then(|line| line.split(',').next()).map(|text| format!("jbd2: {text}"));
     let fast: Vec<&str> = fast.lines().skip(1).take(2).map(str::trim).collect();
     let fast = (!fast.is_empty()).then(|| format!("fast commits: {}", fast.join(", ")));
     first.into_iter().chain(fast).collect()
 }
 
-/// Load at work, and the size of its records; ended when dropped.
+/// Running load, and the size of its records; dropping it ends the load.
 enum Driving {
     Paced(Running, u32),
     Flat(load::Load, u32),
 }
 
 impl Driving {
-    /// Measures from here on.
+    /// Starts the measurement.
     fn measure(&mut self) {
         if let Self::Flat(load, _) = self {
             load.measure();
         }
     }
 
-    /// Whether it goes on; paced producers say so at their end.
+    /// Checks that it still runs; paced producers report failures at their end.
     fn check(&mut self) -> Result<()> {
         match self {
             Self::Paced(..) => Ok(()),
@@ -235,7 +235,7 @@ impl Driving {
         }
     }
 
-    /// Ends it; what was measured is of what was sent within `span`, UTC nanoseconds.
+    /// Ends it; returns the measurements of what was sent within `span`, UTC nanoseconds.
     fn stop(self, span: (i64, i64), slo_ms: u64) -> Result<ClientMetrics> {
         Ok(match self {
             Self::Paced(running, bytes) => ClientMetrics::of_answers(&running.stop()?, span, bytes, slo_ms),
@@ -244,7 +244,7 @@ impl Driving {
     }
 }
 
-/// Producers of all topics in turn.
+/// Producers that write to all topics in turn.
 fn flat(setup: &Setup, producers: u32, record_bytes: u32, properties: &[String]) -> Vec<Producer> {
     let topics = setup.topics.iter().map(|(topic, _)| topic).cycle();
     let numbered = topics.zip(1..=producers);
@@ -261,15 +261,15 @@ fn flat(setup: &Setup, producers: u32, record_bytes: u32, properties: &[String])
 /// One run's figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ClientMetrics {
-    /// Records a second.
+    /// Records per second.
     pub(crate) records_per_s: f64,
-    /// Bytes of record values a second.
+    /// Bytes of record values per second.
     pub(crate) bytes_per_s: f64,
-    /// Of single requests, where the load knows them.
+    /// Latency of single requests, if the load knows them.
     pub(crate) latency: Option<Latency>,
 }
 
-/// From sending a request to its answer, in milliseconds.
+/// Time from sending a request to its response, in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Latency {
     pub(crate) requests: u64,
@@ -277,12 +277,12 @@ pub(crate) struct Latency {
     pub(crate) p99_ms: f64,
     pub(crate) p999_ms: f64,
     pub(crate) max_ms: f64,
-    /// Requests that took longer than what was asked.
+    /// Requests that took longer than the objective.
     pub(crate) misses: u64,
 }
 
 impl ClientMetrics {
-    /// Of paced producers' answers to what they sent within a span of UTC nanoseconds.
+    /// Metrics of paced producers, from the responses to what they sent within a span of UTC nanoseconds.
     pub(crate) fn of_answers(
         answers: &[Answer],
         (start_ns, end_ns): (i64, i64),
@@ -298,7 +298,7 @@ impl ClientMetrics {
         Self { records_per_s, bytes_per_s: records_per_s * f64::from(record_bytes), latency }
     }
 
-    /// Of `ProducerPerformance`'s own words.
+    /// Metrics that `ProducerPerformance` reports.
     pub(crate) fn of_load(measured: load::ProducerMetrics, record_bytes: u32) -> Self {
         let records_per_s = measured.records_per_s;
         Self { records_per_s, bytes_per_s: records_per_s * f64::from(record_bytes), latency: None }
@@ -322,7 +322,7 @@ impl Latency {
         }
     }
 
-    /// Misses of all requests, per cent.
+    /// Misses as a percentage of all requests.
     pub(crate) fn miss_percent(&self) -> f64 {
         100.0 * self.misses as f64 / self.requests.max(1) as f64
     }

@@ -1,27 +1,27 @@
-//! What a run of the whole matrix showed, as the repository keeps it: README and the page on accuracy quote it.
+//! Results of a run of the whole matrix, as the repository keeps them: README and the accuracy page quote them.
 
 use serde::{Deserialize, Serialize};
 
 use super::matrix::Row;
 use super::result::Target;
 
-/// Its name in a run's directory.
+/// File name in a run's directory.
 pub(super) const ACCURACY: &str = "accuracy.json";
 
 /// A run of the matrix.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Accuracy {
-    /// The day on which it began, UTC.
+    /// The day on which it started, UTC.
     pub(super) date: String,
     /// The first seed.
     pub(super) seed: u64,
-    /// How many windows of each fault.
+    /// Number of windows of each fault.
     pub(super) seeds: u32,
     pub(super) matrix: Vec<Row>,
     pub(super) targets: Vec<Target>,
 }
 
-/// The documents are what the kept run says; `BLESS=1` makes them so.
+/// The documents quote the saved run; `BLESS=1` updates them.
 #[cfg(test)]
 mod documents {
     use std::collections::BTreeSet;
@@ -39,26 +39,26 @@ mod documents {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
     }
 
-    fn kept() -> Accuracy {
+    fn load_accuracy() -> Accuracy {
         let text = fs::read_to_string(project("docs/explanation/accuracy.json")).unwrap();
         serde_json::from_str(&text).unwrap()
     }
 
-    /// A part of a page, between comments, is this text.
-    fn hold_part(page: &str, text: &str) {
+    /// Checks that a part of a page, between comments, is this text.
+    fn check_part(page: &str, text: &str) {
         let written = fs::read_to_string(project(page)).unwrap();
         let begin = format!("<!-- begin: {ACCURACY} -->\n");
         let (before, rest) = written.split_once(&begin).unwrap();
         let (_, after) = rest.split_once("<!-- end -->").unwrap();
-        let held = [before, &begin, "\n", text, "\n<!-- end -->", after].concat();
+        let expected = [before, &begin, "\n", text, "\n<!-- end -->", after].concat();
         if std::env::var_os("BLESS").is_some() {
-            fs::write(project(page), &held).unwrap();
+            fs::write(project(page), &expected).unwrap();
         }
         let written = fs::read_to_string(project(page)).unwrap();
-        assert!(written == held, "{page} is not what the kept run says: make accuracy");
+        assert!(written == expected, "{page} is not what the kept run says: make accuracy");
     }
 
-    /// Every cause that brokerscope names, as its own reference lists them.
+    /// Every cause that brokerscope names, from its own reference.
     fn causes() -> BTreeSet<String> {
         let text = fs::read_to_string(project("docs/reference/causes.md")).unwrap();
         let headings = text.lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'));
@@ -66,7 +66,7 @@ mod documents {
     }
 
     impl Accuracy {
-        /// Right ones and all, over the windows of faults.
+        /// Right verdicts and all verdicts, over the windows of faults.
         fn of_faults(&self) -> (u64, u64) {
             let rows = || self.rows_of_faults();
             (rows().map(|row| row.requests - row.judged.wrong).sum(), rows().map(|row| row.requests).sum())
@@ -80,14 +80,14 @@ mod documents {
             self.rows_of_faults().map(|row| row.fault.as_str()).collect()
         }
 
-        /// The causes that are injected; `unobserved` is none.
+        /// The injected causes; `unobserved` is not one.
         fn injected(&self) -> BTreeSet<&str> {
             let known = causes();
             let rows = self.rows_of_faults().map(|row| row.injected.as_str());
             rows.filter(|injected| known.contains(*injected)).collect()
         }
 
-        /// Those of the lab that the run did not have.
+        /// Faults of the lab that the run did not have.
         fn left_out(&self) -> String {
             let ran: BTreeSet<&str> = self.matrix.iter().map(|row| row.fault.as_str()).collect();
             let left_out = ALL.iter().filter(|fault| !ran.contains(fault.name));
@@ -99,7 +99,7 @@ mod documents {
             self.targets.iter().filter(|target| !target.reached).collect()
         }
 
-        /// What README says.
+        /// The text in README.
         fn in_short(&self) -> String {
             let (right, all) = self.of_faults();
             let missed = match self.missed().len() {
@@ -110,8 +110,8 @@ mod documents {
             format!(
                 "- {} of {} slow requests of {} injected faults ({:.2} %) got the right cause: the injected one, or one behind\n  \
                  it in the same chain. They cover {} of the {} causes. {missed}\n",
-                grouped(right),
-                grouped(all),
+                group_thousands(right),
+                group_thousands(all),
                 self.faults().len(),
                 percent(right, all),
                 self.injected().len(),
@@ -119,7 +119,7 @@ mod documents {
             )
         }
 
-        /// What the page says.
+        /// The text of the page.
         fn in_full(&self) -> String {
             let Self { date, seed, seeds, .. } = self;
             let (right, all) = self.of_faults();
@@ -140,8 +140,8 @@ mod documents {
                 "The run of {date} with `SEEDS={seeds} SEED={seed}`: {} of {} slow requests of injected faults \
                  ({:.2} %) were right. Faults that it did not have: {}.\n\n{missed}\n{}\nNone of its faults injects \
                  {}: the table measures these only as links of chains.\n",
-                grouped(right),
-                grouped(all),
+                group_thousands(right),
+                group_thousands(all),
                 percent(right, all),
                 self.left_out(),
                 markdown_table(&self.matrix),
@@ -150,8 +150,8 @@ mod documents {
         }
     }
 
-    /// With commas between thousands.
-    fn grouped(number: u64) -> String {
+    /// Formats a number with commas between thousands.
+    fn group_thousands(number: u64) -> String {
         let digits = number.to_string();
         let first = digits.len() % 3;
         let mut text = String::new();
@@ -169,21 +169,21 @@ mod documents {
         for (number, text) in
             [(0, "0"), (999, "999"), (1_000, "1,000"), (13_534, "13,534"), (1_234_567, "1,234,567")]
         {
-            assert_eq!(grouped(number), text);
+            assert_eq!(group_thousands(number), text);
         }
     }
 
     #[test]
     fn the_documents_quote_the_kept_run() {
-        let kept = kept();
-        hold_part("README.md", &kept.in_short());
-        hold_part(PAGE, &kept.in_full());
+        let accuracy = load_accuracy();
+        check_part("README.md", &accuracy.in_short());
+        check_part(PAGE, &accuracy.in_full());
     }
 
     #[test]
     fn the_kept_run_has_faults_of_the_lab_only() {
         let names: BTreeSet<&str> = ALL.iter().map(|fault| fault.name).collect();
-        for row in kept().matrix {
+        for row in load_accuracy().matrix {
             assert!(names.contains(row.fault.as_str()), "{}", row.fault);
         }
     }

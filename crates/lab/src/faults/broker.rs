@@ -1,4 +1,4 @@
-//! Faults of the broker's own making: quotas, and threads that are busy.
+//! Faults caused by the broker itself: quotas and busy threads.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use crate::error::{Error, Result};
 use crate::process::in_parallel;
 use crate::session::interrupt;
 
-/// A client id may send so many bytes a second, and sends more. The broker answers at once and then does not read the
-/// connection for as long as makes up for it (KIP-219); this client sends on all the same, as older ones do.
+/// A client id has a limit of bytes per second, and sends more. The broker answers at once and then does not read the
+/// connection until the rate is within the limit again (KIP-219); this client sends on all the same, as older ones do.
 ///
-/// Truth: `quota` for that client's slow requests: they lie in the socket while the channel is muted. The others are
+/// Truth: `quota` for that client's slow requests: they wait in the socket while the channel is muted. The others are
 /// not slowed.
 pub(super) const QUOTA: Fault = Fault {
     name: "quota",
@@ -29,7 +29,7 @@ pub(super) const QUOTA: Fault = Fault {
     inject: |window| {
         let OpenWindow { bed, rng, traffic, start_ns, threshold_ms, .. } = window;
         let limited = Traffic {
-            // It is new: a quota looks back some seconds.
+            // A new client id, because a quota looks back some seconds.
             client: format!("{LIMITED}-{start_ns}"),
             producers: 1,
             per_second: rng.u32(30..=60),
@@ -38,7 +38,7 @@ pub(super) const QUOTA: Fault = Fault {
             ..(*traffic).clone()
         };
         let sent = u64::from(limited.per_second) * u64::from(limited.record_bytes);
-        // Kafka looks at the last ten seconds, from the first on: the more is sent, the sooner there is too much of it.
+        // Kafka looks at the last ten seconds, from the first on: the more is sent, the sooner it is too much.
         let bytes_per_second = sent / rng.u64(8..=14);
         let client_id = format!("{}-1", limited.client);
         let mut admin = bed.connect("lab-admin")?;
@@ -57,10 +57,10 @@ pub(super) const QUOTA: Fault = Fault {
 const LIMITED: &str = "limited";
 const RATE: &str = "producer_byte_rate";
 
-/// Batches that the broker compresses again, because their topic's `compression.type` is not the producer's.
+/// Batches that the broker recompresses, because their topic's `compression.type` is not the producer's.
 ///
-/// Truth: `recompression` for these requests: the handler is on the CPU until the batch is as it will be written. The
-/// others are few, and there are handlers enough for them.
+/// Truth: `recompression` for these requests: the handler is on the CPU until the batch is recompressed. The others are
+/// few, and there are enough handlers for them.
 pub(super) const RECOMPRESSION: Fault = Fault {
     name: "recompression",
     story: "the broker compresses large batches again",
@@ -74,23 +74,23 @@ pub(super) const RECOMPRESSION: Fault = Fault {
     inject: |window| {
         let codec = *prepared(window.tools.codec.as_ref())?;
         let mut producer = RawProducer::new(&window.bed.access(), 0, window.rng)?;
-        let (mut said, mut slow) = (Vec::new(), 0);
+        let (mut batches, mut slow) = (Vec::new(), 0);
         for _ in 0..window.rng.u64(3..=6) {
             let bytes = codec.batch_bytes(window.rng);
             let took = producer.send(bytes)?;
             slow += usize::from(took >= u128::from(window.threshold_ms));
-            said.push(format!("{bytes} B in {took} ms"));
+            batches.push(format!("{bytes} B in {took} ms"));
         }
-        window.parameters = format!("{codec}: {}; beside", said.join(", "));
+        window.parameters = format!("{codec}: {}; beside", batches.join(", "));
         Ok(Proof::Counted(slow, "batches that took long to compress"))
     },
     ..Fault::DEFAULT
 };
 
-/// One or two request handlers, and clients that keep all of them busy with batches to be compressed again, while others
-/// have small requests.
+/// One or two request handlers, and clients that keep all of them busy with batches to recompress, while others send
+/// small requests.
 ///
-/// Truth: `handlers-busy` for the small requests, anywhere in the chain, or what the handlers were busy with as their root:
+/// Truth: `handlers-busy` for the small requests, anywhere in the chain, or as their root what kept the handlers busy:
 /// `recompression`. The large ones wait for a handler too, behind each other.
 pub(super) const HANDLERS_BUSY: Fault = Fault {
     name: "handlers-busy",
@@ -117,7 +117,7 @@ pub(super) const HANDLERS_BUSY: Fault = Fault {
         let (requests, apart_ms) = (rng.u64(3..=5), rng.u64(50..=250));
         let mut busy_ms = Vec::new();
         for _ in 0..requests {
-            // Those of several handlers compress in parallel, on the same processors.
+            // Several handlers compress in parallel, on the same processors.
             let bytes = codec.batch_bytes(rng) / (2 * tools.handlers as usize);
             let producers = (0..tools.handlers).map(|number| RawProducer::new(&bed.access(), number, rng));
             let took = in_parallel(producers.collect::<Result<_>>()?, |mut producer| producer.send(bytes));
@@ -130,11 +130,11 @@ pub(super) const HANDLERS_BUSY: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// A topic whose compression is not its producers': the broker compresses every batch again, on a request handler.
+/// A topic whose compression is not its producers': the broker recompresses every batch, on a request handler.
 const COMPRESSED: &str = "packed";
 const COMPRESSED_CLIENT: &str = "packer";
 
-/// How that topic compresses.
+/// Compression of that topic.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Codec {
     name: &'static str,
@@ -142,7 +142,7 @@ pub(super) struct Codec {
 }
 
 impl Codec {
-    /// Zstandard at its slowest, or gzip; makes the topic, with so many partitions.
+    /// Chooses Zstandard at its slowest, or gzip; creates the topic with this many partitions.
     fn prepare(bed: &TestBed, partitions: u32, rng: &mut Rng) -> Result<Self> {
         let codec = match rng.u32(0..=2) {
             0 => Self { name: "gzip", level: 9 },
@@ -156,12 +156,12 @@ impl Codec {
         ]
         .to_vec();
         bed.create_topic(&Topic { name: COMPRESSED.to_owned(), partitions, configs, ..Topic::default() })?;
-        // The codec's library is loaded for the first batch.
+        // The first batch loads the codec's library.
         RawProducer::new(&bed.access(), 0, rng)?.send(64 << 10)?;
         Ok(codec)
     }
 
-    /// Gzip is some times faster, so its batches are larger.
+    /// Gzip is a few times faster, so its batches are larger.
     fn batch_bytes(self, rng: &mut Rng) -> usize {
         let kib = if self.name == "gzip" { rng.usize(3_000..=7_000) } else { rng.usize(500..=1_500) };
         kib << 10
@@ -174,7 +174,7 @@ impl std::fmt::Display for Codec {
     }
 }
 
-/// A client that sends such batches, not compressed itself.
+/// A client that sends batches to that topic uncompressed.
 struct RawProducer {
     connection: Connection,
     partition: u32,
@@ -187,7 +187,7 @@ impl RawProducer {
         Ok(Self { connection, partition, rng: rng.fork() })
     }
 
-    /// Sends one of so many bytes and waits until it is written; returns how long that took, in milliseconds.
+    /// Sends a batch of this size and waits until it is written; returns the time in milliseconds.
     fn send(&mut self, bytes: usize) -> Result<u128> {
         let values: Vec<Vec<u8>> =
             (0..bytes.div_ceil(1 << 10)).map(|_| words(1 << 10, &mut self.rng)).collect();
@@ -199,12 +199,12 @@ impl RawProducer {
     }
 }
 
-/// One network thread, and a client whose requests take it long to take apart: it reads a request's fields before a handler
-/// ever sees it. These ask about a million topics and end too early, so that no handler does see them: the broker
-/// hangs up.
+/// One network thread, and a client whose requests take long to parse: the network thread reads a request's fields
+/// before any handler sees it. These requests name a million topics and end too early, so that no handler sees them:
+/// the broker closes the connection.
 ///
-/// Truth: `network-threads-busy` for every slow produce request: it lay in its socket, whole, while the thread that
-/// should have read it was on the CPU.
+/// Truth: `network-threads-busy` for every slow produce request: it waited in its socket, complete, while the thread
+/// that should have read it was on the CPU.
 pub(super) const NETWORK_THREADS_BUSY: Fault = Fault {
     name: "network-threads-busy",
     story: "the only network thread takes large requests apart",
@@ -215,7 +215,7 @@ pub(super) const NETWORK_THREADS_BUSY: Fault = Fault {
         options.jvm_arguments.extend(HEAP.map(str::to_owned));
         Ok(())
     },
-    // The compiler has had its way with the loop before anything is recorded.
+    // Lets the compiler optimize the loop before anything is recorded.
     prepare: |bed, _, _| (0..3).try_for_each(|_| send_huge_requests(bed, 2, 200_000).map(drop)),
     inject: |window| {
         let OpenWindow { bed, rng, .. } = window;
@@ -234,29 +234,29 @@ pub(super) const NETWORK_THREADS_BUSY: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// A heap of which all that is made of such a request is young garbage.
+/// A heap in which everything allocated for such a request is young garbage.
 const HEAP: [&str; 5] = ["-XX:-UseG1GC", "-XX:+UseParallelGC", "-Xms4g", "-Xmx4g", "-Xmn3g"];
-/// Until what has been sent has been read.
+/// Time until everything sent has been read.
 const SETTLED: Duration = Duration::from_millis(60);
 /// Metadata, version 1: an array of names.
 const HEAD: &[u8] = b"\0\x03\0\x01\0\0\0\x01\0\x07babbler";
 
-/// Sends so many requests at once, each of so many empty names, one short of what it promises; returns how long the broker
-/// took to hang up on all.
+/// Sends this many requests at once, each with this many empty names, one fewer than it announces; returns how long the
+/// broker took to close all connections.
 fn send_huge_requests(bed: &TestBed, requests: u32, names: u32) -> Result<Duration> {
     let size = HEAD.len() as u32 + 4 + names * 2;
     let mut frame = [&size.to_be_bytes(), HEAD, &(names + 1).to_be_bytes()].concat();
     frame.resize(size as usize + 4, 0);
-    let give = |connection: &Connection, bytes: &[u8]| {
+    let write = |connection: &Connection, bytes: &[u8]| {
         (&connection.stream).write_all(bytes).map_err(Error::system("send a request"))
     };
     let connections = (0..requests).map(|_| bed.connect("babbler")).collect::<Result<Vec<_>>>()?;
-    // Whole all at the same time: their last bytes come when the others have been read.
+    // Complete at the same time: the last bytes follow when everything else has been read.
     let (most, last) = frame.split_at(frame.len() - 1);
-    connections.iter().try_for_each(|connection| give(connection, most))?;
+    connections.iter().try_for_each(|connection| write(connection, most))?;
     interrupt().sleep(SETTLED)?;
     let sent = Instant::now();
-    connections.iter().try_for_each(|connection| give(connection, last))?;
+    connections.iter().try_for_each(|connection| write(connection, last))?;
     connections.iter().try_for_each(|connection| wait_for_close(&connection.stream))?;
     Ok(sent.elapsed())
 }

@@ -1,4 +1,4 @@
-//! Faults of what coordinators and the controller write: offsets of groups, the cluster's metadata.
+//! Faults of the writes of coordinators and the controller: offsets of groups, the cluster's metadata.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,11 +11,11 @@ use crate::error::Result;
 use crate::process::Background;
 use crate::session::interrupt;
 
-/// Groups commit offsets while writes into ext4's journal take long. The coordinator appends them to `__consumer_offsets`
-/// and answers then.
+/// Groups commit offsets while writes to ext4's journal are slow. The coordinator appends them to `__consumer_offsets`
+/// and then answers.
 ///
-/// Truth: `journal-commit` for every slow request, as in `journal-stall`: the append of a group's record waits for the commit,
-/// others for the coordinator's thread that is at such an append. Some producers are at work beside them.
+/// Truth: `journal-commit` for every slow request, as in `journal-stall`: the append of a group's record waits for the
+/// commit, others for the coordinator's thread that performs such an append. Some producers run beside them.
 pub(super) const OFFSETS_STALL: Fault = Fault {
     name: "offsets-stall",
     story: "groups commit offsets while writes into ext4's journal are held back",
@@ -50,11 +50,12 @@ pub(super) const OFFSETS_STALL: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// Clients make topics while writes beneath the cluster's metadata take long. The controller forces each change to the device
-/// before it answers; the brokers' own logs are on another disk.
+/// Clients create topics while writes of the cluster's metadata log are slow. The controller forces each change to the
+/// device before it answers; the brokers' own logs are on another disk.
 ///
-/// Truth: `metadata-fsync` anywhere in the chain of what asks the controller, on the clients' listener and on its own: the
-/// device is what the fsync waits for, and the next link. Who makes topics ends before the device is quick again.
+/// Truth: `metadata-fsync` anywhere in the chain of requests to the controller, on the clients' listener and on its
+/// own: the fsync waits for the device, which is the next link. The client that creates topics ends before the device
+/// is fast again.
 pub(super) const CONTROLLER_STALL: Fault = Fault {
     name: "controller-stall",
     story: "topics are made while the cluster's metadata are on a slow device",
@@ -75,7 +76,7 @@ pub(super) const CONTROLLER_STALL: Fault = Fault {
         let (maker, prefix) = (bed.connect("topic-maker")?, format!("made-{start_ns}"));
         bed.delay(Slow::Writes, held_ms)?;
         let making =
-            Background::start("who makes topics", move |over| make_topics(maker, &prefix, over, slow));
+            Background::start("the topic maker", move |over| make_topics(maker, &prefix, over, slow));
         interrupt().sleep(Duration::from_millis(length_ms))?;
         let slow = making.stop()??;
         bed.clear_delays()?;
@@ -86,7 +87,7 @@ pub(super) const CONTROLLER_STALL: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// Makes topics until it is over; how many took at least so long.
+/// Creates topics until `over`; returns how many took at least `slow`.
 fn make_topics(mut maker: Connection, prefix: &str, over: &AtomicBool, slow: Duration) -> Result<usize> {
     let mut count = 0;
     for number in 0.. {
@@ -101,18 +102,18 @@ fn make_topics(mut maker: Connection, prefix: &str, over: &AtomicBool, slow: Dur
     Ok(count)
 }
 
-/// Clients make two thousand topics at once, and another makes one at a time beside them.
+/// Clients create two thousand topics at once, and another creates one at a time beside them.
 ///
-/// Truth: `controller-busy` anywhere in the chain of who makes topics: one thread of the controller decides on all changes, one
-/// after the other. What it does for the many is what they wait for, and why the other waits. Its raft thread lets changes
-/// gather for 25 ms by default, which nothing shows; here it waits for 1 ms. Producers are not judged: the broker opens the new
-/// partitions' logs on the same processors.
+/// Truth: `controller-busy` anywhere in the chain of requests that create topics: one thread of the controller decides
+/// on all changes, one after the other. Its work for the many is what they wait for, and why the other waits. Its raft
+/// thread lets changes gather for 25 ms by default, which nothing shows; here it waits for 1 ms. Producers are not
+/// judged: the broker opens the new partitions' logs on the same processors.
 pub(super) const METADATA_STORM: Fault = Fault {
     name: "metadata-storm",
     story: "clients make two thousand topics at once",
     properties: &[("controller.quorum.append.linger.ms", "1")],
     load: |rng| Traffic { producers: 2, per_second: 10, ..standard_load(rng) },
-    // `record` samples a CPU 49 times a second: less than that is seen by chance.
+    // `record` samples a CPU 49 times a second: shorter waits are seen only by chance.
     threshold_ms: (100, 150),
     truths: || {
         let of = |api: &&str| Truth::of(&["controller-busy"]).through(&["controller-busy"]).api(api);
@@ -124,7 +125,7 @@ pub(super) const METADATA_STORM: Fault = Fault {
         let (maker, prefix) = (bed.connect("topic-maker")?, format!("made-{start_ns}"));
         let slow = Duration::from_millis(*threshold_ms);
         let making =
-            Background::start("who makes topics", move |over| make_topics(maker, &prefix, over, slow));
+            Background::start("the topic maker", move |over| make_topics(maker, &prefix, over, slow));
         let names = (0..STORM_TOPICS).map(|number| format!("storm-{start_ns}-{number}"));
         let topics: Vec<Topic> =
             names.map(|name| Topic { name, partitions: 1, ..Topic::default() }).collect();
@@ -143,10 +144,10 @@ pub(super) const METADATA_STORM: Fault = Fault {
 };
 const STORM_TOPICS: usize = 2_000;
 
-/// Groups of one member rebalance again and again while writes into ext4's journal take long.
+/// Groups of one member rebalance again and again while writes to ext4's journal are slow.
 ///
-/// Truth: `journal-commit` for every slow `SyncGroup`: the leader's waits for the append of the assignment. What members wait for
-/// each other is left out of the latency, and `JoinGroup` is not judged.
+/// Truth: `journal-commit` for every slow `SyncGroup`: the leader's waits for the append of the assignment. The time
+/// that members wait for each other is not part of the latency, and `JoinGroup` is not judged.
 pub(super) const REBALANCE: Fault = Fault {
     name: "rebalance",
     story: "groups rebalance while writes into ext4's journal are held back",
@@ -183,7 +184,7 @@ pub(super) const REBALANCE: Fault = Fault {
 
 const COMMITTER: &str = "committer";
 const MAX_GROUPS: u32 = 8;
-/// How long a broker may take to make the coordinator's topic.
+/// Timeout for the creation of the coordinator's topic.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A group that stores an offset again and again.
@@ -193,23 +194,23 @@ struct Committer {
 }
 
 impl Committer {
-    /// Connects, and waits until the group's coordinator takes its offsets.
+    /// Connects, and waits until the group's coordinator accepts its offsets.
     fn start(bed: &TestBed, number: u32) -> Result<Self> {
         let group = format!("{COMMITTER}-{number}");
         let mut connection = bed.connect(&group)?;
         let is_ready = || {
             let is_found = connection.is_accepted(&Request::find_coordinator(&group))?;
-            let is_taken =
+            let is_stored =
                 is_found && connection.is_accepted(&Request::commit_offset(&group, TOPIC, 0, 0))?;
-            Ok(is_taken.then_some(()))
+            Ok(is_stored.then_some(()))
         };
         interrupt().wait(TIMEOUT, "the coordinator of groups", is_ready)?;
         Ok(Self { connection, group })
     }
 
-    /// Has a new group rebalance until it is over; how many assignments took at least so long.
+    /// Makes a new group rebalance until `over`; returns how many assignments took at least `slow`.
     fn rebalance_until(mut self, over: &AtomicBool, pause: Duration, slow: Duration) -> Result<usize> {
-        // The member of the window before is in its group until its session is over.
+        // The member of the previous window stays in its group until its session ends.
         let group = format!("{}-{}", self.group, now_ns());
         let (mut member, mut count) = (Member::default(), 0);
         while !over.load(Ordering::Relaxed) {
@@ -222,7 +223,7 @@ impl Committer {
         Ok(count)
     }
 
-    /// Commits until it is over; how many took at least so long.
+    /// Commits until `over`; returns how many took at least `slow`.
     fn commit_until(mut self, over: &AtomicBool, pause: Duration, slow: Duration) -> Result<usize> {
         let mut count = 0;
         for offset in 1.. {

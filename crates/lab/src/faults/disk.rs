@@ -18,12 +18,12 @@ use crate::process::{Background, Process};
 use crate::session::interrupt;
 use crate::volume::{DirtyLimit, FileSystem};
 
-/// Writes into ext4's journal take long, everything else is quick: commits last, and who needs a buffer that a commit
-/// holds waits for it (`do_get_write_access`, fs/jbd2/transaction.c).
+/// Writes to ext4's journal are slow, everything else is fast: commits take long, and threads that need a buffer held
+/// by a commit wait for it (`do_get_write_access`, fs/jbd2/transaction.c).
 ///
 /// Truth: `journal-commit` for every slow request. An append holds its partition's lock and a request handler while it
 /// waits, so others queue behind it, at the lock, for a handler, or behind an earlier request of their connection; the
-/// root of all of them is the commit.
+/// commit is the root of all of them.
 pub(super) const JOURNAL_STALL: Fault = Fault {
     name: "journal-stall",
     story: "writes into ext4's journal are held back",
@@ -32,7 +32,7 @@ pub(super) const JOURNAL_STALL: Fault = Fault {
     truths: || vec![Truth::of(&["journal-commit"])],
     inject: |window| {
         let (held_ms, length_ms) = (window.rng.u64(120..=350), window.rng.u64(2_200..=3_500));
-        // What is held back already stays so.
+        // Writes that are already held back stay so.
         window.bed.slow_down(Slow::JournalWrites, held_ms, length_ms, held_ms)?;
         window.parameters = format!("journal writes +{held_ms} ms for {length_ms} ms");
         Ok(Proof::HeldBack("writes into the journal held back"))
@@ -40,8 +40,9 @@ pub(super) const JOURNAL_STALL: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// Another process calls fsync on the same ext4 again and again, and the journal is slow. By itself it is committed every five
-/// minutes; each of these fsyncs has it committed at once, and who needs a buffer that the commit holds waits for it.
+/// Another process calls fsync on the same ext4 again and again, and the journal is slow. On its own it is committed
+/// every five minutes; each of these fsyncs commits it at once, and threads that need a buffer held by the commit wait
+/// for it.
 ///
 /// Truth: `journal-commit` for every slow request, as in `journal-stall`.
 pub(super) const BLOCKED_BY_NEIGHBOUR: Fault = Fault {
@@ -65,23 +66,24 @@ pub(super) const BLOCKED_BY_NEIGHBOUR: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// One page a time, until it is killed.
+/// One page at a time, until it is killed.
 const FSYNCS: &str =
     "while dd if=/dev/zero of=\"$0\" bs=4k count=1 conv=notrunc,fsync status=none; do :; done";
 
 /// XFS instead of ext4, with a slow log, and a topic that is flushed after every message: each append's fsync forces
-/// XFS's log (`xfs_file_fsync`, `fs/xfs/xfs_file.c`) under the partition's lock. Without the flushes appends on XFS wait
-/// for no log: four thousand files made beside them in three seconds, with the log's writes held back, slowed none.
+/// XFS's log (`xfs_file_fsync`, `fs/xfs/xfs_file.c`) under the partition's lock. Without the flushes, appends on XFS
+/// wait for no log: four thousand files created beside them in three seconds, with the log's writes held back, slowed
+/// none.
 ///
-/// Truth: the chain leads through `roll-fsync`, the name for a fsync with the log locked whether or not a segment rolls,
-/// for who calls it and for those behind it. The device beneath XFS's log is what it waits for: `slow-device` is the
-/// next link of the same chain.
+/// Truth: the chain leads through `roll-fsync`, the name for an fsync under the log's lock whether or not a segment
+/// rolls, for the request that calls it and for those behind it. It waits for the device of XFS's log: `slow-device` is
+/// the next link of the same chain.
 pub(super) const XFS_LOG: Fault = Fault {
     name: "xfs-log",
     story: "XFS, whose log is slow, and a topic that is flushed after every message",
     volume: Some(VolumeKind { file_system: FileSystem::Xfs, mount_options: "" }),
     topic_configs: &[("flush.messages", "1")],
-    // What a device that is quick flushes in time: some tens of requests a second.
+    // The rate that a fast device can flush: some tens of requests per second.
     load: |rng| Traffic {
         producers: rng.u32(4..=8),
         per_second: rng.u32(10..=20),
@@ -98,20 +100,20 @@ pub(super) const XFS_LOG: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// Small segments on a slow disk, with a Kafka that still writes the producers' snapshot with an fsync when a segment
-/// rolls, in the request's own thread and under the log's lock (until 3.7, KAFKA-15046).
+/// Small segments on a slow disk, with a Kafka version that still writes the producers' snapshot with an fsync when a
+/// segment rolls, in the request's own thread and under the log's lock (until 3.7, KAFKA-15046).
 ///
-/// Truth: `roll-fsync` for every slow request: the one whose append rolled the segment, and those behind it. ext4
-/// without a journal, so that an fsync holds up nobody but by the lock: appends that do not roll write to memory.
-/// What the fsync waited for, the device, is the next link of the same chain and as right.
+/// Truth: `roll-fsync` for every slow request: the one whose append rolled the segment, and those behind it. ext4 has
+/// no journal, so that an fsync delays others only through the lock: appends that do not roll write to memory. The
+/// device, which the fsync waited for, is the next link of the same chain and equally right.
 pub(super) const ROLL_FSYNC: Fault = Fault {
     name: "roll-fsync",
     story: "segments of 1 MiB on a slow disk, with a Kafka that fsyncs when one rolls",
     volume: VolumeKind::WITHOUT_JOURNAL,
-    // The last line that fsyncs there.
+    // The last release line that fsyncs there.
     kafka: "3.6.2",
     topic_configs: &[("segment.bytes", "1048576")],
-    // About a segment a second of each of few partitions.
+    // About one segment per second for each of a few partitions.
     load: |rng| {
         let (partitions, record_bytes) = (rng.u32(1..=3), rng.u32(4 << 10..=8 << 10));
         Traffic { partitions, record_bytes, per_second: 45, ..standard_load(rng) }
@@ -126,17 +128,17 @@ pub(super) const ROLL_FSYNC: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// Producers write more than the device's share of dirty pages allows: the kernel pauses who dirties another
-/// (`balance_dirty_pages`, mm/page-writeback.c). ext4 without a journal, so that no commit waits for the same pages.
+/// Producers write more than the device's share of dirty pages allows: the kernel pauses threads that dirty another
+/// page (`balance_dirty_pages`, mm/page-writeback.c). ext4 has no journal, so that no commit waits for the same pages.
 ///
 /// Truth: `dirty-throttling` for every slow request: the pause is inside the append, under the lock, so that others
-/// wait for who is paused.
+/// wait for the paused thread.
 pub(super) const DIRTY_THROTTLING: Fault = Fault {
     name: "dirty-throttling",
     story: "producers dirty more pages than the device may have",
     volume: VolumeKind::WITHOUT_JOURNAL,
     shares: true,
-    // Six to twelve producers of 10 to 30 MiB a second altogether.
+    // Six to twelve producers, 10 to 30 MiB per second altogether.
     load: |rng| {
         let (record_bytes, per_second) = (rng.u32(48 << 10..=96 << 10), rng.u32(25..=30));
         Traffic { record_bytes, per_second, in_flight: 1, ..standard_load(rng) }
@@ -144,7 +146,7 @@ pub(super) const DIRTY_THROTTLING: Fault = Fault {
     threshold_ms: (40, 70),
     truths: || vec![Truth::of(&["dirty-throttling"])],
     prepare: |bed, _, _| {
-        // A loop device keeps the limits of what it stood for before: those of a killed lab.
+        // A loop device may still have the limits that a killed lab set.
         drop(DirtyLimit::set(bed.volume()?.device_number()?, 1 << 30)?);
         Ok(())
     },
@@ -161,14 +163,14 @@ pub(super) const DIRTY_THROTTLING: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// The longest pause (`MAX_PAUSE`, HZ/5), after which one that began before the limit was lifted has ended.
+/// The longest pause (`MAX_PAUSE`, HZ/5): after it, any pause that started before the limit was lifted has ended.
 const MAX_PAUSE_MS: u64 = 200;
 
-/// A slow device beneath ext4 without a journal: the segments' last pages are put out of the page cache, and reads are
-/// held back, so that the next append to each partition, which begins in the middle of such a page, has to read it.
+/// A slow device below ext4 without a journal: the segments' last pages are evicted from the page cache, and reads are
+/// held back, so that the next append to each partition, which starts in the middle of such a page, has to read it.
 ///
-/// Truth: `slow-device` for every slow request: one append of each partition waits for the device, and who is slow beside
-/// it waits for that append: at the lock, for a handler, behind it on the connection.
+/// Truth: `slow-device` for every slow request: one append to each partition waits for the device, and other slow
+/// requests wait for that append: at the lock, for a handler, or behind it on the connection.
 pub(super) const SLOW_DEVICE: Fault = Fault {
     name: "slow-device",
     story: "no journal; appends must read their segment's last page from a slow device",
@@ -179,16 +181,17 @@ pub(super) const SLOW_DEVICE: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// The same, on a quick device that the broker's cgroup may read few bytes a second from: blk-throttle (version 1's
-/// `blkio.throttle.*`, version 2's `io.max`) holds back what is read before it enters the device's queue.
+/// Like [`SLOW_DEVICE`], but on a fast device from which the broker's cgroup may read few bytes per second:
+/// blk-throttle (version 1's `blkio.throttle.*`, version 2's `io.max`) holds back reads before they enter the device's
+/// queue.
 ///
-/// Truth: `io-throttled` for every slow request, as `slow-device` there.
+/// Truth: `io-throttled` for every slow request, like `slow-device` there.
 pub(super) const IO_LIMIT: Fault = Fault {
     name: "io-limit",
     story: "no journal; appends must read their segment's last page, and the broker's cgroup may read little",
     volume: VolumeKind::WITHOUT_JOURNAL,
     truths: || vec![Truth::of(&["io-throttled"])],
-    // In it from the start and unlimited: as a container is.
+    // In the cgroup from the start and unlimited, as a container is.
     prepare: |bed, tools, _| tools.cgroup.insert(Cgroup::make(bed.site.path(), "blkio")?).put(bed.broker.pid),
     inject: |window| {
         let device = window.bed.volume()?.device_number()?;
@@ -213,20 +216,20 @@ pub(super) const IO_LIMIT: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// What a cold append reads.
+/// Bytes that a cold append reads.
 const PAGE_BYTES: u64 = 4_096;
-/// A recorder looks at the limits once a second.
+/// A recorder reads the limits once a second.
 const LIMIT_IS_KNOWN: Duration = Duration::from_millis(1_200);
-/// Such a page takes a quarter of a second then, and as long for each partition that is read at once.
+/// At this limit such a page takes a quarter of a second, and as long again for each partition that is read at once.
 const MIN_LIMIT: u64 = 4 * PAGE_BYTES;
 
-/// How often in a window, and how far apart.
+/// How often in a window, and the time in between.
 const TIMES: u32 = 3;
 const APART: Duration = Duration::from_millis(450);
-/// Nobody may append meanwhile: a page that was dirtied again stays.
+/// No append may come meanwhile: a page that is dirtied again stays.
 const PAUSE: Duration = Duration::from_millis(80);
 
-/// Has the next append to each partition read its page from a slow device, several times.
+/// Makes the next append to each partition read its page from a slow device, several times.
 fn inject_cold_appends(window: &mut OpenWindow<'_>) -> Result<Proof> {
     let held_ms = window.rng.u64(120..=350);
     let held = Duration::from_millis(held_ms);
@@ -238,7 +241,7 @@ fn inject_cold_appends(window: &mut OpenWindow<'_>) -> Result<Proof> {
     Ok(Proof::HeldBack("reads held back"))
 }
 
-/// Has the next append to each partition read its page, which takes so long at most, several times.
+/// Makes the next append to each partition read its page, which takes at most `held`, several times.
 fn cold_appends(window: &mut OpenWindow<'_>, held: Duration) -> Result<()> {
     for _ in 0..TIMES {
         window.pause(true);
@@ -252,18 +255,18 @@ fn cold_appends(window: &mut OpenWindow<'_>, held: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Many producers to one partition: when one's append is slow (as of [`SLOW_DEVICE`]), all others wait for the
+/// Many producers to one partition: when one's append is slow (as in [`SLOW_DEVICE`]), all others wait for the
 /// partition's lock.
 ///
-/// Truth: the chain leads through `log-lock`, to what held the holder up. The holder's own request waited for no lock:
-/// for it, and as the root of all, `slow-device` is right. There are more request handlers than producers, so that nobody
-/// waits for a handler instead.
+/// Truth: the chain leads through `log-lock` to what delayed the holder. The holder's own request waited for no lock:
+/// for it, and as the root of all, `slow-device` is right. There are more request handlers than producers, so that no
+/// request waits for a handler instead.
 pub(super) const LOCK_CONTENTION: Fault = Fault {
     name: "lock-contention",
     story: "many producers to one partition, of which now and then one is slow under the lock",
     volume: VolumeKind::WITHOUT_JOURNAL,
     properties: &[("num.io.threads", "24")],
-    // Ten to twenty producers, one request of each unanswered.
+    // Ten to twenty producers with one unanswered request each.
     load: |rng| {
         let (producers, per_second) = (rng.u32(10..=20), rng.u32(40..=70));
         Traffic { partitions: 1, producers, per_second, in_flight: 1, ..standard_load(rng) }
@@ -274,13 +277,13 @@ pub(super) const LOCK_CONTENTION: Fault = Fault {
 };
 
 /// A consumer that catches up reads a segment that is no longer in the page cache from a slow device. The handler only
-/// looks the place up; the bytes are read by `sendfile` on the network thread (KAFKA-7504), the only one, so that all
+/// looks up the position; `sendfile` reads the bytes on the network thread (KAFKA-7504), the only one, so that all
 /// connections wait for the device.
 ///
-/// Truth: of the producers, `disk-read-in-network-thread`: their requests lie in their sockets, or their answers in the
-/// network thread's queue, until its read has ended. `cache-eviction` is the same event seen from why the pages were not
-/// there. The consumer's own fetches wait for the same reads, and for the handler's look at the batches' headers, a read
-/// like any other: `slow-device` is right for them too.
+/// Truth: for the producers, `disk-read-in-network-thread`: their requests wait in their sockets, or their responses in
+/// the network thread's queue, until its read ends. `cache-eviction` is the same event, named after why the pages were
+/// missing. The consumer's own fetches wait for the same reads, and for the handler's read of the batches' headers, a
+/// read like any other: `slow-device` is right for them too.
 pub(super) const COLD_READS: Fault = Fault {
     name: "cold-reads",
     story: "a catch-up consumer has the only network thread read from a slow device",
@@ -318,11 +321,12 @@ pub(super) const COLD_READS: Fault = Fault {
 
 const ARCHIVE: &str = "archive";
 const CONSUMER: &str = "archive-reader";
-/// What lies in the topic.
+/// Content of the topic.
 const BATCH_BYTES: usize = 512 << 10;
 const BATCHES: usize = 192;
 
-/// A consumer that reads the topic from its beginning, again and again; when it has ended, how many bytes it read.
+/// Starts a consumer that reads the topic from its start, again and again; at its end it returns how many bytes it
+/// read.
 fn start_consumer(bed: &TestBed, fetch_bytes: u32) -> Result<Background<Result<u64>>> {
     let connection = bed.connect(CONSUMER)?;
     Ok(Background::start("the consumer", move |over| consume(connection, fetch_bytes, over)))
@@ -338,13 +342,13 @@ fn consume(mut connection: Connection, fetch_bytes: u32, over: &AtomicBool) -> R
     Ok(bytes)
 }
 
-/// Nothing is injected: load as in the other runs, on the file system that most of them have. The slowest of a window's
-/// requests are judged, however quick they were.
+/// Nothing is injected: load as in the other runs, on the file system that most of them have. The slowest requests of a
+/// window are judged, however fast they were.
 ///
-/// Truth: no request may be given a cause that no independent observation shows: the JVM's own log of its pauses, and the
-/// kernel's statistics of how long the broker's request threads waited for a processor and of when its device was at work:
-/// those are real causes, and there is no machine without them. One that was slow without a cause (`unobserved`) is the
-/// machine's affair.
+/// Truth: no request may be given a cause that no independent observation shows. Those are the JVM's own log of its
+/// pauses, and the kernel's statistics of how long the broker's request threads waited for a processor and when its
+/// device was busy: real causes, without which there is no machine. A request that was slow without a cause
+/// (`unobserved`) is the machine's affair.
 pub(super) const QUIET: Fault = Fault {
     name: "quiet",
     story: "nothing is injected",
@@ -357,8 +361,8 @@ pub(super) const QUIET: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// Puts all segments in a partition's directory out of the page cache, so that they have to be read from the device again:
-/// writes back what is dirty and drops the pages. What somebody dirties meanwhile stays.
+/// Evicts all segments in a partition's directory from the page cache, so that they have to be read from the device
+/// again: writes back dirty pages and drops them. Pages dirtied meanwhile stay.
 fn evict_segments(directory: &Path) -> Result<()> {
     let segments = files::list(directory)?.into_iter();
     segments.filter(|path| path.extension().is_some_and(|end| end == "log")).try_for_each(|path| {

@@ -1,7 +1,8 @@
-//! What others than brokerscope observe of a run, of things that nobody injected: the JVM's own log of when it stopped its
-//! threads. A real collection during an injected stall is as true a cause of what it slowed as the stall.
+//! Observations of causes that nobody injected, from sources other than brokerscope: the JVM's own log of its pauses,
+//! and the kernel's statistics. A real collection during an injected stall is as true a cause of what it slowed as the
+//! stall.
 //!
-//! Does not tell whom it slowed: that is for [`super::score`] to say, by time.
+//! Does not know which requests it slowed: [`super::score`] decides that, by time.
 
 use std::os::linux::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -20,35 +21,35 @@ use crate::process::Background;
 
 /// The JVM's log has whole milliseconds.
 const STAMP_NS: i64 = 1_000_000;
-/// A pause that is shorter slows nobody over any threshold.
+/// Pauses shorter than this slow no request over any threshold.
 const SHORTEST_NS: i64 = 1_000_000;
-/// The shortest wait for a processor that is kept: the slowest requests of an idle broker take about a millisecond.
+/// The shortest wait for a processor that is recorded: the slowest requests of an idle broker take about a millisecond.
 const SHORTEST_WAIT_NS: i64 = 100_000;
 
-/// A stretch of time that was observed what went on.
+/// A stretch of time with an observed cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Observation {
-    /// From when, UTC nanoseconds.
+    /// Its start, UTC nanoseconds.
     pub(super) start_ns: i64,
-    /// Until when.
+    /// Its end.
     pub(super) end_ns: i64,
-    /// How much of that it took, if it is not known which part; all of it without this.
+    /// How much of the stretch it took, if it is not known which part; without this, all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) length_ns: Option<i64>,
-    /// What a request may be blamed on that mostly lies in it.
+    /// The causes that are right for a request that lies mostly in it.
     pub(super) truth: Truth,
-    /// Whether nothing else can have gone on in it: all threads stood still, for what it says.
+    /// Whether nothing else can have happened in it, because all threads were stopped.
     pub(super) alone: bool,
-    /// In its words.
+    /// Its description.
     pub(super) said: String,
 }
 
 impl Observation {
-    /// What the broker's own JVM logged.
+    /// Observations from the log of the broker's own JVM.
     pub(super) fn by_jvm(pauses: &[Pause]) -> Vec<Self> {
         let (gc, safepoint) = ("gc-pause", "safepoint");
         let of_pause = |pause: &Pause| {
-            // The log does not say which thread was late, nor what it was at.
+            // The log does not say which thread was late, nor what it was doing.
             let truth = match (pause.was_long_to_reach(), pause.is_collection()) {
                 (true, true) => Truth::of(&[safepoint, gc]).through(&[safepoint]),
                 (true, false) => Truth::of(&[safepoint]).through(&[safepoint]),
@@ -60,7 +61,7 @@ impl Observation {
         long(pauses).map(of_pause).collect()
     }
 
-    /// What the JVM of a follower logged: it fetches nothing meanwhile.
+    /// Observations from the JVM log of a follower, which fetches nothing during a pause.
     pub(super) fn by_follower(pauses: &[Pause]) -> Vec<Self> {
         let truth = Truth::of(&["replication-wait"]).through(&["replication-wait"]);
         long(pauses).map(|pause| Self::during(pause, truth.clone(), "a follower's log")).collect()
@@ -70,10 +71,10 @@ impl Observation {
         let Pause { operation, start_ns, end_ns, reaching_ns } = pause;
         let [length_ms, reaching_ms] = [pause.length_ns(), *reaching_ns].map(|ns| ns / 1_000_000);
         let said = format!("{by}: {operation}, {length_ms} ms, {reaching_ms} ms of it until all had stopped");
-        observed(*start_ns, end_ns.saturating_add(STAMP_NS), truth, said)
+        observation(*start_ns, end_ns.saturating_add(STAMP_NS), truth, said)
     }
 
-    /// The part of a stretch that it can have taken, and how much of that part it took at most, in nanoseconds.
+    /// The part of a stretch in which it can have been, and the most that it took of that part, in nanoseconds.
     fn part_of(&self, start_ns: i64, end_ns: i64) -> Option<Part> {
         let (start, end) = (self.start_ns.max(start_ns), self.end_ns.min(end_ns));
         let most = self.length_ns.filter(|length| *length < end.saturating_sub(start));
@@ -90,19 +91,19 @@ fn long(pauses: &[Pause]) -> impl Iterator<Item = &Pause> {
 struct Part {
     start: i64,
     end: i64,
-    /// How much of it was taken at most; all of it without this.
+    /// The most that it took of the part; without this, all of it.
     most: Option<i64>,
 }
 
-/// How much of a stretch is observed by those that `wanted` picks, each moment once, and of no observation more than it
-/// lasted; nanoseconds.
+/// How much of a stretch the observations that `select` picks cover, counting each moment once and each observation for
+/// no longer than it lasted; nanoseconds.
 pub(super) fn observed_ns(
     observed: &[Observation],
     start_ns: i64,
     end_ns: i64,
-    wanted: impl Fn(&Observation) -> bool,
+    select: impl Fn(&Observation) -> bool,
 ) -> i64 {
-    let picked = observed.iter().filter(|observed| wanted(observed));
+    let picked = observed.iter().filter(|observed| select(observed));
     let mut parts: Vec<Part> = picked.filter_map(|observed| observed.part_of(start_ns, end_ns)).collect();
     parts.sort_unstable();
     let whole = covered_ns(parts.iter().filter(|part| part.most.is_none()));
@@ -110,7 +111,7 @@ pub(super) fn observed_ns(
     covered_ns(parts.iter()).min(whole.saturating_add(shorter))
 }
 
-/// The sum of parts in order, each moment once.
+/// The sum of ordered parts, counting each moment once.
 fn covered_ns<'a>(parts: impl Iterator<Item = &'a Part>) -> i64 {
     let (mut until, mut sum) = (i64::MIN, 0_i64);
     for part in parts {
@@ -120,40 +121,40 @@ fn covered_ns<'a>(parts: impl Iterator<Item = &'a Part>) -> i64 {
     sum
 }
 
-/// Kafka's network threads and request handlers begin with this; the kernel keeps 15 bytes.
+/// Name prefix of Kafka's network threads and request handlers; the kernel keeps 15 bytes of a name.
 const THREADS: &str = "data-plane";
-/// How often they are read, and so how exactly they say when.
+/// How often the files are read, and so the precision of the times.
 const EVERY: Duration = Duration::from_millis(4);
-/// In schedstat, how long a thread has waited for a processor; the kernel adds a wait when it ends.
+/// Field of schedstat: how long a thread has waited for a processor; the kernel adds a wait when it ends.
 const DELAY_NS: usize = 1;
-/// In a device's stat, how many requests of a kind are done, and the milliseconds they took: reads, writes, flushes.
+/// Fields of a device's stat: completed requests of a kind, and the milliseconds they took: reads, writes, flushes.
 const KINDS: [(usize, usize); 3] = [(0, 3), (4, 7), (15, 16)];
-/// There, how many requests are under way.
+/// Field of a device's stat: requests in flight.
 const UNDER_WAY: usize = 8;
-/// Requests that take less slow nobody over any threshold.
+/// Requests faster than this slow nothing over any threshold.
 const SLOW_MS: i64 = 20;
 
-/// Reads until it is stopped; ends when dropped.
+/// Reads the statistics until it is stopped; ends when dropped.
 pub(super) struct KernelStats(Background<HostObservations>);
 
-/// What they say.
+/// Observations from the kernel's statistics and the JVM's log.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HostObservations {
-    /// Of the JVM's pauses, by its log; `run` reads that.
+    /// The JVM's pauses, from its log, which `run` reads.
     pub(super) pauses: Vec<Observation>,
-    /// Of waits for a processor.
+    /// Waits for a processor.
     pub(super) waits: Vec<Observation>,
-    /// Of the device, when it was at work.
+    /// Times when the device was busy.
     pub(super) busy: Vec<Observation>,
-    /// Of the machine's disk, when its requests were slow.
+    /// Times when requests of the machine's disk were slow.
     pub(super) slow: Vec<Observation>,
 }
 
 impl KernelStats {
-    /// Of the request threads that a process has now, and of a device, if there is one.
+    /// Reads the statistics of a process's present request threads, and of a device, if there is one.
     ///
     /// # Errors
-    /// Where the kernel does not report them.
+    /// The kernel does not report them.
     pub(super) fn of_broker(pid: u32, device: Option<(u32, u32)>) -> Result<Self> {
         let mut tasks = files::list(&PathBuf::from(format!("/proc/{pid}/task")))?;
         tasks
@@ -171,7 +172,7 @@ impl KernelStats {
         Ok(Self::start(threads, device.transpose()?, None))
     }
 
-    /// Of the disk that a directory is on; none of a file system that is on no one device.
+    /// Reads the statistics of the disk that holds a directory; `None` if its file system is not on a single device.
     pub(super) fn of_disk(directory: &Path) -> Option<Self> {
         let device = fs::metadata(directory).ok()?.st_dev();
         let disk = Counts::of_device(stat((rustix::fs::major(device), rustix::fs::minor(device))))?;
@@ -183,7 +184,7 @@ impl KernelStats {
         Self(Background::start("the reader of the kernel's figures", work))
     }
 
-    /// What they say.
+    /// Stops reading, and returns the observations.
     pub(super) fn stop(self) -> Result<HostObservations> {
         self.0.stop()
     }
@@ -199,31 +200,31 @@ fn read(
     mut disk: Option<Counts>,
     over: &AtomicBool,
 ) -> HostObservations {
-    let mut heard = HostObservations::default();
+    let mut observations = HostObservations::default();
     let mut since_ns = now_ns();
     while !over.load(Ordering::Relaxed) {
         thread::sleep(EVERY);
         let begun_ns = now_ns();
-        let delays = threads.iter_mut().filter_map(|thread| thread.grown()?.get(DELAY_NS).copied());
-        heard.waits.extend(delays.filter_map(|delay_ns| wait(delay_ns, since_ns, now_ns())));
+        let delays = threads.iter_mut().filter_map(|thread| thread.read_increases()?.get(DELAY_NS).copied());
+        observations.waits.extend(delays.filter_map(|delay_ns| wait(delay_ns, since_ns, now_ns())));
         if device.as_mut().is_some_and(|device| device.was_busy() == Some(true)) {
-            heard.busy.push(busy(since_ns, now_ns()));
+            observations.busy.push(busy(since_ns, now_ns()));
         }
         let slow_ms = disk.as_mut().and_then(Counts::slowest_ms);
-        heard.slow.extend(slow_ms.map(|ms| slow(ms, now_ns())));
+        observations.slow.extend(slow_ms.map(|ms| slow(ms, now_ns())));
         since_ns = begun_ns;
     }
-    heard
+    observations
 }
 
-/// The numbers of a file, when it was last read.
+/// Numbers of a file at its last reading.
 struct Counts {
     file: PathBuf,
     numbers: Vec<i64>,
 }
 
 impl Counts {
-    /// Of a file that has numbers up to this one.
+    /// Reads a file that must have a number at index `last`.
     fn of(file: PathBuf, last: usize) -> Option<Self> {
         let numbers = numbers(&file)?;
         (numbers.len() > last).then_some(Self { file, numbers })
@@ -233,56 +234,56 @@ impl Counts {
         Self::of(stat, KINDS.iter().map(|(_, ms)| *ms).max()?)
     }
 
-    /// By how much each has grown since this was last asked.
-    fn grown(&mut self) -> Option<Vec<i64>> {
+    /// Reads the file again; returns by how much each number has grown.
+    fn read_increases(&mut self) -> Option<Vec<i64>> {
         let before = std::mem::replace(&mut self.numbers, numbers(&self.file)?);
         Some(self.numbers.iter().zip(before).map(|(now, before)| now.saturating_sub(before)).collect())
     }
 
-    /// Whether a device was at work since this was last asked, or is.
+    /// Whether a device was busy since the last reading, or is.
     fn was_busy(&mut self) -> Option<bool> {
-        let grown = self.grown()?;
+        let grown = self.read_increases()?;
         let is_done = KINDS.iter().any(|(done, _)| grown.get(*done).is_some_and(|done| *done > 0));
         Some(is_done || *self.numbers.get(UNDER_WAY)? > 0)
     }
 
-    /// How long requests of a kind took in the mean that ended since this was last asked, of the slowest kind, if that is long.
+    /// The mean time of the requests that ended since the last reading, of the slowest kind, if that is long.
     fn slowest_ms(&mut self) -> Option<i64> {
-        let grown = self.grown()?;
+        let grown = self.read_increases()?;
         let means = KINDS.iter().filter_map(|(done, ms)| grown.get(*ms)?.checked_div(*grown.get(*done)?));
         means.max().filter(|ms| *ms >= SLOW_MS)
     }
 }
 
-/// The numbers that a file has, all of one moment.
+/// Reads the numbers of a file, all of one moment.
 fn numbers(path: &Path) -> Option<Vec<i64>> {
     fs::read_to_string(path).ok()?.split_whitespace().map(|number| number.parse().ok()).collect()
 }
 
-fn observed(start_ns: i64, end_ns: i64, truth: Truth, said: String) -> Observation {
+fn observation(start_ns: i64, end_ns: i64, truth: Truth, said: String) -> Observation {
     Observation { start_ns, end_ns, length_ns: None, truth, alone: false, said }
 }
 
-/// Waits of a thread that ended between two looks, so long together: when in between is not known.
+/// Waits of a thread that ended between two readings and took this long together: when is not known.
 fn wait(length_ns: i64, since_ns: i64, until_ns: i64) -> Option<Observation> {
     let said = || format!("schedstat: {} us without a processor", length_ns / 1_000);
     let within = || {
         let start_ns = since_ns.saturating_sub(length_ns);
-        observed(start_ns, until_ns, Truth::of(&["run-queue"]), said())
+        observation(start_ns, until_ns, Truth::of(&["run-queue"]), said())
     };
     (length_ns >= SHORTEST_WAIT_NS).then(|| Observation { length_ns: Some(length_ns), ..within() })
 }
 
 fn busy(since_ns: i64, until_ns: i64) -> Observation {
     let truth = Truth::of(&["journal-commit", "slow-device"]);
-    observed(since_ns, until_ns, truth, "the device's stat: at work".to_owned())
+    observation(since_ns, until_ns, truth, "the device's stat: at work".to_owned())
 }
 
-/// Requests that ended just now.
+/// Slow requests that have just ended.
 fn slow(ms: i64, now_ns: i64) -> Observation {
     let start_ns = now_ns.saturating_sub(ms.saturating_mul(1_000_000));
     let said = format!("the disk's stat: requests of {ms} ms");
-    observed(start_ns, now_ns, Truth::of(&["slow-device", "journal-commit"]), said)
+    observation(start_ns, now_ns, Truth::of(&["slow-device", "journal-commit"]), said)
 }
 
 #[cfg(test)]
@@ -374,19 +375,19 @@ mod kernel_stats_tests {
     fn a_device_is_busy_that_has_done_something_or_is_at_it() {
         let directory = tempfile::tempdir().unwrap();
         let stat = directory.path().join("stat");
-        let say = |reads: i64, writes: i64, under_way: i64, flushes: i64| {
+        let write_stat = |reads: i64, writes: i64, under_way: i64, flushes: i64| {
             let text = format!("{reads} 0 9 9 {writes} 0 9 9 {under_way} 9 9 0 0 0 0 {flushes} 9\n");
             fs::write(&stat, text).unwrap();
         };
-        say(5, 5, 0, 0);
+        write_stat(5, 5, 0, 0);
         let mut device = Counts::of_device(stat.clone()).unwrap();
         let mut was_busy = || device.was_busy().unwrap();
         assert!(!was_busy());
-        say(5, 6, 0, 0);
+        write_stat(5, 6, 0, 0);
         assert!(was_busy() && !was_busy());
-        say(5, 6, 1, 0);
+        write_stat(5, 6, 1, 0);
         assert!(was_busy() && was_busy());
-        say(5, 6, 0, 1);
+        write_stat(5, 6, 0, 1);
         assert!(was_busy() && !was_busy());
         assert!(Counts::of_device(directory.path().join("none")).is_none());
     }
@@ -394,26 +395,26 @@ mod kernel_stats_tests {
     #[test]
     fn this_process_has_an_account() {
         let mut counts = Counts::of("/proc/self/schedstat".into(), DELAY_NS).unwrap();
-        assert!(counts.grown().unwrap().len() > DELAY_NS);
+        assert!(counts.read_increases().unwrap().len() > DELAY_NS);
     }
 
     #[test]
     fn a_disk_is_slow_when_the_requests_of_a_kind_were() {
         let directory = tempfile::tempdir().unwrap();
         let stat = directory.path().join("stat");
-        let say = |reads: [i64; 2], writes: [i64; 2], flushes: [i64; 2]| {
+        let write_stat = |reads: [i64; 2], writes: [i64; 2], flushes: [i64; 2]| {
             let ([r, r_ms], [w, w_ms], [f, f_ms]) = (reads, writes, flushes);
             fs::write(&stat, format!("{r} 0 9 {r_ms} {w} 0 9 {w_ms} 0 9 9 0 0 0 0 {f} {f_ms}\n")).unwrap();
         };
-        say([5, 9], [5, 9], [1, 1]);
+        write_stat([5, 9], [5, 9], [1, 1]);
         let mut counts = Counts::of_device(stat.clone()).unwrap();
         assert_eq!(counts.slowest_ms(), None);
-        say([6, 210], [105, 20], [1, 1]);
+        write_stat([6, 210], [105, 20], [1, 1]);
         assert_eq!(counts.slowest_ms(), Some(201));
         assert_eq!(counts.slowest_ms(), None);
-        say([6, 210], [107, 50], [2, 30]);
+        write_stat([6, 210], [107, 50], [2, 30]);
         assert_eq!(counts.slowest_ms(), Some(29));
-        say([7, 229], [107, 50], [2, 30]);
+        write_stat([7, 229], [107, 50], [2, 30]);
         assert_eq!(counts.slowest_ms(), None, "quick enough");
         assert!(Counts::of_device(directory.path().join("none")).is_none());
     }

@@ -1,4 +1,4 @@
-//! Faults of the host: a CPU quota of the broker's cgroup, other processes on its processor, and memory that is full.
+//! Faults of the host: a CPU quota of the broker's cgroup, other processes on its processor, and full memory.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,24 +9,24 @@ use rustix::process::Signal;
 
 use super::plan::{Fault, OpenWindow, Proof, Truth, VolumeKind, prepared, standard_load};
 use super::test_bed::{Slow, TestBed};
-use crate::broker::launched_by;
+use crate::broker::with_launcher;
 use crate::client::Traffic;
 use crate::error::Result;
 use crate::host::{Cgroup, CpuHogs};
 use crate::process::Process;
 use crate::session::interrupt;
 
-/// The broker's cgroup may use the processors for part of each period only, as a container with a CPU limit.
+/// The broker's cgroup may use the processors for only a part of each period, like a container with a CPU limit.
 ///
-/// Truth: `cpu-throttled` for every slow request: without another fault, no matter what a thread of the broker did, it stood
-/// still because the quota was used up, and who waited for that thread waited for the same.
+/// Truth: `cpu-throttled` for every slow request: no matter what a thread of the broker did, it was stopped because the
+/// quota was used up, and threads that waited for it waited for the same reason.
 pub(super) const CPU_QUOTA: Fault = Fault {
     name: "cpu-quota",
     story: "the broker's cgroup has used up its CPU quota for most of each period",
     shares: true,
     threshold_ms: (50, 100),
     truths: || vec![Truth::of(&["cpu-throttled"]).slows_pauses()],
-    // In it from the start and unlimited: as a container is.
+    // In the cgroup from the start and unlimited, as a container is.
     prepare: |bed, tools, _| tools.cgroup.insert(Cgroup::make(bed.site.path(), "cpu")?).put(bed.broker.pid),
     inject: |window| {
         let group = prepared(window.tools.cgroup.as_ref())?;
@@ -45,10 +45,10 @@ pub(super) const CPU_QUOTA: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// The broker has one processor, and busy processes of a higher weight are on it; its clients have the other one.
+/// The broker has one processor, and shares it with busy processes of a higher weight; its clients have the other one.
 ///
-/// Truth: `run-queue` for every slow request: its threads could have run and had no processor, or waited for one that
-/// could have run.
+/// Truth: `run-queue` for every slow request: its threads were runnable and had no processor, or waited for a thread
+/// that was.
 pub(super) const CPU_HOG: Fault = Fault {
     name: "cpu-hog",
     story: "busy processes of higher priority share the broker's processor",
@@ -80,31 +80,31 @@ pub(super) const CPU_HOG: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// The broker's; the others are its clients'.
+/// The broker's processor; the others are its clients'.
 const CPU: usize = 1;
 
-/// How long reclaims that began before the limit was lifted may go on.
+/// How long reclaims that started before the limit was lifted may go on.
 const AFTERWARDS: Duration = Duration::from_millis(500);
-/// How long what was put out may take to be read back.
+/// How long it may take to read evicted pages back.
 const READ_BACK: Duration = Duration::from_millis(400);
 const LIMIT: &str = "memory.limit_in_bytes";
-/// What the kernel makes of it is no limit (`PAGE_COUNTER_MAX`).
+/// The kernel turns this into no limit (`PAGE_COUNTER_MAX`).
 const UNLIMITED: i64 = -1;
 
 pub(super) const DIRECT_RECLAIM: Fault = Fault {
     name: "direct-reclaim",
     story: "the broker's memory cgroup is full of a neighbour's pages that a slow device has not written yet",
-    // The neighbour's.
+    // For the neighbour.
     volume: VolumeKind::WITHOUT_JOURNAL,
-    // Six to ten producers of some 3 to 10 MiB a second altogether: processors have time to spare, and pages are needed all the
-    // time.
+    // Six to ten producers, some 3 to 10 MiB per second altogether: processors have time to spare, and pages are needed
+    // all the time.
     load: |rng| {
         let (producers, record_bytes) = (rng.u32(6..=10), rng.u32(24 << 10..=48 << 10));
         Traffic { producers, record_bytes, per_second: 20, in_flight: 1, ..standard_load(rng) }
     },
     threshold_ms: (50, 80),
     truths: || vec![Truth::of(&["memory-reclaim"]).slows_pauses()],
-    // The heap is touched before the broker is limited: it must not need memory that the limit cannot give.
+    // The heap is touched before the broker is limited: it must not need memory that the limit does not allow.
     configure: |options, _, _| {
         options.jvm_arguments.push("-XX:+AlwaysPreTouch".to_owned());
         options.log_dir = None;
@@ -117,10 +117,10 @@ pub(super) const DIRECT_RECLAIM: Fault = Fault {
         let OpenWindow { bed, tools, rng, .. } = window;
         let group = prepared(tools.cgroup.as_ref())?;
         let held_ms = rng.u64(200..=350);
-        // Dirtied at once; as soon as the device has taken it, it is dirtied once more.
+        // Dirtied at once; as soon as the device has written it, it is dirtied again.
         let more_bytes = rng.u64(6 << 20..=10 << 20);
         let length_ms = rng.u64(2_600..=3_400);
-        // What is dirty is written, and what is needed is read back before anything counts.
+        // Dirty pages are written, and needed ones are read back before anything counts.
         group.set("memory.force_empty", 0)?;
         interrupt().sleep(READ_BACK)?;
         let limit = group.number("memory.usage_in_bytes")?.saturating_add(more_bytes);
@@ -136,8 +136,8 @@ pub(super) const DIRECT_RECLAIM: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// A process of the broker's cgroup that writes a file as fast as it can; ends, with its file and the group's limit, when
-/// dropped.
+/// A process in the broker's cgroup that writes a file as fast as it can; dropping it ends the process and removes its
+/// file and the group's limit.
 struct Neighbour<'a> {
     process: Process,
     file: PathBuf,
@@ -149,7 +149,7 @@ impl<'a> Neighbour<'a> {
         let file = bed.volume()?.directory().join("neighbour");
         let mut command = Command::new("dd");
         command.arg("if=/dev/zero").arg(format!("of={}", file.display())).args(["bs=64k", "conv=notrunc"]);
-        let mut command = launched_by(&group.entering(), command);
+        let mut command = with_launcher(&group.entering(), command);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(Self { process: Process::spawn(&mut command, Some(bed.site.path()))?, file, group })
     }

@@ -1,4 +1,4 @@
-//! Faults of the JVM: pauses, and threads that are late for them.
+//! Faults of the JVM: pauses, and threads that stop late for them.
 
 use std::time::Duration;
 use std::{fs, thread};
@@ -14,10 +14,10 @@ use crate::jvm::{Jvm, lock_holder};
 use crate::session::interrupt;
 use crate::volume::{Extent, FileSystem};
 
-/// The JVM collects its whole heap several times, all threads stopped: what `jcmd PID GC.run` does, and a heap that is too
-/// small. By the serial collector, whose pauses are as long as there are objects that live.
+/// The JVM collects its whole heap several times, with all threads stopped: as `jcmd PID GC.run` does, and a heap that
+/// is too small. Uses the serial collector, whose pauses grow with the number of live objects.
 ///
-/// Truth: `gc-pause` for every slow request of the window: nothing else makes any wait so long.
+/// Truth: `gc-pause` for every slow request of the window: nothing else delays any for so long.
 pub(super) const GC_PAUSE: Fault = Fault {
     name: "gc-pause",
     story: "the JVM collects its whole heap, its threads stopped",
@@ -55,19 +55,20 @@ pub(super) const GC_PAUSE: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// How late the JVM's log may be, by its stamps of whole milliseconds.
+/// How late the JVM's log may be, because its times are whole milliseconds.
 const MAX_LATE_NS: i64 = 5_000_000;
 
-/// The JVM wants its threads to stop, and one of them is in a page fault: a consumer asks for an old offset, the page of
-/// the mapped index that tells where it is has left the page cache, and the device is slow. The JVM polls for
-/// safepoints between instructions, so that thread stops when its page is there; all others wait, stopped.
+/// The JVM wants its threads to stop, and one of them is in a page fault: a consumer asks for an old offset, the page
+/// of the mapped index that locates it has left the page cache, and the device is slow. Threads poll for safepoints
+/// between instructions, so that thread stops when its page is there; all others wait, stopped.
 ///
-/// Index pages leave the cache because the broker's memory cgroup is emptied, as memory pressure does. Everything else is
-/// read back before, so that only the old topic's indexes are cold; and of the device, only reads of these are slow: others
-/// of the file system's own blocks, within a journal's handle, would make a commit wait that is as true a cause as the injected one.
+/// Index pages leave the cache because the broker's memory cgroup is emptied, as memory pressure would do. Everything
+/// else is read back first, so that only the old topic's indexes are cold. Only reads of these are slow on the device:
+/// slow reads of the file system's own blocks, within a journal handle, would make a commit wait, which is as true a
+/// cause as the injected one.
 ///
-/// Truth: `safepoint` for slow produce requests, or what kept the thread from stopping, named as its root: the page of the
-/// index that had to be read, or the device it was read from.
+/// Truth: `safepoint` for slow produce requests, or as their root what kept the thread from stopping: the page of the
+/// index that had to be read, or the device that it was read from.
 pub(super) const TIME_TO_SAFEPOINT: Fault = Fault {
     name: "time-to-safepoint",
     story: "a thread faults on a cold index page while the JVM wants all threads to stop",
@@ -76,7 +77,7 @@ pub(super) const TIME_TO_SAFEPOINT: Fault = Fault {
         let causes = ["safepoint", "index-page-fault", "slow-device"];
         vec![Truth::of(&causes).through(&["safepoint"]).slows_pauses().api("PRODUCE")]
     },
-    // In its cgroup from the start: pages count where they were first touched.
+    // In its cgroup from the start: pages are charged where they are first touched.
     configure: |options, tools, _| {
         let memory = Cgroup::make(prepared(options.site.as_ref())?, "memory")?;
         options.launcher.extend(memory.entering());
@@ -125,11 +126,11 @@ pub(super) const TIME_TO_SAFEPOINT: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// A thread of the broker holds a partition's leadership lock for a while, as a change of its in-sync replicas does
-/// (`java/HoldLock.java`). Handlers wait for it in a futex before they append; no source of the JVM reports that without Flight
-/// Recorder, which does not start by itself on Java 17.
+/// A thread of the broker holds a partition's leadership lock for a while, like a change of its in-sync replicas
+/// (`java/HoldLock.java`). Handlers wait for it in a futex before they append; no source of the JVM reports that
+/// without Flight Recorder, which is not started automatically on Java 17.
 ///
-/// Truth: `java-wait` for slow produce requests, those behind them in queues included.
+/// Truth: `java-wait` for slow produce requests, including those behind them in queues.
 pub(super) const JAVA_LOCK: Fault = Fault {
     name: "java-lock",
     story: "a thread of the broker holds a partition's leadership lock",
@@ -156,11 +157,11 @@ pub(super) const JAVA_LOCK: Fault = Fault {
 };
 
 const OLD: &str = "history";
-/// The smallest that Kafka 4.1 takes.
+/// The smallest that Kafka 4.1 accepts.
 const SEGMENT_BYTES: usize = 1 << 20;
 const SEGMENTS: usize = 12;
 const BATCH_BYTES: usize = 32 << 10;
-/// From the fetch that faults to the order that wants all threads stopped.
+/// Time between the fetch that faults and the order that stops all threads.
 const HEAD_START: Duration = Duration::from_millis(40);
 
 /// Base offsets of all segments but the newest.
@@ -174,7 +175,7 @@ fn closed_segments(bed: &TestBed) -> Result<Vec<i64>> {
     Ok(bases)
 }
 
-/// Where the indexes of these segments lie, written back before: Kafka does that when it likes.
+/// Extents of these segments' indexes, after a sync: Kafka itself writes them back at any time.
 fn index_extents(bed: &mut TestBed, bases: &[i64]) -> Result<Vec<Extent>> {
     rustix::fs::sync();
     let directory = bed.partition_directory(OLD, 0);
@@ -187,7 +188,7 @@ fn index_extents(bed: &mut TestBed, bases: &[i64]) -> Result<Vec<Extent>> {
     Ok(extents)
 }
 
-/// Reads everything back into the page cache but the indexes of the old topic.
+/// Reads everything back into the page cache except the indexes of the old topic.
 fn read_back(bed: &TestBed) -> Result<()> {
     for partition in files::list(&bed.broker.log_dir)?.into_iter().filter(|path| path.is_dir()) {
         let is_old = partition == bed.partition_directory(OLD, 0);

@@ -1,4 +1,4 @@
-//! The confusion matrix: rows are what was injected, columns what was named. As text, JSON and Markdown.
+//! The confusion matrix: rows are injected causes, columns named ones. As text, JSON and Markdown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use super::score::{Score, UNOBSERVED, percent};
 use crate::error::Result;
 use crate::files;
 
-/// How it is printed.
+/// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Form {
     /// For a terminal
@@ -26,7 +26,7 @@ pub enum Form {
     Markdown,
 }
 
-/// What the first three columns say.
+/// Headings of the first three columns.
 const JUDGEMENTS: [&str; 3] = ["RIGHT", "SEEN", "WRONG"];
 const JUDGED: &str = "\
 RIGHT: the verdict names what was injected. SEEN: it names something that was not injected, but that other data shows for at
@@ -36,35 +36,35 @@ the short form, which is for busy machines too, such a wait for a CPU for every 
 verdict names anything else, or nothing; also a pause that the JVM's log does not have, and what was injected if all threads
 were stopped for so much of the time that the rest was not slow. The other data does not come from brokerscope.";
 
-/// What is printed of all runs.
+/// The output of all runs.
 pub(super) struct Matrix<'a> {
     results: &'a [FaultResult],
     rows: Vec<Row>,
-    /// Causes that were named, those that were injected first.
+    /// Named causes, the injected ones first.
     columns: Vec<String>,
     targets: Vec<Target>,
 }
 
-/// What was injected by one fault, for one kind of its requests.
+/// The injected cause of one fault, for one kind of its requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Row {
     pub(super) fault: String,
     pub(super) injected: String,
-    /// How many requests.
+    /// Number of requests.
     pub(super) requests: u64,
     pub(super) judged: JudgementCounts,
-    /// How many were given which cause.
+    /// Number of requests by named cause.
     named: BTreeMap<String, u64>,
 }
 
-/// How many verdicts were worth what.
+/// Number of verdicts by judgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct JudgementCounts {
-    /// Named what was injected.
+    /// Verdicts that named the injected cause.
     pub(super) injected: u64,
-    /// Named what was observed independently.
+    /// Verdicts that named a cause that was observed independently.
     pub(super) observed: u64,
-    /// Named something else, or nothing.
+    /// Verdicts that named another cause, or none.
     pub(super) wrong: u64,
 }
 
@@ -75,12 +75,12 @@ impl<'a> Matrix<'a> {
         Self { results, rows, columns, targets: targets(results, bounds) }
     }
 
-    /// How many targets are missed.
+    /// Number of missed targets.
     pub(super) fn missed(&self) -> usize {
         self.targets.iter().filter(|target| !target.reached).count()
     }
 
-    pub(super) fn printed(&self, form: Form) -> String {
+    pub(super) fn render(&self, form: Form) -> String {
         match form {
             Form::Table => self.text(),
             Form::Json => format!("{:#}\n", self.json()),
@@ -88,13 +88,13 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// Writes all forms into a directory, and what the documents quote.
-    pub(super) fn keep(&self, directory: &Path) -> Result<()> {
+    /// Writes all formats into a directory, and the data that the documents quote.
+    pub(super) fn write(&self, directory: &Path) -> Result<()> {
         files::write_json(&directory.join(ACCURACY), &self.accuracy())?;
         for (name, form) in
             [("matrix.txt", Form::Table), ("matrix.json", Form::Json), ("matrix.md", Form::Markdown)]
         {
-            files::write(&directory.join(name), self.printed(form))?;
+            files::write(&directory.join(name), self.render(form))?;
         }
         Ok(())
     }
@@ -112,7 +112,7 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// Columns have letters: their names would make it wider than any terminal.
+    /// Columns have letters: with names, the matrix would be wider than any terminal.
     fn text(&self) -> String {
         let width = |of: fn(&Row) -> &str, least: usize| {
             self.rows.iter().map(|row| of(row).len()).max().unwrap_or(0).max(least)
@@ -149,7 +149,7 @@ impl<'a> Matrix<'a> {
         text
     }
 
-    /// What is no cell of the matrix, and some of what was wrong.
+    /// Appends what is not a cell of the matrix, and examples of wrong verdicts.
     fn append_others(&self, text: &mut String) {
         text.push('\n');
         for result in self.results {
@@ -197,7 +197,7 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// A list for each row, the most often named first: so many columns are too many for a page.
+/// Lists named causes in each row, the most frequent first: a column each would not fit on a page.
 pub(super) fn markdown_table(rows: &[Row]) -> String {
     let mut text = String::from(
         "| fault | injected | slow requests | right: injected, % | right: observed, % | wrong or none, % | named, % |\n\
@@ -219,7 +219,7 @@ pub(super) fn markdown_table(rows: &[Row]) -> String {
     text
 }
 
-/// What was injected, in the faults' order; then what else was named; unobserved last.
+/// Injected causes, in the faults' order; then other named ones; unobserved last.
 fn columns(results: &[FaultResult]) -> Vec<String> {
     let scores = || results.iter().filter_map(|result| result.score.as_ref());
     let injected = scores().flat_map(|score| score.named.keys());
@@ -248,7 +248,7 @@ fn rows(result: &FaultResult) -> Vec<Row> {
         named,
     };
     if is_quiet(result) {
-        // Who is given no cause where nothing was injected is judged rightly.
+        // Where nothing was injected, a verdict without a cause is right.
         let judged = JudgementCounts {
             injected: score.unexplained,
             observed: score.observed_outside_count(),
@@ -309,15 +309,15 @@ mod tests {
             result("stall", "journal-commit", &[("journal-commit", 3), ("unobserved", 1)]),
             result("lock", "log-lock", &[("log-lock", 4)]),
         ];
-        let matrix = Matrix::of(&results, Bounds::WANTED);
+        let matrix = Matrix::of(&results, Bounds::FULL);
         assert_eq!(matrix.columns, ["journal-commit", "log-lock", "unobserved"]);
-        let text = matrix.printed(Form::Table);
+        let text = matrix.render(Form::Table);
         assert!(
             text.contains("stall  journal-commit         4   75.0      ·   25.0   75.0      ·   25.0\n"),
             "{text}"
         );
         assert!(text.contains("MISSED   stall: at least 95 % right"), "{text}");
-        let markdown = matrix.printed(Form::Markdown);
+        let markdown = matrix.render(Form::Markdown);
         assert!(
             markdown.contains(
                 "| `stall` | `journal-commit` | 4 | 75.0 | 0.0 | 25.0 | `journal-commit` 75.0, `unobserved` 25.0 |\n"
@@ -342,7 +342,7 @@ mod tests {
         score.observed_outside.insert("run-queue".to_owned(), 1);
         score.spurious.insert("run-queue".to_owned(), 1);
         let results = [observed, quiet];
-        let matrix = Matrix::of(&results, Bounds::WANTED);
+        let matrix = Matrix::of(&results, Bounds::FULL);
         let judged = |injected, observed, wrong| JudgementCounts { injected, observed, wrong };
         assert_eq!(matrix.rows[0].judged, judged(3, 1, 0));
         assert_eq!(matrix.rows[1].judged, judged(2, 1, 1));
@@ -354,7 +354,7 @@ mod tests {
         let named: Vec<(String, u64)> = (0..30).map(|at| (format!("cause-{at}"), 1)).collect();
         let named: Vec<(&str, u64)> = named.iter().map(|(name, count)| (name.as_str(), *count)).collect();
         let results = [result("many", "x", &named)];
-        let letters: Vec<String> = Matrix::of(&results, Bounds::WANTED).letters().collect();
+        let letters: Vec<String> = Matrix::of(&results, Bounds::FULL).letters().collect();
         assert_eq!((letters[25].as_str(), letters[26].as_str()), ("z", "aa"));
     }
 }

@@ -21,7 +21,8 @@ use crate::net::{Limit, Network, Way};
 use crate::process::{Background, in_parallel};
 use crate::session::interrupt;
 
-/// Clients whose requests come in small pieces with pauses between them, as from a machine that swaps or behind a thin link.
+/// Clients whose requests arrive in small pieces with pauses in between, as from a machine that swaps or over a thin
+/// link.
 ///
 /// Truth: `slow-client` for those requests: their first byte came long before their last. The others are not slowed.
 pub(super) const TRICKLED_REQUEST: Fault = Fault {
@@ -40,7 +41,7 @@ pub(super) const TRICKLED_REQUEST: Fault = Fault {
 
 const TRICKLER: &str = "trickler";
 
-/// Sends so many requests, each in pieces, and says how.
+/// Sends this many requests, each in pieces; returns a description.
 fn trickler(access: &BrokerAccess, number: u32, requests: u32, rng: &mut Rng) -> Result<String> {
     let mut connection = access.connect(&format!("{TRICKLER}-{number}"))?;
     let mut value = vec![0; rng.usize(500..=20_000)];
@@ -55,10 +56,10 @@ fn trickler(access: &BrokerAccess, number: u32, requests: u32, rng: &mut Rng) ->
     Ok(format!("{} B in {pieces} pieces over {time_ms} ms", value.len()))
 }
 
-/// One connection for everything, as some proxies have it: produce requests behind a fetch that waits for data. The broker
-/// serves one request of a connection at a time.
+/// One connection for everything, as some proxies use it: produce requests behind a fetch that waits for data. The
+/// broker serves one request of a connection at a time.
 ///
-/// Truth: `head-of-line` for the produce requests, anywhere in the chain: the fetch ahead has its own reason. It is a
+/// Truth: `head-of-line` for the produce requests, anywhere in the chain: the fetch ahead has its own reason. That is a
 /// `long-poll`, if it is reported at all.
 pub(super) const HEAD_OF_LINE: Fault = Fault {
     name: "head-of-line",
@@ -82,10 +83,10 @@ pub(super) const HEAD_OF_LINE: Fault = Fault {
 };
 
 const SHARER: &str = "sharer";
-/// Nobody writes to it.
+/// Nothing is written to it.
 const SILENT: &str = "silent";
 
-/// Sends a fetch that waits and some batches right behind it, so many times, and says how.
+/// Sends a fetch that waits and some batches right behind it, `rounds` times; returns a description.
 fn sharer(access: &BrokerAccess, number: u32, rounds: u32, rng: &mut Rng) -> Result<String> {
     let mut connection = access.connect(&format!("{SHARER}-{number}"))?;
     let (wait_ms, behind) = (rng.u32(200..=600), rng.u32(1..=4));
@@ -105,7 +106,8 @@ fn sharer(access: &BrokerAccess, number: u32, rounds: u32, rng: &mut Rng) -> Res
     Ok(format!("{behind} produce request(s) behind a fetch that waits {wait_ms} ms"))
 }
 
-/// Runs clients in parallel, each with a number from 1 on and a generator, which say what they drew.
+/// Runs clients in parallel, each with a number from 1 on and a generator, and joins their descriptions of what they
+/// drew.
 fn with_clients(
     window: &mut OpenWindow<'_>,
     count: u32,
@@ -113,13 +115,13 @@ fn with_clients(
 ) -> Result<()> {
     let clients: Vec<(u32, Rng)> = (1..=count).map(|number| (number, window.rng.fork())).collect();
     let access = window.bed.access();
-    let said = in_parallel(clients, |(number, mut rng)| run(&access, number, &mut rng));
-    window.parameters = said.into_iter().collect::<Result<Vec<String>>>()?.join("; ") + "; beside";
+    let descriptions = in_parallel(clients, |(number, mut rng)| run(&access, number, &mut rng));
+    window.parameters = descriptions.into_iter().collect::<Result<Vec<String>>>()?.join("; ") + "; beside";
     Ok(())
 }
 
-/// A consumer that reads its responses a little at a time, with a small receive window: the broker has written the
-/// response's first bytes at once and the last long after.
+/// A consumer that reads its responses a little at a time, with a small receive window: the broker writes a response's
+/// first bytes at once and the last ones long after.
 ///
 /// Truth: `slow-client` for its fetches. The producers beside it are not slowed.
 pub(super) const SLOW_READER: Fault = Fault {
@@ -157,11 +159,11 @@ pub(super) const SLOW_READER: Fault = Fault {
 const READER: &str = "slow-reader";
 const BULK: &str = "bulk";
 
-/// Two causes at once, on different connections: ext4's journal is slow, as in [`super::disk::JOURNAL_STALL`], and a client
-/// sends its requests a few bytes at a time.
+/// Two causes at once, on different connections: ext4's journal is slow, as in [`super::disk::JOURNAL_STALL`], and one
+/// client sends its requests a few bytes at a time.
 ///
-/// Truth: `slow-client` for that client's requests, whose bytes take several times as long to come as any commit takes;
-/// `journal-commit` for everybody else's.
+/// Truth: `slow-client` for that client's requests, whose bytes take several times as long to arrive as any commit
+/// takes; `journal-commit` for all others.
 pub(super) const TWO_CAUSES: Fault = Fault {
     name: "two-causes",
     story: "ext4's journal is slow, and one client sends its requests slowly",
@@ -188,10 +190,10 @@ pub(super) const TWO_CAUSES: Fault = Fault {
 };
 
 const SLOW_CLIENT: &str = "far-away";
-/// In how many pieces a slow request comes.
+/// Number of pieces of a slow request.
 const PIECES: u32 = 12;
 
-/// Sends requests piece by piece until it is over; returns how many.
+/// Sends requests piece by piece until `over`; returns how many.
 pub(super) fn trickle_until(
     mut connection: Connection,
     time: Duration,
@@ -210,11 +212,11 @@ pub(super) fn trickle_until(
     Ok(sent)
 }
 
-/// Clients far away: what they send passes a thin link with a short queue that drops what does not fit, so that TCP
+/// Distant clients: their packets pass a thin link with a short queue that drops what does not fit, so that TCP
 /// retransmits, at times only after its timeout.
 ///
-/// Truth: `slow-client` for slow requests of those clients: bytes that arrive slowly, for any reason, before they reach the
-/// broker. A request behind such a one on the same connection arrives late too.
+/// Truth: `slow-client` for slow requests of those clients: their bytes arrive slowly, for any reason, before they
+/// reach the broker. A request behind such a one on the same connection arrives late too.
 pub(super) const LOSSY_LINK: Fault = Fault {
     name: "lossy-link",
     story: "the clients' packets are dropped on the way to the broker",
@@ -313,10 +315,10 @@ pub(super) const FOLLOWER_DELAY: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// Next to nothing passes; what waits is not lost, so that TCP goes on as soon as the limit is gone.
+/// Next to nothing passes; queued packets are not lost, so that TCP continues as soon as the limit is lifted.
 pub(super) const THIN: Limit = Limit { rate_kbit: 64, burst_bytes: 2_000, queue_bytes: 4 << 20 };
 
-/// A halted process; goes on when dropped.
+/// A halted process; continues when dropped.
 pub(super) struct StoppedProcess(u32);
 
 impl StoppedProcess {

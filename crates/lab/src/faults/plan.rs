@@ -1,7 +1,7 @@
-//! What a fault is: one declaration, how it is injected, and the truth about the requests that it slowed.
+//! Declaration of a fault: how it is injected, and the truth about the requests that it slowed.
 //!
-//! The truth is declared before anything is recorded, with why. Names that are accepted beside the first are those of the
-//! same event seen from another place, never of another event.
+//! The truth is declared before anything is recorded, with its reason. Accepted names after the first one are for the
+//! same event seen from another place, never for another event.
 
 use std::path::PathBuf;
 
@@ -19,59 +19,59 @@ use crate::host::{Cgroup, CpuHogs};
 use crate::jvm::Jvm;
 use crate::kafka;
 use crate::net::Network;
-use crate::session::{interrupt, say};
+use crate::session::{interrupt, print_status};
 use crate::volume::{Extent, FileSystem};
 
-/// Of requests that wait before the broker reads them: of TLS only its own calls are seen.
+/// For faults whose requests wait before the broker reads them: of TLS, only the broker's own calls are seen.
 pub(super) const WAITS_IN_SOCKET: Option<&str> =
     Some("its requests wait in the socket, which --see-tls does not see");
 
 /// The topic that the load writes to.
 pub(super) const TOPIC: &str = "orders";
-/// The most partitions that are drawn; the topic has as many.
+/// The maximum number of partitions drawn, and the number that the topic has.
 pub(super) const MAX_PARTITIONS: u32 = 6;
 
 /// A cause that is injected on a real broker, one window after the other: what it is, what it needs, what it does.
 pub(super) struct Fault {
     /// The row of the confusion matrix, and the directory.
     pub(super) name: &'static str,
-    /// One line: what is done to the broker.
+    /// One line about what it does to the broker.
     pub(super) story: &'static str,
-    /// What the broker's partitions lie on; `None` is a plain directory of this machine.
+    /// The volume of the broker's partitions; `None` for a plain directory of this machine.
     pub(super) volume: Option<VolumeKind>,
-    /// Whether it can share a broker with other faults: it starts the broker in no special way, and leaves nothing behind
-    /// that slows it.
+    /// Whether it can share a broker with other faults: it does not change how the broker starts, and leaves nothing
+    /// behind that slows it.
     pub(super) shares: bool,
     /// Whether only a guest's hypervisor can inject it.
     pub(super) guest_only: bool,
-    /// Why it has no truth where clients speak TLS: `--tls` leaves it out then, unless it is named.
+    /// Why it has no truth if clients speak TLS: `--tls` then leaves it out, unless it is named.
     pub(super) no_truth_over_tls: Option<&'static str>,
-    /// Which Kafka.
+    /// The version of Kafka.
     pub(super) kafka: &'static str,
     /// Lines of server.properties.
     pub(super) properties: &'static [(&'static str, &'static str)],
     /// Settings of the load's topic.
     pub(super) topic_configs: &'static [(&'static str, &'static str)],
-    /// Which brokers have the load's topic, the leader first; the broker alone where there is none.
+    /// The brokers that have the load's topic, the leader first; if empty, the broker alone.
     pub(super) topic_brokers: &'static [u32],
     /// The load of a window.
     pub(super) load: fn(&mut Rng) -> Traffic,
-    /// Within which the threshold is drawn: requests that took at least so long are judged.
+    /// The range from which the threshold is drawn: requests that took at least that long are judged.
     pub(super) threshold_ms: (u64, u64),
-    /// Which requests must be blamed on what; the first that fits a request counts. Nothing where nothing is injected.
+    /// The right causes of requests; the first truth that applies to a request counts. Empty if nothing is injected.
     pub(super) truths: fn() -> Vec<Truth>,
     /// Changes how the broker is started. Numbers drawn here hold for all windows.
     pub(super) configure: fn(&mut BrokerOptions, &mut Tools, &mut Rng) -> Result<()>,
     /// Prepares the clients' network, before anything is sent.
     pub(super) connect: fn(&mut TestBed, &mut Tools) -> Result<()>,
-    /// Makes further topics, fills them, starts what else is needed: nothing of it is recorded.
+    /// Creates further topics, fills them, starts what else is needed: none of it is recorded.
     pub(super) prepare: fn(&mut TestBed, &mut Tools, &mut Rng) -> Result<()>,
     /// Prepares one window, before its load starts.
     pub(super) prepare_window: fn(&mut TestBed, &mut Tools, &mut Rng) -> Result<()>,
-    /// Injects it once beside the load and takes it back; returns when the last operation that it held up has ended.
+    /// Injects it once beside the load and removes it; returns when the last operation that it delayed has ended.
     pub(super) inject: fn(&mut OpenWindow<'_>) -> Result<Proof>,
-    /// What others than brokerscope observed since [`Fault::prepare`] that was not injected. What the broker's own JVM
-    /// logged is known of every fault.
+    /// Observations since [`Fault::prepare`] of causes that were not injected, from sources other than brokerscope. The
+    /// log of the broker's own JVM is read for every fault.
     pub(super) observations: fn(&Tools) -> Result<Vec<Observation>>,
 }
 
@@ -99,12 +99,12 @@ impl Fault {
         observations: |_| Ok(Vec::new()),
     };
 
-    /// Whether nothing is injected: the kernel's statistics are the ground truth then, of the device too.
+    /// Whether nothing is injected: the kernel's statistics are then the ground truth, for the device too.
     pub(super) fn is_quiet(&self) -> bool {
         (self.truths)().is_empty()
     }
 
-    /// Makes the load's topic.
+    /// Creates the load's topic.
     pub(super) fn create_topic(&self, bed: &TestBed) -> Result<()> {
         bed.create_topic(&Topic {
             name: TOPIC.to_owned(),
@@ -115,39 +115,38 @@ impl Fault {
     }
 }
 
-/// What a fault has made outside the test bed; ends when it is dropped, before the test bed. Fields are dropped in their
-/// order.
+/// What a fault has created outside the test bed; ends on drop, before the test bed. Fields are dropped in order.
 #[derive(Default)]
 pub(super) struct Tools {
     // Before their network.
     pub(super) followers: Vec<Broker>,
-    /// Where the followers' JVMs log their pauses.
+    /// The followers' logs of their JVM pauses.
     pub(super) follower_logs: Vec<PathBuf>,
     pub(super) cgroup: Option<Cgroup>,
-    /// Of the controller that freezes: another hierarchy.
+    /// In the hierarchy of the freezer controller, which is another one.
     pub(super) freezer: Option<Cgroup>,
     pub(super) network: Option<Network>,
     pub(super) hogs: Option<CpuHogs>,
     pub(super) jvm: Option<Jvm>,
-    /// The jar of an agent to put into the JVM.
+    /// The jar of an agent to load into the JVM.
     pub(super) agent: Option<PathBuf>,
     pub(super) codec: Option<Codec>,
     /// Request handlers of the broker.
     pub(super) handlers: u32,
-    /// Base offsets of segments that are not written to any more, and where their indexes lie on the device.
+    /// Base offsets of closed segments, and the extents of their indexes on the device.
     pub(super) old_segments: Vec<i64>,
     pub(super) old_indexes: Vec<Extent>,
 }
 
-/// What a fault has made.
+/// Returns what a fault has prepared.
 ///
 /// # Errors
-/// Where it was not.
-pub(super) fn prepared<T>(made: Option<&T>) -> Result<&T> {
-    made.ok_or_else(|| Error::Unusable("the fault was not prepared".to_owned()))
+/// It was not prepared.
+pub(super) fn prepared<T>(tool: Option<&T>) -> Result<&T> {
+    tool.ok_or_else(|| Error::Unusable("the fault was not prepared".to_owned()))
 }
 
-/// A window while a fault is injected in it.
+/// A window in which a fault is being injected.
 pub(super) struct OpenWindow<'a> {
     pub(super) bed: &'a mut TestBed,
     pub(super) tools: &'a mut Tools,
@@ -155,45 +154,45 @@ pub(super) struct OpenWindow<'a> {
     pub(super) traffic: &'a Traffic,
     pub(super) start_ns: i64,
     pub(super) threshold_ms: u64,
-    /// What was drawn, for people: `journal writes +213 ms for 2.4 s`.
+    /// The drawn parameters, for people: `journal writes +213 ms for 2.4 s`.
     pub(super) parameters: String,
     load: Option<Running>,
     answers: Vec<Answer>,
 }
 
-/// What shows that it was injected.
+/// Evidence that the fault was injected.
 pub(super) enum Proof {
-    /// Operations of the device that were held back.
+    /// Operations that the device held back.
     HeldBack(&'static str),
-    /// Requests of the load that their producers saw slow.
+    /// Requests of the load that were slow by their producers' measurement.
     SlowRequests,
-    /// So many of these.
+    /// This many of these.
     Counted(usize, &'static str),
-    /// Nothing needs to be shown; the slowest requests are judged.
+    /// No evidence is needed; the slowest requests are judged.
     Slowest,
 }
 
 impl OpenWindow<'_> {
-    /// Has the load send nothing, or go on.
+    /// Pauses or resumes the load.
     pub(super) fn pause(&self, paused: bool) {
         if let Some(load) = &self.load {
             load.pause(paused);
         }
     }
 
-    /// Ends the load, when all that was sent is answered.
+    /// Ends the load once all requests are answered.
     pub(super) fn stop_load(&mut self) -> Result<()> {
         self.load.take().map_or(Ok(()), |load| load.stop().map(|answers| self.answers = answers))
     }
 
-    /// Of the answers, those of requests that took at least so long.
+    /// Number of responses that took at least the threshold.
     fn slow(&self) -> usize {
         slower_than(&self.answers, self.threshold_ms)
     }
 }
 
-/// Injects a fault once, with the load that it needs; returns when the broker is well again, after a short stretch of load
-/// without the fault.
+/// Injects a fault once, with the load that it needs; returns when the broker has recovered, after a short stretch of
+/// load without the fault.
 pub(super) fn inject(fault: &Fault, tools: &mut Tools, bed: &mut TestBed, rng: &mut Rng) -> Result<Window> {
     let traffic = (fault.load)(rng);
     let (least, most) = fault.threshold_ms;
@@ -228,11 +227,11 @@ pub(super) fn inject(fault: &Fault, tools: &mut Tools, bed: &mut TestBed, rng: &
         truths: (fault.truths)(),
         ..Window::default()
     };
-    Ok(window.shown_by(count, what))
+    Ok(window.with_proof(count, what))
 }
 
-/// Draws the load of most faults: small produce requests, 60 to 130 a second of each of 6 to 12 producers, 100 bytes to
-/// 4 KiB each, on 1 to 6 partitions, one to three of a connection unanswered, acks 1.
+/// Draws the load of most faults: small produce requests, 60 to 130 per second from each of 6 to 12 producers, 100
+/// bytes to 4 KiB each, on 1 to 6 partitions, one to three unanswered per connection, acks 1.
 pub(super) fn standard_load(rng: &mut Rng) -> Traffic {
     Traffic {
         client: TOPIC.to_owned(),
@@ -246,7 +245,7 @@ pub(super) fn standard_load(rng: &mut Rng) -> Traffic {
     }
 }
 
-/// For people.
+/// Describes a load for people.
 pub(super) fn describe(traffic: &Traffic) -> String {
     let Traffic { producers, per_second, record_bytes, partitions, in_flight, .. } = traffic;
     format!(
@@ -254,17 +253,17 @@ pub(super) fn describe(traffic: &Traffic) -> String {
     )
 }
 
-/// How many requests took at least so long, as their producers saw it.
+/// Number of requests that took at least `ms`, as their producers measured.
 pub(super) fn slower_than(answers: &[Answer], ms: u64) -> usize {
     let least = i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000_000);
     answers.iter().filter(|answer| answer.latency_ns >= least).count()
 }
 
-/// One request in so many is judged where nothing is injected, as producers see it: their own waits for a processor are in
-/// it.
+/// Where nothing is injected, one in this many requests is judged, as producers measure them: with the producers' own
+/// waits for a processor.
 const SLOW_IN: usize = 50;
 
-/// What the slowest took at least, as their producers saw it: whole milliseconds, at least one.
+/// The shortest latency of the slowest requests, as their producers measured it: whole milliseconds, at least one.
 fn slowest<'a>(answers: impl Iterator<Item = &'a Answer>) -> u64 {
     let mut latencies: Vec<i64> = answers.map(|answer| answer.latency_ns).collect();
     latencies.sort_unstable_by_key(|latency| std::cmp::Reverse(*latency));
@@ -275,14 +274,14 @@ fn slowest<'a>(answers: impl Iterator<Item = &'a Answer>) -> u64 {
 /// A file system to inject faults in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct VolumeKind {
-    /// Which.
+    /// Its kind.
     pub(super) file_system: FileSystem,
     /// Its mount options.
     pub(super) mount_options: &'static str,
 }
 
 impl VolumeKind {
-    /// ext4 with a commit every second instead of every five: several in a window.
+    /// ext4 with a commit every second instead of every five: several per window.
     pub(super) const JOURNALED: Option<Self> =
         Some(Self { file_system: FileSystem::Ext4, mount_options: "commit=1" });
     /// ext4 without a journal: no commit waits for the same pages.
@@ -295,48 +294,48 @@ impl VolumeKind {
 pub(super) struct Window {
     /// From when it can have slowed a request, UTC nanoseconds.
     pub(super) start_ns: i64,
-    /// Until when, the last held-up operation included.
+    /// Until when, including the last delayed operation.
     pub(super) end_ns: i64,
     /// Requests that took at least this long are judged.
     pub(super) threshold_ms: u64,
-    /// What was drawn, for people: `journal writes +213 ms for 2.4 s; 9 producers`.
+    /// The drawn parameters, for people: `journal writes +213 ms for 2.4 s; 9 producers`.
     pub(super) parameters: String,
-    /// What shows that it was injected (`31 writes held back`).
+    /// Evidence that it was injected (`31 writes held back`).
     pub(super) proof: Option<String>,
-    /// Why it was not, where nothing shows that it was.
+    /// Why there is no such evidence.
     pub(super) failure: Option<String>,
-    /// Which requests must be blamed on what; the first that fits a request counts.
+    /// The right causes of requests; the first truth that applies to a request counts.
     pub(super) truths: Vec<Truth>,
-    /// Attempts before this one that nothing shows to have been injected.
+    /// Earlier attempts without evidence that they injected anything.
     #[serde(default)]
     pub(super) failed_attempts: Vec<FailedAttempt>,
 }
 
-/// An attempt to inject a fault that nothing shows to have been injected: what was slow in it has no ground truth.
+/// An attempt to inject a fault without evidence that it did: its slow requests have no ground truth.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FailedAttempt {
-    /// From when, UTC nanoseconds.
+    /// Start, UTC nanoseconds.
     pub(super) start_ns: i64,
-    /// Until when.
+    /// End.
     pub(super) end_ns: i64,
-    /// What was missing.
+    /// The missing evidence.
     pub(super) failure: String,
-    /// What was drawn.
+    /// The drawn parameters.
     pub(super) parameters: String,
 }
 
-/// How often a window's fault is injected, until something shows that it was.
+/// Maximum number of attempts to inject a window's fault.
 const MAX_ATTEMPTS: usize = 3;
 
-/// Tries to inject a fault until something shows that it was injected; what is drawn is other each time.
-pub(super) fn inject_until_shown(mut attempt: impl FnMut() -> Result<Window>) -> Result<Window> {
+/// Tries to inject a fault until there is evidence that it was injected; draws other numbers each time.
+pub(super) fn inject_until_proven(mut attempt: impl FnMut() -> Result<Window>) -> Result<Window> {
     let mut failed_attempts = Vec::new();
     loop {
         let window = attempt()?;
         match window.failure {
             Some(failure) if failed_attempts.len() + 1 < MAX_ATTEMPTS => {
                 let Window { start_ns, end_ns, parameters, .. } = window;
-                say(&format!("  not injected, tried again: {failure} ({parameters})"));
+                print_status(&format!("  not injected, tried again: {failure} ({parameters})"));
                 failed_attempts.push(FailedAttempt { start_ns, end_ns, failure, parameters });
             }
             _ => return Ok(Window { failed_attempts, ..window }),
@@ -345,8 +344,8 @@ pub(super) fn inject_until_shown(mut attempt: impl FnMut() -> Result<Window>) ->
 }
 
 impl Window {
-    /// Says that it was injected where something was counted, and that it was not where nothing was.
-    pub(super) fn shown_by(self, count: usize, what: &str) -> Self {
+    /// Sets the evidence if something was counted, and the failure if nothing was.
+    pub(super) fn with_proof(self, count: usize, what: &str) -> Self {
         match count {
             0 => Self { failure: Some(format!("no {what}")), ..self },
             _ => Self { proof: Some(format!("{count} {what}")), ..self },
@@ -354,58 +353,58 @@ impl Window {
     }
 }
 
-/// What requests of some clients must be blamed on.
+/// The right causes of some clients' requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Truth {
-    /// How their client ids begin; empty is everybody.
+    /// Prefix of the clients' ids; empty for all.
     pub(super) client: String,
-    /// Of which API, as Kafka spells it (`PRODUCE`); empty is any.
+    /// The API, as Kafka spells it (`PRODUCE`); empty for any.
     pub(super) api: String,
-    /// Names of the root cause that are right; the first is the injected one.
+    /// Right names of the root cause; the first is the injected one.
     pub(super) causes: Vec<String>,
-    /// Names that are right wherever they are in the chain, where what was injected is not the root itself.
+    /// Names that are right anywhere in the chain, if the injected cause is not the root itself.
     pub(super) through: Vec<String>,
-    /// What a doubt that the verdict leaves has to speak of; empty is any verdict, with doubts or without.
+    /// What a doubt of the verdict must mention; empty for any verdict, with doubts or without.
     #[serde(default)]
     pub(super) doubt: String,
-    /// Whether it also lengthens what the JVM pauses for, so that it stays a true cause of a request that lay in a stop.
+    /// Whether it also lengthens JVM pauses, so that it stays a true cause of a request that lay in a pause.
     #[serde(default, alias = "slows_stops")]
     pub(super) slows_pauses: bool,
 }
 
 impl Truth {
-    /// Everybody's root must be one of `causes`, of which the first is the injected one.
+    /// For all requests, the root must be one of `causes`, the first of which is the injected one.
     pub(super) fn of(causes: &[&str]) -> Self {
         let causes = causes.iter().map(|&cause| cause.to_owned()).collect();
         Self { causes, ..Self::default() }
     }
 
-    /// The same of those whose client ids begin with this.
+    /// Restricts it to clients whose ids start with this.
     pub(super) fn client(self, client: &str) -> Self {
         Self { client: client.to_owned(), ..self }
     }
 
-    /// The same of one API.
+    /// Restricts it to one API.
     pub(super) fn api(self, api: &str) -> Self {
         Self { api: api.to_owned(), ..self }
     }
 
-    /// Names that are right wherever they are in the chain.
+    /// Accepts names anywhere in the chain.
     pub(super) fn through(self, names: &[&str]) -> Self {
         Self { through: names.iter().map(|&name| name.to_owned()).collect(), ..self }
     }
 
-    /// The same, where the verdict says as well what was not seen.
+    /// Also requires that the verdict mentions what was not seen.
     pub(super) fn because(self, doubt: &str) -> Self {
         Self { doubt: doubt.to_owned(), ..self }
     }
 
-    /// The same of what also lengthens the JVM's pauses, or is one.
+    /// For a cause that also lengthens JVM pauses, or is one.
     pub(super) fn slows_pauses(self) -> Self {
         Self { slows_pauses: true, ..self }
     }
 
-    /// Whether it speaks of a request.
+    /// Whether it applies to a request.
     pub(super) fn is_about(&self, client: &str, api: &str) -> bool {
         client.starts_with(&self.client) && (self.api.is_empty() || self.api == api)
     }
@@ -431,21 +430,21 @@ mod tests {
 
     #[test]
     fn what_was_not_injected_is_tried_again_and_counted_and_given_up_at_last() {
-        let shown = |of: &mut u32, at: u32| {
+        let try_window = |of: &mut u32, at: u32| {
             *of += 1;
             let window = Window { start_ns: i64::from(*of), ..Window::default() };
-            Ok(window.shown_by(usize::from(*of >= at), "writes"))
+            Ok(window.with_proof(usize::from(*of >= at), "writes"))
         };
         let run = |at: u32| {
             let mut attempts = 0;
-            let window = inject_until_shown(|| shown(&mut attempts, at)).unwrap();
+            let window = inject_until_proven(|| try_window(&mut attempts, at)).unwrap();
             let before: Vec<i64> = window.failed_attempts.iter().map(|failed| failed.start_ns).collect();
             (attempts, window.failure.is_some(), before)
         };
         assert_eq!(run(1), (1, false, vec![]));
         assert_eq!(run(3), (3, false, vec![1, 2]));
         assert_eq!(run(9), (3, true, vec![1, 2]));
-        assert!(inject_until_shown(|| Err(Error::Interrupted)).is_err());
+        assert!(inject_until_proven(|| Err(Error::Interrupted)).is_err());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Faults of replication that passes where nobody can read it: brokers that speak TLS among themselves.
+//! Faults of encrypted replication: brokers that speak TLS among themselves.
 
 use std::time::Duration;
 
@@ -11,15 +11,16 @@ use crate::net::{Network, Way};
 use crate::process::Background;
 use crate::session::interrupt;
 
-/// Clients speak plaintext, brokers TLS among themselves, as Strimzi has it by default. The follower is halted, or its
-/// link is thin, and requests with acks=all wait for it. Beside them a client sends its requests, acks=1, in pieces.
+/// Clients speak plaintext, brokers TLS among themselves, as Strimzi configures them by default. The follower is
+/// halted, or its link is thin, and requests with acks=all wait for it. Beside them a client sends its requests,
+/// acks=1, in pieces.
 ///
-/// Truth: `unobserved` for the first, because followers' fetches are not seen: no cause may be made up for a wait that
-/// nobody saw. `slow-client` for the other: what is seen has its cause.
+/// Truth: `unobserved` for the first, because followers' fetches are not seen: no cause may be made up for an unseen
+/// wait. `slow-client` for the other: what is seen has its cause.
 pub(super) const TLS_REPLICATION: Fault = Fault {
     name: "tls-replication",
     story: "a follower that replicates over TLS is halted, or its link is thin",
-    no_truth_over_tls: Some("--see-tls reads the followers' fetches, which it is about not seeing"),
+    no_truth_over_tls: Some("--see-tls reads the followers' fetches, and this fault needs them unseen"),
     topic_brokers: &[LEADER as u32, FOLLOWER as u32],
     load: |rng| Traffic { acks: -1, ..standard_load(rng) },
     threshold_ms: (40, 100),

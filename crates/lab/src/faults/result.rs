@@ -1,4 +1,4 @@
-//! What is kept of a run: its windows, so that its recording can be explained and scored again, and its score.
+//! Saved result of a run: its windows, so that its recording can be explained and scored again, and its score.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -17,10 +17,10 @@ use crate::session::Observer;
 pub(super) const RECORDING: &str = "recording";
 const RESULT: &str = "result.json";
 const VERDICTS: &str = "verdicts.jsonl";
-/// Lower than any threshold of a window: what a gap's requests are judged by too.
+/// Lower than any threshold of a window; also used for requests in gaps.
 const LOWEST_MS: u64 = 40;
 
-/// What is recorded before the first window.
+/// Recorded time before the first window.
 const BEFORE_NS: i64 = 10_000_000_000;
 
 /// A run's result.
@@ -30,27 +30,27 @@ pub(super) struct FaultResult {
     pub(super) fault: String,
     /// The first seed.
     pub(super) seed: u64,
-    /// How many windows were asked for.
+    /// Number of windows requested.
     pub(super) seeds: u32,
     /// Whether clients spoke TLS.
     #[serde(default)]
     pub(super) has_tls: bool,
-    /// What was injected.
+    /// The injected windows.
     pub(super) windows: Vec<Window>,
-    /// From when until when others were injected in the same recording, UTC nanoseconds.
+    /// Start and end of other faults' windows in the same recording, UTC nanoseconds.
     #[serde(default)]
     pub(super) others: Vec<(i64, i64)>,
-    /// What was observed meanwhile.
+    /// Independent observations.
     #[serde(default, alias = "told")]
     pub(super) observed: Vec<Observation>,
-    /// How often the verdicts were right; none where the run did not get there.
+    /// How often the verdicts were right; `None` if the run did not get there.
     pub(super) score: Option<Score>,
-    /// Why the run did not get to its end.
+    /// Why the run did not finish.
     pub(super) failure: Option<String>,
 }
 
 impl FaultResult {
-    /// What was observed is kept from the first window on.
+    /// Makes a result; keeps observations from the first window on.
     pub(super) fn of(fault: &str, run: &Run, windows: Vec<Window>, mut observed: Vec<Observation>) -> Self {
         let first = windows.first().map_or(i64::MAX, |window| window.start_ns);
         observed.retain(|observed| observed.end_ns >= first.saturating_sub(BEFORE_NS));
@@ -69,39 +69,39 @@ impl FaultResult {
         Self { failure: Some(failure), ..Self::of(fault, run, Vec::new(), Vec::new()) }
     }
 
-    /// What an earlier run left, if it can be read.
+    /// Reads the result of an earlier run, if that is possible.
     pub(super) fn read(directory: &Path) -> Option<Self> {
         files::read_json(&directory.join(RESULT)).ok()?
     }
 
-    /// Whether it is the whole result of such a run.
+    /// Whether it is the complete result of such a run.
     pub(super) fn is_of(&self, run: &Run) -> bool {
         let own = (self.seed, self.seeds, self.has_tls);
         own == (run.seed, run.seeds, run.has_tls) && self.score.is_some()
     }
 
-    /// Has the recording explained, and scores that.
-    pub(super) fn explained_again(mut self, directory: &Path, observer: &Observer) -> Result<Self> {
+    /// Explains the recording again, and scores the verdicts.
+    pub(super) fn explain_again(mut self, directory: &Path, observer: &Observer) -> Result<Self> {
         let verdicts = directory.join(VERDICTS);
         let lowest = self.windows.iter().map(|window| window.threshold_ms).min();
-        let said =
+        let output =
             observer.judge("explain", &directory.join(RECORDING), lowest.unwrap_or(LOWEST_MS), &verdicts)?;
-        self.score = Some(score(&said, &self)?);
+        self.score = Some(score(&output, &self)?);
         files::write_json(&directory.join(RESULT), &self)?;
         Ok(self)
     }
 
-    /// The windows that nothing shows to have been injected.
+    /// Windows without evidence that the fault was injected.
     pub(super) fn not_injected(&self) -> impl Iterator<Item = &Window> {
         self.windows.iter().filter(|window| window.failure.is_some())
     }
 
-    /// The windows that were injected, or given up, after attempts that nothing shows to have been.
+    /// Windows with failed attempts, whether injected in the end or not.
     pub(super) fn tried_again(&self) -> impl Iterator<Item = &Window> {
         self.windows.iter().filter(|window| !window.failed_attempts.is_empty())
     }
 
-    /// One line.
+    /// Summarizes it in one line.
     pub(super) fn in_short(&self) -> String {
         match (&self.score, &self.failure) {
             (Some(score), _) => {
@@ -114,35 +114,36 @@ impl FaultResult {
     }
 }
 
-/// What is asked of the requests' verdicts, in per cent.
+/// Required shares of right verdicts, in per cent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Of each fault.
+    /// For each fault.
     each: f64,
-    /// Of all.
+    /// For all faults together.
     overall: f64,
-    /// So many of a fault's may be wrong, no matter what share that is, where one is right: a window may have three requests.
+    /// Maximum number of a fault's verdicts that may be wrong, no matter what share that is, if one is right: a window
+    /// may have three requests.
     forgiven: u64,
 }
 
 impl Bounds {
-    /// What the project wants to reach.
-    pub(super) const WANTED: Self = Self { each: 95.0, overall: 98.0, forgiven: 0 };
-    /// Of one window of each, with some tens of requests or fewer, on a machine that may do other things.
+    /// The project's goals.
+    pub(super) const FULL: Self = Self { each: 95.0, overall: 98.0, forgiven: 0 };
+    /// For one window per fault, with some tens of requests or fewer, on a machine that may do other things.
     pub(super) const SHORT: Self = Self { each: 75.0, overall: 90.0, forgiven: 1 };
 }
 
-/// A target, as far as it is known.
+/// A target and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Target {
-    /// What it asks for.
+    /// The requirement.
     pub(super) what: String,
-    /// What was found.
+    /// The result.
     pub(super) found: String,
     pub(super) reached: bool,
 }
 
-/// All of them.
+/// Computes all targets.
 pub(super) fn targets(results: &[FaultResult], bounds: Bounds) -> Vec<Target> {
     let Bounds { overall, .. } = bounds;
     let mut targets: Vec<Target> = results.iter().map(|result| of_fault(result, bounds)).collect();
@@ -225,7 +226,7 @@ mod targets_tests {
     use crate::faults::score::Score;
 
     fn missed(results: &[FaultResult]) -> usize {
-        missed_of(results, Bounds::WANTED)
+        missed_of(results, Bounds::FULL)
     }
 
     fn missed_of(results: &[FaultResult], bounds: Bounds) -> usize {
@@ -272,7 +273,7 @@ mod targets_tests {
         let mut late = result(100, 100);
         late.windows[0].failed_attempts = vec![FailedAttempt::default(); 2];
         assert_eq!(missed(&[late.clone()]), 0);
-        let found = &targets(&[late.clone()], Bounds::WANTED)[0].found;
+        let found = &targets(&[late.clone()], Bounds::FULL)[0].found;
         assert!(found.ends_with("; 1 of 1 windows tried again"), "{found}");
         assert!(late.in_short().contains("2 attempt(s) that were not injected, and tried again"));
     }

@@ -1,8 +1,8 @@
 //! Compares verdicts with what was injected. Reads `explain --format json`, and nothing else of brokerscope.
 //!
-//! A slow request belongs to a window when at least half of its latency lies in it; when less does, it is at the
-//! window's edge and counted apart; when nothing does, it is in a gap, where a cause is one too many unless it was
-//! observed. What a verdict is worth says [`Verdict::judge`].
+//! A slow request belongs to a window if at least half of its latency lies in it. If less does, it is at the window's
+//! edge and counted separately. If nothing does, it is in a gap, where a cause is spurious unless it was observed.
+//! [`Verdict::judge`] judges verdicts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -19,79 +19,79 @@ pub(super) const UNOBSERVED: &str = "unobserved";
 /// Names that say where a thread waited, and not why: they blame nothing.
 const SILENT: [&str; 3] = [UNOBSERVED, "kernel-wait", "java-wait"];
 const EXACT: &str = "exact";
-/// The kind of evidence that is a wait of a thread, with the function that it waited in.
+/// The kind of evidence for a thread's wait, with the function in which it waited.
 const OFF_CPU: &str = "off-cpu";
-/// What is slow where nobody says what is: `--slower-than`'s default.
+/// The threshold of slow requests by default: `--slower-than`'s.
 const DEFAULT_NS: i64 = 100_000_000;
-/// How many wrong verdicts are kept as examples.
+/// Maximum number of wrong verdicts to save as examples.
 const EXAMPLES: usize = 12;
 
-/// How a run's verdicts did.
+/// Score of a run's verdicts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Score {
-    /// The injected cause → the cause that was named → how many requests.
+    /// Number of requests by injected cause and named cause.
     pub(super) named: BTreeMap<String, BTreeMap<String, u64>>,
     /// Requests over the threshold in the windows.
     pub(super) victims: u64,
-    /// Of these, blamed on what was injected, or on what was observed independently.
+    /// Of these, blamed on the injected cause, or on one that was observed independently.
     pub(super) right: u64,
-    /// Of those that are right, blamed on what was observed independently: by the injected cause.
+    /// Of the right ones, blamed on a cause that was observed independently, by injected cause.
     #[serde(default, alias = "told")]
     pub(super) observed: BTreeMap<String, u64>,
-    /// Blamed on something else, or on nothing: by the injected cause.
+    /// Blamed on another cause, or on none, by injected cause.
     #[serde(default)]
     pub(super) wrong: BTreeMap<String, u64>,
-    /// Of these, blamed on nothing.
+    /// Of these, blamed on none.
     #[serde(default)]
     pub(super) without_cause: u64,
-    /// Of these, blamed on something else, although everything was said to be joined by exact keys.
+    /// Of these, blamed on another cause although everything was joined by exact keys.
     pub(super) wrong_exact: u64,
-    /// Of all slow requests, in windows or not, those that were given no cause although the evidence has a wait of the request's
-    /// thread, for at least half of their latency.
+    /// Of all slow requests, in windows or not, those without a cause although the evidence has waits of the request's
+    /// thread for at least half of their latency.
     #[serde(default)]
     pub(super) unobserved_waits: u64,
-    /// Requests of each window, in their order.
+    /// Requests of each window, in order.
     pub(super) of_windows: Vec<u64>,
-    /// Slow requests whose latency lies in a window for less than its half.
+    /// Slow requests with less than half of their latency in a window.
     pub(super) edge: u64,
-    /// Of these, blamed on what was injected.
+    /// Of these, the right ones.
     pub(super) edge_right: u64,
-    /// Slow requests in windows that no truth speaks of.
+    /// Slow requests in windows that no truth applies to.
     pub(super) bystanders: u64,
-    /// Slow requests in attempts that nothing shows to have been injected: nothing says what slowed them.
+    /// Slow requests in failed attempts: nothing shows what slowed them.
     #[serde(default)]
     pub(super) of_failed_attempts: u64,
-    /// Slow requests outside windows that were given a cause that nothing else shows, by cause.
+    /// Slow requests outside windows with a cause that nothing else shows, by cause.
     pub(super) spurious: BTreeMap<String, u64>,
-    /// Slow requests outside windows that were given a cause that was observed, by cause.
+    /// Slow requests outside windows with a cause that was observed, by cause.
     #[serde(default, alias = "told_outside")]
     pub(super) observed_outside: BTreeMap<String, u64>,
-    /// Slow requests outside windows that were given none.
+    /// Slow requests outside windows without a cause.
     pub(super) unexplained: u64,
-    /// Of all that were slow outside windows, those over the threshold that `explain` has if it is given none.
+    /// Of all slow requests outside windows, those over the default threshold of `explain`.
     #[serde(default)]
     pub(super) slow_by_default: u64,
-    /// Some that were wrong, a line each.
+    /// Some wrong verdicts, one line each.
     pub(super) examples: Vec<String>,
 }
 
 impl Score {
-    /// The share of the windows' requests that was blamed on what was injected, in per cent.
+    /// The share of the windows' requests whose verdict was right, in per cent.
     pub(super) fn right_percent(&self) -> f64 {
         percent(self.right, self.victims)
     }
 
-    /// Slow requests outside windows that were given a cause that nothing else shows.
+    /// Slow requests outside windows with a cause that nothing else shows.
     pub(super) fn spurious_count(&self) -> u64 {
         self.spurious.values().sum()
     }
 
-    /// Slow requests outside windows that were given a cause that was observed.
+    /// Slow requests outside windows with a cause that was observed.
     pub(super) fn observed_outside_count(&self) -> u64 {
         self.observed_outside.values().sum()
     }
 
-    /// One line; so many windows were not injected, and so many attempts were made again.
+    /// Summarizes it in one line, with the numbers of windows that were not injected and of failed attempts.
     pub(super) fn in_short(&self, not_injected: usize, failed_attempts: usize) -> String {
         let mut text = match self.victims {
             0 => "nothing injected that could be named".to_owned(),
@@ -123,24 +123,24 @@ pub(super) fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }
 
-/// How long requests that another fault slowed may take to be answered after its window.
+/// How long after another fault's window the requests that it slowed may take to be answered.
 const AFTERWARDS_NS: i64 = 500_000_000;
 
-/// Scores what `explain` said, a JSON object a line. Of a recording with windows of other faults, only what lies in this
-/// one's is.
+/// Scores the output of `explain`, one JSON object per line. In a recording with windows of other faults, only requests
+/// in this fault's windows count.
 ///
 /// # Errors
-/// [`Error::Unusable`] where a line is none.
-pub(super) fn score(said: &str, of: &FaultResult) -> Result<Score> {
+/// [`Error::Unusable`] if a line cannot be parsed.
+pub(super) fn score(output: &str, of: &FaultResult) -> Result<Score> {
     let FaultResult { windows, observed, others, .. } = of;
     let mut score = Score { of_windows: vec![0; windows.len()], ..Score::default() };
-    for line in said.lines() {
+    for line in output.lines() {
         let read = serde_json::from_str(line);
         match read.map_err(|error| Error::Unusable(format!("explain printed {line}: {error}")))? {
-            Line::Verdict(said) => {
-                let is_own = others.is_empty() || windows.iter().any(|window| said.overlap_ns(window) > 0);
-                if is_own && !others.iter().any(|other| said.is_within(*other)) {
-                    score.add(&said, windows, observed);
+            Line::Verdict(verdict) => {
+                let is_own = others.is_empty() || windows.iter().any(|window| verdict.overlap_ns(window) > 0);
+                if is_own && !others.iter().any(|other| verdict.is_within(*other)) {
+                    score.add(&verdict, windows, observed);
                 }
             }
             Line::Other => {}
@@ -149,7 +149,7 @@ pub(super) fn score(said: &str, of: &FaultResult) -> Result<Score> {
     Ok(score)
 }
 
-/// A line of what `explain` says.
+/// A line of `explain`'s output.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 enum Line {
@@ -158,7 +158,7 @@ enum Line {
     Other,
 }
 
-/// A verdict, as far as it is compared.
+/// The compared fields of a verdict.
 #[derive(Debug, Deserialize)]
 struct Verdict {
     request: Request,
@@ -167,7 +167,7 @@ struct Verdict {
     confidence: String,
     #[serde(default)]
     evidence: Vec<Evidence>,
-    /// What was not seen of it.
+    /// Its doubts.
     #[serde(default)]
     why_not: Option<Vec<Doubt>>,
 }
@@ -193,83 +193,84 @@ struct Request {
 }
 
 impl Score {
-    fn add(&mut self, said: &Verdict, windows: &[Window], observed: &[Observation]) {
-        self.unobserved_waits += u64::from(said.is_unobserved_wait());
-        let overlaps = windows.iter().enumerate().map(|(at, window)| (said.overlap_ns(window), at, window));
+    fn add(&mut self, verdict: &Verdict, windows: &[Window], observed: &[Observation]) {
+        self.unobserved_waits += u64::from(verdict.is_unobserved_wait());
+        let overlaps =
+            windows.iter().enumerate().map(|(at, window)| (verdict.overlap_ns(window), at, window));
         let most = overlaps.max_by_key(|(overlap, at, _)| (*overlap, std::cmp::Reverse(*at)));
         let Some((overlap_ns, at, window)) = most.filter(|(overlap, ..)| *overlap > 0) else {
             let mut failed = windows.iter().flat_map(|window| &window.failed_attempts);
-            if failed.any(|attempt| said.is_within((attempt.start_ns, attempt.end_ns))) {
+            if failed.any(|attempt| verdict.is_within((attempt.start_ns, attempt.end_ns))) {
                 self.of_failed_attempts += 1;
                 return;
             }
-            return self.add_outside(said, observed);
+            return self.add_outside(verdict, observed);
         };
-        if said.latency_ns() < window.threshold_ns() {
+        if verdict.latency_ns() < window.threshold_ns() {
             return;
         }
-        let truth = window.truths.iter().find(|truth| truth.is_about(said.client(), &said.request.api));
+        let truth = window.truths.iter().find(|truth| truth.is_about(verdict.client(), &verdict.request.api));
         let Some(truth) = truth else {
             // Nothing was injected in the windows of a quiet run.
             if window.truths.is_empty() {
-                self.add_outside(said, observed);
+                self.add_outside(verdict, observed);
             } else {
                 self.bystanders += 1;
             }
             return;
         };
-        let worth = said.judge(truth, window.threshold_ns(), observed);
-        if overlap_ns.saturating_mul(2) < said.latency_ns() {
+        let judgement = verdict.judge(truth, window.threshold_ns(), observed);
+        if overlap_ns.saturating_mul(2) < verdict.latency_ns() {
             self.edge += 1;
-            self.edge_right += u64::from(worth != Judgement::Wrong);
+            self.edge_right += u64::from(judgement != Judgement::Wrong);
             return;
         }
         if let Some(count) = self.of_windows.get_mut(at) {
             *count += 1;
         }
-        self.add_victim(said, truth, worth);
+        self.add_victim(verdict, truth, judgement);
     }
 
-    fn add_victim(&mut self, said: &Verdict, truth: &Truth, worth: Judgement) {
+    fn add_victim(&mut self, verdict: &Verdict, truth: &Truth, judgement: Judgement) {
         let injected = truth.causes.first().cloned().unwrap_or_default();
-        *self.named.entry(injected.clone()).or_default().entry(said.cause.clone()).or_default() += 1;
+        *self.named.entry(injected.clone()).or_default().entry(verdict.cause.clone()).or_default() += 1;
         self.victims += 1;
-        self.right += u64::from(worth != Judgement::Wrong);
-        match worth {
+        self.right += u64::from(judgement != Judgement::Wrong);
+        match judgement {
             Judgement::Injected => {}
             Judgement::Observed => *self.observed.entry(injected).or_default() += 1,
             Judgement::Wrong => {
-                self.without_cause += u64::from(said.is_silent());
-                self.wrong_exact += u64::from(!said.is_silent() && said.is_exact());
-                self.example(said, &format!("injected {injected}"));
+                self.without_cause += u64::from(verdict.is_silent());
+                self.wrong_exact += u64::from(!verdict.is_silent() && verdict.is_exact());
+                self.example(verdict, &format!("injected {injected}"));
                 *self.wrong.entry(injected).or_default() += 1;
             }
         }
     }
 
-    fn add_outside(&mut self, said: &Verdict, observed: &[Observation]) {
-        self.slow_by_default += u64::from(said.latency_ns() >= DEFAULT_NS);
-        if said.is_silent() {
+    fn add_outside(&mut self, verdict: &Verdict, observed: &[Observation]) {
+        self.slow_by_default += u64::from(verdict.latency_ns() >= DEFAULT_NS);
+        if verdict.is_silent() {
             self.unexplained += 1;
-        } else if said.is_observed(observed) {
-            *self.observed_outside.entry(said.cause.clone()).or_default() += 1;
+        } else if verdict.is_observed(observed) {
+            *self.observed_outside.entry(verdict.cause.clone()).or_default() += 1;
         } else {
-            *self.spurious.entry(said.cause.clone()).or_default() += 1;
-            self.example(said, "nothing injected");
+            *self.spurious.entry(verdict.cause.clone()).or_default() += 1;
+            self.example(verdict, "nothing injected");
         }
     }
 
-    fn example(&mut self, said: &Verdict, truth: &str) {
+    fn example(&mut self, verdict: &Verdict, truth: &str) {
         if self.examples.len() < EXAMPLES {
             self.examples.push(format!(
                 "{} of {} at {}, {} ms: {truth}, named {} ({}){}",
-                said.request.api,
-                said.client(),
-                said.request.arrival_ns,
-                said.latency_ns() / 1_000_000,
-                said.cause,
-                said.chain.join(" ← "),
-                if said.is_exact() { ", exact" } else { "" }
+                verdict.request.api,
+                verdict.client(),
+                verdict.request.arrival_ns,
+                verdict.latency_ns() / 1_000_000,
+                verdict.cause,
+                verdict.chain.join(" ← "),
+                if verdict.is_exact() { ", exact" } else { "" }
             ));
         }
     }
@@ -281,21 +282,21 @@ impl Window {
     }
 }
 
-/// What piled up while the JVM stood still is served within this time after it.
+/// Requests that piled up while the JVM was paused are served within this time after it.
 const PILED_UP_NS: i64 = 250_000_000;
-/// Pauses of the JVM, as brokerscope names them.
+/// JVM pauses, as brokerscope names them.
 const PAUSES: [&str; 2] = ["gc-pause", "safepoint"];
 /// A wait behind an earlier request of the connection.
 const HEAD_OF_LINE: &str = "head-of-line";
 
-/// What it is worth.
+/// Judgement of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Judgement {
-    /// It names what was injected.
+    /// It names the injected cause.
     Injected,
-    /// It names what was observed independently.
+    /// It names a cause that was observed independently.
     Observed,
-    /// It names something else, or nothing.
+    /// It names another cause, or none.
     Wrong,
 }
 
@@ -308,17 +309,19 @@ impl Verdict {
         self.confidence == EXACT
     }
 
-    /// Whether it says of nothing that it made the request slow.
+    /// Whether it blames nothing.
     fn is_silent(&self) -> bool {
         SILENT.contains(&&*self.cause)
     }
 
-    /// Whether it names nothing although a thread of the request was seen off the CPU for half of its latency.
+    /// Whether it names no cause although a thread of the request was seen off the CPU for half of its latency.
     fn is_unobserved_wait(&self) -> bool {
         let Request { arrival_ns, end_ns, .. } = self.request;
-        let waits = self.evidence.iter().filter(|seen| seen.kind == OFF_CPU);
-        // A handler may wait on when its request is answered.
-        let within = |seen: &Evidence| seen.end_ns.min(end_ns).saturating_sub(seen.start_ns.max(arrival_ns));
+        let waits = self.evidence.iter().filter(|evidence| evidence.kind == OFF_CPU);
+        // A handler may still wait after its request is answered.
+        let within = |evidence: &Evidence| {
+            evidence.end_ns.min(end_ns).saturating_sub(evidence.start_ns.max(arrival_ns))
+        };
         let waited: i64 = waits.map(within).filter(|waited| *waited > 0).sum();
         self.cause == UNOBSERVED && waited.saturating_mul(2) >= self.latency_ns()
     }
@@ -336,7 +339,7 @@ impl Verdict {
         end_ns.min(window.end_ns).saturating_sub(arrival_ns.max(window.start_ns))
     }
 
-    /// Within a window, where `truth` was injected and so much is slow.
+    /// Judges it within a window in which `truth` was injected; requests of `threshold_ns` or longer are slow.
     fn judge(&self, truth: &Truth, threshold_ns: i64, observed: &[Observation]) -> Judgement {
         if self.names_unobserved_pause(observed) {
             Judgement::Wrong
@@ -352,13 +355,14 @@ impl Verdict {
         }
     }
 
-    /// Whether it leaves a doubt that speaks of this, if that is anything.
+    /// Whether one of its doubts mentions this; true if this is empty.
     fn doubts(&self, of: &str) -> bool {
         of.is_empty() || self.why_not.iter().flatten().any(|doubt| doubt.what.contains(of))
     }
 
-    /// Whether was observed independently what it names for at least half of its time. One that arrived in a pause of the JVM
-    /// behind another on its connection was held up by what went before as well: the one ahead waited for all of the pause.
+    /// Whether the cause that it names was observed independently for at least half of its time. A request that arrived
+    /// during a JVM pause behind another one on its connection was also delayed by the pause before its arrival: the
+    /// one ahead waited for all of the pause.
     fn is_observed(&self, observed: &[Observation]) -> bool {
         let before_ns = if self.is_behind_a_pause() { self.paused_before_ns(observed) } else { 0 };
         self.observed_ns(observed, before_ns).saturating_mul(2) >= self.latency_ns()
@@ -368,29 +372,35 @@ impl Verdict {
         PAUSES.contains(&self.cause.as_str()) && self.chain.iter().any(|link| link == HEAD_OF_LINE)
     }
 
-    /// How long the JVM had been paused when it arrived.
+    /// How long the JVM had been paused when the request arrived.
     fn paused_before_ns(&self, observed: &[Observation]) -> i64 {
         let arrival_ns = self.request.arrival_ns;
-        let is_in = |seen: &&Observation| {
-            seen.start_ns < arrival_ns
-                && arrival_ns < seen.end_ns
-                && seen.truth.allows(&self.cause, &self.chain)
+        let is_in = |observation: &&Observation| {
+            observation.start_ns < arrival_ns
+                && arrival_ns < observation.end_ns
+                && observation.truth.allows(&self.cause, &self.chain)
         };
-        observed.iter().filter(is_in).map(|seen| arrival_ns - seen.start_ns).max().unwrap_or_default()
+        observed
+            .iter()
+            .filter(is_in)
+            .map(|observation| arrival_ns - observation.start_ns)
+            .max()
+            .unwrap_or_default()
     }
 
     fn names_unobserved_pause(&self, observed: &[Observation]) -> bool {
         PAUSES.contains(&self.cause.as_str()) && self.observed_ns(observed, PILED_UP_NS) == 0
     }
 
-    /// How long was observed what it names, from so long before it arrived.
+    /// How long the named cause was observed, from `before_ns` before the arrival.
     fn observed_ns(&self, observed: &[Observation], before_ns: i64) -> i64 {
         let Request { arrival_ns, end_ns, .. } = self.request;
         let is_named = |observed: &Observation| observed.truth.allows(&self.cause, &self.chain);
         observed_ns(observed, arrival_ns.saturating_sub(before_ns), end_ns, is_named)
     }
 
-    /// Whether what was injected can be what slowed it, beside what stood still for another reason.
+    /// Whether the injected cause can have slowed it, apart from the time when all threads were stopped for another
+    /// reason.
     fn leaves_room(&self, truth: &Truth, threshold_ns: i64, observed: &[Observation]) -> bool {
         let Request { arrival_ns, end_ns, .. } = self.request;
         let alone_ns = observed_ns(observed, arrival_ns, end_ns, |observed| observed.alone);
@@ -423,7 +433,7 @@ mod tests {
         }
     }
 
-    fn scored(lines: &[String], windows: &[Window]) -> Score {
+    fn score_of(lines: &[String], windows: &[Window]) -> Score {
         score(&lines.join("\n"), &FaultResult { windows: windows.to_vec(), ..FaultResult::default() })
             .unwrap()
     }
@@ -442,7 +452,7 @@ mod tests {
             verdict("a", 3000, 3200, "unobserved", "weak"),
             r#"{"type":"summary"}"#.to_owned(),
         ];
-        let score = scored(&lines, &windows);
+        let score = score_of(&lines, &windows);
         assert_eq!((score.victims, score.right, score.wrong_exact), (4, 2, 1));
         assert_eq!((score.edge, score.edge_right), (1, 0));
         assert_eq!(score.spurious, BTreeMap::from([("slow-device".to_owned(), 1)]));
@@ -457,10 +467,10 @@ mod tests {
             verdict("a", 1100, 1300, "kernel-wait", "exact"),
             verdict("a", 3000, 3200, "kernel-wait", "exact"),
         ];
-        let score = scored(&lines, &windows);
+        let score = score_of(&lines, &windows);
         assert_eq!((score.victims, score.right, score.wrong_exact), (1, 0, 0));
         assert_eq!((score.unexplained, score.spurious_count()), (1, 0));
-        let injected = scored(&lines, &[window(vec![Truth::of(&["kernel-wait"])])]);
+        let injected = score_of(&lines, &[window(vec![Truth::of(&["kernel-wait"])])]);
         assert_eq!((injected.victims, injected.right), (1, 1));
     }
 
@@ -475,7 +485,7 @@ mod tests {
             )
         };
         let lines = [waited("unobserved", 100), waited("unobserved", 99), waited("kernel-wait", 200)];
-        let score = scored(&lines, &[window(vec![Truth::of(&["journal-commit"])])]);
+        let score = score_of(&lines, &[window(vec![Truth::of(&["journal-commit"])])]);
         assert_eq!((score.victims, score.without_cause, score.unobserved_waits), (3, 3, 1));
         assert!(score.in_short(0, 0).contains(", 3 without a cause"));
     }
@@ -489,9 +499,9 @@ mod tests {
             verdict("o-1", 1100, 1300, "slow-client", "strong"),
             verdict("x", 1100, 1300, "slow-client", "strong"),
         ];
-        let score = scored(&lines, &[window(truths)]);
+        let score = score_of(&lines, &[window(truths)]);
         assert_eq!((score.victims, score.right, score.bystanders), (2, 1, 1));
-        let quiet = scored(&lines, &[window(Vec::new())]);
+        let quiet = score_of(&lines, &[window(Vec::new())]);
         assert_eq!((quiet.victims, quiet.spurious_count(), quiet.slow_by_default), (0, 3, 3));
     }
 
@@ -520,7 +530,7 @@ mod tests {
             verdict("a", 1100, 1300, "journal-commit", "exact"),
             verdict("a", 3000, 3200, "slow-client", "exact"),
         ];
-        let score = scored(&lines, &windows);
+        let score = score_of(&lines, &windows);
         assert_eq!((score.of_failed_attempts, score.victims, score.right), (1, 1, 1));
         assert_eq!(score.spurious_count(), 1);
     }
@@ -563,7 +573,7 @@ mod verdict_tests {
 
     const MS: i64 = 1_000_000;
 
-    fn said(cause: &str, start_ms: i64, end_ms: i64) -> Verdict {
+    fn exact_verdict(cause: &str, start_ms: i64, end_ms: i64) -> Verdict {
         let request = Request {
             arrival_ns: start_ms * MS,
             end_ns: end_ms * MS,
@@ -580,14 +590,14 @@ mod verdict_tests {
     }
 
     fn worth(cause: &str, observed: &[Observation]) -> Judgement {
-        said(cause, 0, 100).judge(&Truth::of(&["journal-commit"]), 50 * MS, observed)
+        exact_verdict(cause, 0, 100).judge(&Truth::of(&["journal-commit"]), 50 * MS, observed)
     }
 
     #[test]
     fn only_the_part_of_a_wait_that_lies_in_a_request_counts() {
         let waited =
             |start, end| Evidence { kind: OFF_CPU.to_owned(), start_ns: start * MS, end_ns: end * MS };
-        let verdict = |waits| Verdict { evidence: waits, ..said("unobserved", 0, 100) };
+        let verdict = |waits| Verdict { evidence: waits, ..exact_verdict("unobserved", 0, 100) };
         assert!(verdict(vec![waited(10, 40), waited(80, 100)]).is_unobserved_wait());
         assert!(!verdict(vec![waited(60, 200)]).is_unobserved_wait(), "most of it after the answer");
         assert!(!verdict(vec![waited(-100, 40), waited(150, 200)]).is_unobserved_wait());
@@ -604,7 +614,7 @@ mod verdict_tests {
     #[test]
     fn what_is_not_seen_must_be_said() {
         let truth = Truth::of(&["unobserved"]).because("followers");
-        let silent = said("unobserved", 0, 100);
+        let silent = exact_verdict("unobserved", 0, 100);
         assert_eq!(silent.judge(&truth, 50 * MS, &[]), Judgement::Wrong);
         let why_not = Some(vec![Doubt { what: "whether it waited for followers of orders-1".to_owned() }]);
         let open = Verdict { why_not, ..silent };
@@ -648,14 +658,14 @@ mod verdict_tests {
         assert_eq!(worth("journal-commit", &held_up), Judgement::Injected);
         assert_eq!(worth("safepoint", &held_up), Judgement::Observed);
         let lengthened = Truth::of(&["cpu-throttled"]).slows_pauses();
-        let verdict = said("cpu-throttled", 0, 100);
+        let verdict = exact_verdict("cpu-throttled", 0, 100);
         assert_eq!(verdict.judge(&lengthened, 50 * MS, &collection(10, 90, 1)), Judgement::Injected);
     }
 
     #[test]
     fn a_stop_that_was_injected_must_be_in_the_log_too() {
         let injected = Truth::of(&["gc-pause"]).slows_pauses();
-        let verdict = said("gc-pause", 0, 100);
+        let verdict = exact_verdict("gc-pause", 0, 100);
         assert_eq!(verdict.judge(&injected, 50 * MS, &collection(10, 40, 0)), Judgement::Injected);
         let behind = collection(-300, -200, 0);
         assert_eq!(verdict.judge(&injected, 50 * MS, &behind), Judgement::Injected, "of what piled up");
@@ -667,19 +677,19 @@ mod verdict_tests {
     #[test]
     fn outside_windows_observations_are_all_there_is() {
         let observed = collection(10, 90, 0);
-        assert!(said("gc-pause", 0, 100).is_observed(&observed));
-        assert!(!said("run-queue", 0, 100).is_observed(&observed));
-        assert!(!said("gc-pause", 80, 180).is_observed(&observed));
+        assert!(exact_verdict("gc-pause", 0, 100).is_observed(&observed));
+        assert!(!exact_verdict("run-queue", 0, 100).is_observed(&observed));
+        assert!(!exact_verdict("gc-pause", 80, 180).is_observed(&observed));
     }
 
     #[test]
     fn who_arrives_in_a_pause_behind_another_is_held_up_by_all_of_it() {
         let observed = collection(-60, 40, 0);
         let behind = |start, end| {
-            let alone = said("gc-pause", start, end);
+            let alone = exact_verdict("gc-pause", start, end);
             Verdict { chain: vec![HEAD_OF_LINE.to_owned(), "gc-pause".to_owned()], ..alone }
         };
-        assert!(!said("gc-pause", 0, 100).is_observed(&observed));
+        assert!(!exact_verdict("gc-pause", 0, 100).is_observed(&observed));
         assert!(behind(0, 100).is_observed(&observed));
         assert!(!behind(0, 250).is_observed(&observed), "less than half");
         assert!(!behind(41, 100).is_observed(&observed), "after it");

@@ -1,5 +1,5 @@
-//! Faults that make the broker stand still: a file system that is frozen under it, its process stopped, its cgroup frozen, its
-//! machine without a CPU.
+//! Faults that stop the broker: its file system is frozen, its process stopped, its cgroup frozen, or its machine is
+//! without a CPU.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,10 +13,10 @@ use crate::process;
 use crate::session::{ask_hypervisor, interrupt};
 use crate::volume::FileSystem;
 
-/// The log dirs' file system is frozen for some hundred milliseconds, several times, as what takes a snapshot of it does.
+/// The log dirs' file system is frozen for some hundred milliseconds, several times, as a snapshot does.
 ///
-/// Truth: `fs-frozen` for every slow request: appends wait in the write or in the store into a mapped index, others for the
-/// logs and the handlers that these hold. A thread that is held up in such a store keeps the JVM from a safepoint too.
+/// Truth: `fs-frozen` for every slow request: appends wait in the write or in the store into a mapped index, others for
+/// the logs and the handlers that these hold. A thread that waits in such a store also keeps the JVM from a safepoint.
 pub(super) const FS_FROZEN: Fault = Fault {
     name: "fs-frozen",
     story: "the log dirs' ext4 is frozen for a while, as for a snapshot",
@@ -26,7 +26,7 @@ pub(super) const FS_FROZEN: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// The same of XFS.
+/// Like [`FS_FROZEN`], for XFS.
 pub(super) const FS_FROZEN_XFS: Fault = Fault {
     name: "fs-frozen-xfs",
     story: "the log dirs' XFS is frozen for a while, as for a snapshot",
@@ -46,19 +46,18 @@ fn freeze_several_times(window: &mut OpenWindow<'_>) -> Result<Proof> {
     Ok(Proof::SlowRequests)
 }
 
-/// By a separate process, which thaws it even if this one is killed meanwhile.
+/// In a separate process, which thaws it even if this one is killed meanwhile.
 const FREEZE: &str =
     "trap '' INT TERM; fsfreeze --freeze \"$0\" && { sleep \"$1\"; fsfreeze --unfreeze \"$0\"; }";
 
-/// Returns when the file system is thawed.
+/// Returns once the file system is thawed.
 fn freeze(directory: &Path, held_ms: u64) -> Result<()> {
     process::output(Command::new("sh").args(["-c", FREEZE]).arg(directory).arg(seconds(held_ms))).map(drop)
 }
 
 /// The broker is stopped by `SIGSTOP` for some hundred milliseconds, several times.
 ///
-/// Truth: `process-stopped` for every slow request: none of its threads ran. The JVM's own pauses
-/// that a stop falls into are longer by it.
+/// Truth: `process-stopped` for every slow request: none of its threads ran. JVM pauses during a stop are longer by it.
 pub(super) const STOPPED: Fault = Fault {
     name: "stopped",
     story: "the broker's process is stopped by a signal for a while",
@@ -68,7 +67,8 @@ pub(super) const STOPPED: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// The broker's cgroup is frozen instead, as `docker pause` does; by version 1's freezer, where that is mounted.
+/// Like [`STOPPED`], but the broker's cgroup is frozen, as `docker pause` does; with version 1's freezer, where that is
+/// mounted.
 pub(super) const FROZEN_CGROUP: Fault = Fault {
     name: "frozen-cgroup",
     story: "the broker's cgroup is frozen for a while",
@@ -81,7 +81,7 @@ pub(super) const FROZEN_CGROUP: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// By separate processes, which let it go on even if this one is killed meanwhile.
+/// In separate processes, which let it continue even if this one is killed meanwhile.
 const STOP: &str = "trap '' INT TERM; kill -STOP \"$0\" && { sleep \"$1\"; kill -CONT \"$0\"; }";
 const FREEZE_GROUP: &str = "trap '' INT TERM; echo FROZEN >\"$2\" && { sleep \"$1\"; echo THAWED >\"$2\"; }";
 
@@ -100,17 +100,17 @@ fn stop_several_times(window: &mut OpenWindow<'_>, script: &str) -> Result<Proof
     Ok(Proof::SlowRequests)
 }
 
-/// The hypervisor gives the machine no CPU for some hundred milliseconds, several times: in a guest of `vmtest/hypervisor`
-/// only, which obeys a line on stderr. An emulated machine counts no steal time, and both its CPUs are one thread of the
-/// host's, so that it never loses one of them alone.
+/// The hypervisor gives the machine no CPU for some hundred milliseconds, several times: only in a guest of
+/// `vmtest/hypervisor`, which obeys a line on stderr. An emulated machine counts no steal time, and both its CPUs are
+/// one thread of the host, so that it never loses only one of them.
 ///
-/// Truth: `host-paused` for every slow request, or `cpu-steal`: nothing ran on the machine. A request that was under way took as
-/// long as the pause at least; an emulated machine is slow enough to have others of half a second.
+/// Truth: `host-paused` for every slow request, or `cpu-steal`: nothing ran on the machine. A request in progress took
+/// at least as long as the pause; an emulated machine is slow enough to have other requests of half a second.
 pub(super) const STEAL: Fault = Fault {
     name: "steal",
     story: "the hypervisor gives the machine no CPU for a while",
     guest_only: true,
-    // An emulated processor is some thirty times as slow.
+    // An emulated processor is about thirty times slower.
     load: |rng| Traffic { producers: 2, per_second: rng.u32(2..=4), in_flight: 1, ..standard_load(rng) },
     threshold_ms: (600, 650),
     truths: || vec![Truth::of(&["host-paused", "cpu-steal"]).slows_pauses()],

@@ -1,4 +1,4 @@
-//! Where a fault is injected: a broker, the file system beneath it, and clients at hand. Taken down in order when dropped.
+//! Where a fault is injected: a broker, the file system below it, and clients. Taken down in order on drop.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,33 +20,33 @@ use crate::session::{Observer, interrupt};
 use crate::site::Site;
 use crate::volume::{Volume, VolumeOptions};
 
-/// Sparse.
+/// The volume is sparse.
 const VOLUME_BYTES: u64 = 2 << 30;
-/// How long the JVM's compiler gets before anything is recorded.
+/// How long the JVM's compiler settles before anything is recorded.
 const WARM_UP: Duration = Duration::from_secs(4);
-/// The same of a broker that has been warmed up before, for a load of another kind.
+/// Like [`WARM_UP`], for a broker that is warm already and a load of another kind.
 const WARM_UP_AGAIN: Duration = Duration::from_secs(1);
 /// How long load runs before and after a fault.
 pub(super) const SETTLE: Duration = Duration::from_millis(600);
 
-/// A broker that faults are injected on. Fields are dropped in their order.
+/// A broker that faults are injected on. Fields are dropped in order.
 pub(super) struct TestBed {
     /// The broker that is recorded.
     pub(super) broker: Broker,
     volume: Option<Volume>,
-    /// The processor that belongs to the broker, which its clients keep off.
+    /// The broker's processor, which its clients keep off.
     pub(super) broker_cpu: Option<usize>,
     pub(super) kafka: Kafka,
     pub(super) site: Site,
-    /// The JVM's log of its pauses, not on what is slowed.
+    /// The JVM's log of its pauses, on a disk that is not slowed.
     pauses: PathBuf,
     is_warm: bool,
 }
 
-/// What of the device is slow.
+/// The slow operations of the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Slow {
-    /// Writes into the file system's journal.
+    /// Writes to the file system's journal.
     JournalWrites,
     /// Reads outside the journal.
     Reads,
@@ -55,7 +55,7 @@ pub(super) enum Slow {
 }
 
 impl TestBed {
-    /// Sets up what `fault` declares, on this volume; clients speak TLS if they are to.
+    /// Sets up what `fault` declares, on this volume; with `has_tls`, clients speak TLS.
     pub(super) fn set_up(
         (fault, tools): (&Fault, &mut Tools),
         (volume, has_tls): (Option<VolumeKind>, bool),
@@ -80,33 +80,33 @@ impl TestBed {
         Ok(Self { broker, volume, broker_cpu: None, kafka, site, pauses, is_warm: false })
     }
 
-    /// Has the broker's JVM load brokerscope's agent once, and end it: the first time the JVM throws away all that it has compiled.
-    /// That would slow what is recorded, and no fault did it.
+    /// Makes the broker's JVM load brokerscope's agent once, and ends the agent: the first time, the JVM discards all
+    /// its compiled code. That would slow the recorded requests, and no fault did it.
     pub(super) fn load_agent(&self, observer: &Observer) -> Result<()> {
-        // The class that the agent changes is loaded for the first connection.
+        // The first connection loads the class that the agent changes.
         drop(self.connect("lab-admin")?);
         observer.record(&self.site.path().join("first-load"), self.broker.pid, self.site.path())?.stop()
     }
 
-    /// The file system beneath the broker.
+    /// The file system below the broker.
     ///
     /// # Errors
-    /// Where the fault declared none.
+    /// The fault declared none.
     pub(super) fn volume(&mut self) -> Result<&mut Volume> {
         self.volume.as_mut().ok_or_else(|| Error::Unusable("this fault has no volume".to_owned()))
     }
 
-    /// Whether the broker's logs are on it, and not on the machine's own disk.
+    /// Whether the broker's logs are on its volume, and not on the machine's own disk.
     pub(super) fn is_on_its_volume(&self) -> bool {
         self.volume.as_ref().is_some_and(|volume| self.broker.log_dir.starts_with(volume.directory()))
     }
 
-    /// When the broker's JVM paused, by its own log.
+    /// The pauses of the broker's JVM, from its own log.
     pub(super) fn pauses(&self) -> Result<Vec<Pause>> {
         pauses(&self.pauses)
     }
 
-    /// Makes operations of the device take so much longer from now on.
+    /// Makes operations of the device take `ms` longer from now on.
     pub(super) fn delay(&mut self, slow: Slow, ms: u64) -> Result<()> {
         let volume = self.volume()?;
         match slow {
@@ -116,7 +116,7 @@ impl TestBed {
         }
     }
 
-    /// Makes the device quick again; what is held back already stays so.
+    /// Makes the device fast again; operations that are already held back stay so.
     pub(super) fn clear_delays(&mut self) -> Result<()> {
         self.volume()?.device().clear()
     }
@@ -129,19 +129,19 @@ impl TestBed {
         interrupt().sleep(Duration::from_millis(after_ms))
     }
 
-    /// How many of the device's reads and writes were held back since the last call; none without a device.
+    /// How many of the device's reads and writes were held back since the last call; 0 without a device.
     pub(super) fn held_back(&mut self) -> Result<usize> {
         let Some(volume) = &mut self.volume else { return Ok(0) };
         let served = volume.device().trace()?;
         Ok(served.iter().filter(|served| served.held_ms > 0).count())
     }
 
-    /// A directory of a partition.
+    /// The directory of a partition.
     pub(super) fn partition_directory(&self, topic: &str, partition: u32) -> PathBuf {
         self.broker.log_dir.join(format!("{topic}-{partition}"))
     }
 
-    /// For clients on other threads.
+    /// Access for clients on other threads.
     pub(super) fn access(&self) -> BrokerAccess {
         BrokerAccess { endpoint: self.broker.clients_endpoint(), place: self.broker.options.clients.clone() }
     }
@@ -151,12 +151,12 @@ impl TestBed {
         self.access().connect(client_id)
     }
 
-    /// Makes a topic, if it is not there, and waits until the broker leads its partitions.
+    /// Creates a topic if it is missing, and waits until the broker leads its partitions.
     pub(super) fn create_topic(&self, topic: &Topic) -> Result<()> {
         create_topic(&mut self.connect("lab-admin")?, topic)
     }
 
-    /// Makes a topic of one partition with these settings, and fills it with so many batches of so many bytes.
+    /// Creates a topic of one partition with these settings, and fills it with `batches` batches of `bytes` bytes.
     pub(super) fn create_filled_topic(
         &self,
         name: &str,
@@ -181,7 +181,7 @@ impl TestBed {
         off_cpu(self.broker_cpu, || clients.within(|| traffic.start(endpoint, rng)))??
     }
 
-    /// Has the broker compile what it needs for this kind of load.
+    /// Lets the broker compile what it needs for this kind of load.
     pub(super) fn warm_up(&mut self, traffic: &Traffic, rng: &mut Rng) -> Result<()> {
         let running = self.produce(traffic, rng)?;
         interrupt().sleep(if self.is_warm { WARM_UP_AGAIN } else { WARM_UP })?;
@@ -190,7 +190,7 @@ impl TestBed {
     }
 }
 
-/// Starts clients where the broker is not: threads inherit where their parent may run.
+/// Starts clients off the broker's processor: threads inherit the affinity of their parent.
 fn off_cpu<T: Send>(cpu: Option<usize>, start: impl FnOnce() -> T + Send) -> Result<T> {
     let Some(cpu) = cpu else { return Ok(start()) };
     let leave = || -> rustix::io::Result<()> {
@@ -206,7 +206,7 @@ fn off_cpu<T: Send>(cpu: Option<usize>, start: impl FnOnce() -> T + Send) -> Res
     })
 }
 
-/// Where a broker listens, and from where one gets there: for clients on other threads.
+/// A broker's listener, and the network namespace that reaches it: for clients on other threads.
 #[derive(Clone, Debug)]
 pub(super) struct BrokerAccess {
     endpoint: Endpoint,

@@ -1,4 +1,4 @@
-//! Faults of tiered storage (KIP-405): old segments lie in a remote storage alone, which is slow.
+//! Faults of tiered storage (KIP-405): old segments are only in a remote storage, which is slow.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ use crate::process::Background;
 use crate::session::interrupt;
 use crate::{files, kafka};
 
-/// A consumer reads records that only tiered storage has: Kafka's own `LocalTieredStorage`, a directory on a device whose
-/// reads are held back. A thread `remote-log-reader` reads for each fetch; where it takes longer than
-/// `remote.fetch.max.wait.ms`, half a second by default, the broker answers without records, and the consumer asks again.
-/// Another consumer waits for records that nobody writes.
+/// A consumer reads records that only tiered storage has: Kafka's own `LocalTieredStorage`, a directory on a device
+/// whose reads are held back. A thread `remote-log-reader` reads for each fetch; if it takes longer than
+/// `remote.fetch.max.wait.ms`, half a second by default, the broker answers without records, and the consumer asks
+/// again. Another consumer waits for records that are never written.
 ///
-/// Truth: `remote-tier-read` for the fetches of the first, anywhere in the chain: the device beneath the storage is what
-/// the reader waits for, and the next link. The other's are a `long-poll`, if they are reported at all.
+/// Truth: `remote-tier-read` for the fetches of the first, anywhere in the chain: the reader waits for the storage's
+/// device, which is the next link. The other's are a `long-poll`, if they are reported at all.
 pub(super) const TIERED_READ: Fault = Fault {
     name: "tiered-read",
     story: "a consumer reads old records from a tiered storage that is slow",
@@ -48,7 +48,7 @@ pub(super) const TIERED_READ: Fault = Fault {
 const CONSUMER: &str = "history-reader";
 const PATIENT: &str = "patient";
 const OLD: &str = "history";
-/// Nobody writes to it.
+/// Nothing is written to it.
 const SILENT: &str = "silent";
 /// Segments are as small as Kafka 4.1 allows, and leave the broker as soon as the storage has them.
 const TOPIC_CONFIGS: &[(&str, &str)] = &[
@@ -57,15 +57,15 @@ const TOPIC_CONFIGS: &[(&str, &str)] = &[
     ("local.retention.bytes", "1"),
     ("file.delete.delay.ms", "100"),
 ];
-/// What lies in the topic.
+/// Content of the topic.
 const BATCH_BYTES: usize = 32 << 10;
 const BATCHES: usize = 640;
-/// How long the broker may take to move it.
+/// Timeout for moving it.
 const TIER_TIMEOUT: Duration = Duration::from_secs(120);
-/// As consumers have it.
+/// The default of consumers.
 const MAX_WAIT_MS: u32 = 500;
 
-/// Settings of the broker but for paths. It looks for what is to be moved every half second.
+/// Settings of the broker except paths. It looks for segments to move every half second.
 const PROPERTIES: &[(&str, &str)] = &[
     ("remote.log.storage.system.enable", "true"),
     (
@@ -98,7 +98,7 @@ fn tier_of(bed: &mut TestBed) -> Result<PathBuf> {
     Ok(bed.volume()?.directory().join(TIER))
 }
 
-/// Waits until the broker has nothing but the segment that is written to.
+/// Waits until the broker has nothing but the active segment.
 fn wait_until_tiered(partition: &Path) -> Result<()> {
     let is_moved = || {
         let segments = files::list(partition)?;
@@ -108,7 +108,7 @@ fn wait_until_tiered(partition: &Path) -> Result<()> {
     interrupt().wait(TIER_TIMEOUT, "the move of old segments to tiered storage", is_moved)
 }
 
-/// Puts all files of the storage out of the page cache.
+/// Evicts all files of the storage from the page cache.
 fn evict(directory: &Path) -> Result<()> {
     for path in files::list(directory)? {
         if path.is_dir() {
@@ -127,7 +127,7 @@ fn inject_slow_tier(window: &mut OpenWindow<'_>) -> Result<Proof> {
     let (held_ms, length_ms) = (rng.u64(60..=200), rng.u64(1_800..=2_600));
     let (first, fetch_bytes) = (rng.usize(..BATCHES / 2) as i64, rng.u32(48 << 10..=192 << 10));
     let mut consumer = bed.connect(CONSUMER)?;
-    // Its answer says how much there is.
+    // The response shows how much there is.
     consumer.fetch(&Request::fetch(OLD, 0, BATCHES as i64, 1, 0))?;
     let patient = bed.connect(PATIENT)?;
     let patient = Background::start("the patient consumer", move |over| wait_for_nothing(patient, over));
@@ -145,7 +145,7 @@ fn inject_slow_tier(window: &mut OpenWindow<'_>) -> Result<Proof> {
     Ok(Proof::HeldBack("reads of the storage held back"))
 }
 
-/// Reads on from an offset; how long the slowest fetch took.
+/// Reads on from an offset; returns how long the slowest fetch took.
 fn consume(
     mut connection: Connection,
     mut offset: i64,

@@ -1,5 +1,5 @@
-//! The operator of the case: asks one command after the other what is wrong, and shows what each says. Whether that is what was
-//! injected, the functions below say.
+//! The operator of the case: runs one command after the other to find out what is wrong, and shows their output. The
+//! functions below decide whether that names what was injected.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use crate::error::Result;
 use crate::session;
 use crate::session::{Observer, print};
 
-/// What was seen while the brokers ran, and where it is.
+/// Results from the time when the brokers ran, and where they are.
 pub(super) struct FleetData {
-    /// The broker that reads its disk for nobody.
+    /// The broker that reads its disk and sends nothing of it.
     pub(super) injected: u32,
     pub(super) brokers: u32,
     /// Folders of all brokers' recordings.
@@ -28,44 +28,51 @@ pub(super) struct FleetData {
     pub(super) after: PathBuf,
 }
 
-/// Asks.
+/// Runs commands.
 pub(super) struct Operator<'a> {
     pub(super) observer: &'a Observer,
-    /// What commands say is kept here.
-    pub(super) said: &'a Path,
+    /// The directory of the commands' output.
+    pub(super) directory: &'a Path,
 }
 
 impl Operator<'_> {
-    /// Asks all questions, shows the answers, and says of each whether it names what was injected; how many do not.
-    pub(super) fn ask_all(&self, seen: &FleetData) -> Result<usize> {
-        let (odd, from) = (seen.odd.as_os_str(), "--from".as_ref());
+    /// Runs all commands, shows their output, and reports for each whether it names what was injected; returns how many
+    /// do not.
+    pub(super) fn ask_all(&self, data: &FleetData) -> Result<usize> {
+        let (odd, from) = (data.odd.as_os_str(), "--from".as_ref());
         let most = PARTITIONS.to_string();
-        let fleet = self.ask("fleet", "fleet", &[seen.before.as_os_str()], &[])?;
+        let fleet = self.ask("fleet", "fleet", &[data.before.as_os_str()], &[])?;
         let by_reads = [from, odd, "--sort".as_ref(), "disk-reads".as_ref()];
         let files = self.ask("files", "files", &by_reads, &["--top".as_ref(), most.as_ref()])?;
-        let logs = self.ask("logs", "logs", &[seen.log.as_os_str()], &[])?;
+        let logs = self.ask("logs", "logs", &[data.log.as_os_str()], &[])?;
         let advise = self.ask("advise", "advise", &[odd], &[])?;
-        let by_kind = [from, seen.after.as_os_str(), "--by".as_ref(), "kind".as_ref()];
+        let by_kind = [from, data.after.as_os_str(), "--by".as_ref(), "kind".as_ref()];
         let after = self.ask("after", "files", &by_kind, &[])?;
         let answers = [
-            ("fleet", by_fleet(&fleet, seen.injected)),
+            ("fleet", by_fleet(&fleet, data.injected)),
             ("files", by_files(&files)),
-            ("others", self.ask_of_others(seen)?),
-            ("logs", by_logs(&logs, seen.cleaned)),
+            ("others", self.ask_of_others(data)?),
+            ("logs", by_logs(&logs, data.cleaned)),
             ("advise", by_advise(&advise)),
-            ("after", reads_gone(&after)),
+            ("after", by_after(&after)),
         ];
-        print(&conclusion(seen, &answers))?;
+        print(&conclusion(data, &answers))?;
         Ok(answers.iter().filter(|(_, named)| named.is_err()).count())
     }
 
-    /// Has a command say something, shows it, and returns it as JSON; `shown` are arguments of what is shown only.
-    fn ask(&self, name: &str, subcommand: &str, arguments: &[&OsStr], shown: &[&OsStr]) -> Result<String> {
+    /// Runs a command, shows its output, and returns it as JSON; `display_arguments` are only for what is shown.
+    fn ask(
+        &self,
+        name: &str,
+        subcommand: &str,
+        arguments: &[&OsStr],
+        display_arguments: &[&OsStr],
+    ) -> Result<String> {
         let mut command = self.observer.command(subcommand);
-        command.args(arguments).args(shown);
+        command.args(arguments).args(display_arguments);
         let words = command.get_args().map(|word| word.to_string_lossy());
         let typed = words.fold("brokerscope".to_owned(), |line, word| line + " " + &word);
-        let text = session::ask(command, &self.said.join(format!("{name}.txt")))?;
+        let text = session::capture_output(command, &self.directory.join(format!("{name}.txt")))?;
         print(&format!("$ {typed}\n{text}\n"))?;
         self.as_json(name, subcommand, arguments)
     }
@@ -73,24 +80,24 @@ impl Operator<'_> {
     fn as_json(&self, name: &str, subcommand: &str, arguments: &[&OsStr]) -> Result<String> {
         let mut command = self.observer.command(subcommand);
         command.args(arguments).args(["--format", "json"]);
-        session::ask(command, &self.said.join(format!("{name}.jsonl")))
+        session::capture_output(command, &self.directory.join(format!("{name}.jsonl")))
     }
 
-    /// Whether nothing is said of brokers that are well.
-    fn ask_of_others(&self, seen: &FleetData) -> Result<Answer> {
-        for recording in &seen.well {
-            let said = self.as_json("others", "files", &["--from".as_ref(), recording.as_os_str()])?;
-            if let Err(told) = no_reads_without_egress(&said) {
-                return Ok(Err(told));
+    /// Checks that nothing is reported of brokers that are well.
+    fn ask_of_others(&self, data: &FleetData) -> Result<Answer> {
+        for recording in &data.well {
+            let output = self.as_json("others", "files", &["--from".as_ref(), recording.as_os_str()])?;
+            if let Err(finding) = no_reads_without_egress(&output) {
+                return Ok(Err(finding));
             }
         }
-        Ok(Ok(format!("nothing is said of the {} brokers that are well", seen.well.len())))
+        Ok(Ok(format!("nothing is said of the {} brokers that are well", data.well.len())))
     }
 }
 
 /// What was injected, and which command named it.
-fn conclusion(seen: &FleetData, answers: &[(&str, Answer)]) -> String {
-    let FleetData { injected, brokers, .. } = seen;
+fn conclusion(data: &FleetData, answers: &[(&str, Answer)]) -> String {
+    let FleetData { injected, brokers, .. } = data;
     let head = format!(
         "injected: broker {injected} of {brokers} reads {TOPIC}-*/{FILE} from its disk and sends it nowhere\n"
     );
@@ -100,15 +107,15 @@ fn conclusion(seen: &FleetData, answers: &[(&str, Answer)]) -> String {
     })
 }
 
-/// What it says of it; or in what it falls short.
+/// What the command says of it; or what is missing.
 type Answer = Result<String, String>;
 
 /// The kind of file, as commands call it.
 const KIND: &str = "tierstate";
-/// Figures of a fleet that more reads make larger.
+/// Figures of a fleet that grow with reads.
 const READ_FIGURES: [&str; 3] = ["device_reads_per_second", "reads_per_second", "disk_read_bytes_per_second"];
 /// Cleanups of the case left less than a hundredth.
-const LEAST_PERCENT: f64 = -99.0;
+const MAX_CHANGE_PERCENT: f64 = -99.0;
 /// The rule, its settings, and what its caveat must say.
 const RULE: &str = "tier-state";
 const SETTINGS: [(&str, &str); 3] = [
@@ -119,32 +126,32 @@ const SETTINGS: [(&str, &str); 3] = [
 const CAVEAT: &str = "ages count from when the cleanup is first on";
 
 /// `fleet`: the broker comes first, and its state files are why it reads more.
-fn by_fleet(said: &str, injected: u32) -> Answer {
-    let (rows, injected) = (rows(said)?, injected.to_string());
+fn by_fleet(output: &str, injected: u32) -> Answer {
+    let (rows, injected) = (rows(output)?, injected.to_string());
     let first = rows.first().and_then(|row| text(row, "/broker")).unwrap_or("none");
     if first != injected {
         return Err(format!("the first is broker {first}, not {injected}"));
     }
-    let told = rows.iter().find(|row| {
+    let row = rows.iter().find(|row| {
         text(row, "/broker") == Some(&injected)
             && text(row, "/figure").is_some_and(|name| READ_FIGURES.contains(&name))
             && text(row, "/because/0/part") == Some(KIND)
             && text(row, "/because/0/items/0/name").is_some_and(is_state_file)
     });
-    let told = told.ok_or_else(|| format!("it does not say that broker {injected} reads {KIND} files"))?;
-    let figure = |pointer| number(told, pointer).unwrap_or_default();
+    let row = row.ok_or_else(|| format!("it does not say that broker {injected} reads {KIND} files"))?;
+    let figure = |pointer| number(row, pointer).unwrap_or_default();
     Ok(format!(
         "broker {injected} is the first: {} is {:.0}, the median is {:.0}; {:.0} % of the difference is {KIND} files",
-        text(told, "/figure").unwrap_or_default(),
+        text(row, "/figure").unwrap_or_default(),
         figure("/value"),
         figure("/median"),
         figure("/because/0/share") * 100.0,
     ))
 }
 
-/// `files --sort disk-reads`: the files come first, and are read for nobody.
-fn by_files(said: &str) -> Answer {
-    let rows = rows(said)?;
+/// `files --sort disk-reads`: the files come first, and are read without egress.
+fn by_files(output: &str) -> Answer {
+    let rows = rows(output)?;
     let is_meant = |row: &&Value| text(row, "/kind") == Some(KIND) && text(row, "/topic") == Some(TOPIC);
     let first = rows.iter().take(PARTITIONS as usize).filter(is_meant).count();
     if first != PARTITIONS as usize {
@@ -158,18 +165,18 @@ fn by_files(said: &str) -> Answer {
     Ok(found("text").unwrap_or_default().to_owned())
 }
 
-/// `files` of a broker that reads nothing for nobody.
-fn no_reads_without_egress(said: &str) -> Result<(), String> {
-    let rows = rows(said)?;
+/// `files` of a broker without such reads.
+fn no_reads_without_egress(output: &str) -> Result<(), String> {
+    let rows = rows(output)?;
     match text(summary(&rows)?, "/reads_without_egress/text") {
         None => Ok(()),
-        Some(told) => Err(format!("it says of a broker that is well: {told}")),
+        Some(finding) => Err(format!("it says of a broker that is well: {finding}")),
     }
 }
 
-/// `logs`: each partition's reduction and all of them together, as large as the files themselves say; and the migrations.
-fn by_logs(said: &str, cleaned: CleanupResult) -> Answer {
-    let rows = rows(said)?;
+/// `logs`: each partition's reduction and their total, by the sizes of the files themselves; and the migrations.
+fn by_logs(output: &str, cleaned: CleanupResult) -> Answer {
+    let rows = rows(output)?;
     let count = |kind| rows.iter().filter(|row| text(row, "/type") == Some(kind)).count();
     for (kind, what) in [("tier-cleanup", "cleanups"), ("tier-migration", "migrations")] {
         if count(kind) != PARTITIONS as usize {
@@ -181,13 +188,13 @@ fn by_logs(said: &str, cleaned: CleanupResult) -> Answer {
     let (before, after) = (cleaned.before_bytes, cleaned.after_bytes);
     let truths = [("segments", cleaned.segments()), ("before_bytes", before), ("after_bytes", after)];
     for (name, truth) in truths {
-        let told = total(name).and_then(Value::as_u64);
-        if told != Some(truth) {
-            return Err(format!("its total of {name} is {told:?}; by the files themselves it is {truth}"));
+        let value = total(name).and_then(Value::as_u64);
+        if value != Some(truth) {
+            return Err(format!("its total of {name} is {value:?}; by the files themselves it is {truth}"));
         }
     }
     match total("change_percent").and_then(Value::as_f64) {
-        Some(percent) if percent < LEAST_PERCENT => Ok(format!(
+        Some(percent) if percent < MAX_CHANGE_PERCENT => Ok(format!(
             "{} segments removed from the state of {PARTITIONS} partitions, {before} to {after} bytes \
              ({percent:.2} %), as the files themselves say",
             cleaned.segments()
@@ -196,9 +203,9 @@ fn by_logs(said: &str, cleaned: CleanupResult) -> Answer {
     }
 }
 
-/// `advise`: the settings, with what to know before they are set.
-fn by_advise(said: &str) -> Answer {
-    let rows = rows(said)?;
+/// `advise`: the settings, with their caveat.
+fn by_advise(output: &str) -> Answer {
+    let rows = rows(output)?;
     let is_rule = |row: &&Value| text(row, "/type") == Some("advice") && text(row, "/rule") == Some(RULE);
     let advice = rows.iter().find(is_rule);
     let advice = advice.ok_or_else(|| format!("it does not advise {RULE}"))?;
@@ -216,10 +223,10 @@ fn by_advise(said: &str) -> Answer {
     }
 }
 
-/// `files --by kind` after the cleanup: the state is looked up as before, and not read from the disk any more.
-fn reads_gone(said: &str) -> Answer {
-    let rows = rows(said)?;
-    no_reads_without_egress(said)?;
+/// `files --by kind` after the cleanup: the state is looked up as before, and no longer read from the disk.
+fn by_after(output: &str) -> Answer {
+    let rows = rows(output)?;
+    no_reads_without_egress(output)?;
     let state = rows.iter().find(|row| text(row, "/kind") == Some(KIND));
     let count = |name| state.and_then(|row| number(row, name)).unwrap_or_default();
     let (reads, disk_reads) = (count("/reads"), count("/disk_reads"));
@@ -236,9 +243,9 @@ fn is_state_file(name: &str) -> bool {
     name.starts_with(TOPIC) && name.ends_with(FILE)
 }
 
-fn rows(said: &str) -> Result<Vec<Value>, String> {
+fn rows(output: &str) -> Result<Vec<Value>, String> {
     let row = |line| serde_json::from_str(line).map_err(|error| format!("its output is not JSON: {error}"));
-    said.lines().map(row).collect()
+    output.lines().map(row).collect()
 }
 
 fn summary(rows: &[Value]) -> Result<&Value, String> {
@@ -260,7 +267,7 @@ mod tests {
 
     #[test]
     fn who_did_not_name_it_is_said() {
-        let seen = FleetData {
+        let data = FleetData {
             injected: 4,
             brokers: 9,
             before: PathBuf::new(),
@@ -271,7 +278,7 @@ mod tests {
             after: PathBuf::new(),
         };
         let answers = [("fleet", Ok("broker 4".to_owned())), ("files", Err("nothing".to_owned()))];
-        let text = conclusion(&seen, &answers);
+        let text = conclusion(&data, &answers);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("injected: broker 4 of 9 reads retriever-mutation-*"), "{text}");
         assert_eq!(lines[1..], ["  fleet   ok: broker 4", "  files   MISSED: nothing"]);
@@ -300,16 +307,16 @@ mod named_tests {
     #[test]
     fn a_broker_counts_as_named_where_it_is_the_first_and_for_its_state() {
         let summary = json!({"type": "summary", "brokers": 9});
-        let said = |rows: &[Value]| lines(&[rows, std::slice::from_ref(&summary)].concat());
+        let output = |rows: &[Value]| lines(&[rows, std::slice::from_ref(&summary)].concat());
         let slow = difference("4", "longest_write_ms", "log");
         let reads = difference("4", "device_reads_per_second", KIND);
-        let told = by_fleet(&said(&[slow.clone(), reads.clone()]), 4).unwrap();
-        assert!(told.starts_with("broker 4 is the first: device_reads_per_second is 1600"), "{told}");
+        let answer = by_fleet(&output(&[slow.clone(), reads.clone()]), 4).unwrap();
+        assert!(answer.starts_with("broker 4 is the first: device_reads_per_second is 1600"), "{answer}");
         let other = difference("2", "longest_write_ms", "log");
-        assert!(by_fleet(&said(&[other, reads]), 4).unwrap_err().contains("broker 2, not 4"));
-        assert!(by_fleet(&said(&[slow]), 4).is_err());
-        assert!(by_fleet(&said(&[difference("4", "reads_per_second", "log")]), 4).is_err());
-        assert!(by_fleet(&said(&[]), 4).unwrap_err().contains("broker none"));
+        assert!(by_fleet(&output(&[other, reads]), 4).unwrap_err().contains("broker 2, not 4"));
+        assert!(by_fleet(&output(&[slow]), 4).is_err());
+        assert!(by_fleet(&output(&[difference("4", "reads_per_second", "log")]), 4).is_err());
+        assert!(by_fleet(&output(&[]), 4).unwrap_err().contains("broker none"));
         assert!(by_fleet("no JSON", 4).is_err());
     }
 
@@ -347,8 +354,8 @@ mod named_tests {
     #[test]
     fn a_reduction_counts_as_told_where_it_is_that_of_the_files() {
         let cleaned = CleanupResult { before_bytes: 114_210, after_bytes: 210 };
-        let told = by_logs(&logged(PARTITIONS, 1_000), cleaned).unwrap();
-        assert!(told.starts_with("1000 segments") && told.contains("-99.80 %"), "{told}");
+        let answer = by_logs(&logged(PARTITIONS, 1_000), cleaned).unwrap();
+        assert!(answer.starts_with("1000 segments") && answer.contains("-99.80 %"), "{answer}");
         assert!(by_logs(&logged(PARTITIONS - 1, 1_000), cleaned).is_err());
         assert!(by_logs(&logged(PARTITIONS, 999), cleaned).is_err());
         let little = CleanupResult { after_bytes: 114_096, ..cleaned };
@@ -357,7 +364,7 @@ mod named_tests {
 
     #[test]
     fn advice_counts_with_all_settings_and_the_caveat() {
-        let said = |settings: &[(&str, &str)], risk: &str| {
+        let output = |settings: &[(&str, &str)], risk: &str| {
             let changes: Vec<Value> =
                 settings.iter().map(|(name, new)| json!({"setting": name, "new": new})).collect();
             lines(&[
@@ -365,22 +372,22 @@ mod named_tests {
                 json!({"type": "summary"}),
             ])
         };
-        assert!(by_advise(&said(&SETTINGS, CAVEAT)).is_ok());
-        assert!(by_advise(&said(&SETTINGS[1..], CAVEAT)).is_err());
-        assert!(by_advise(&said(&SETTINGS, "none")).is_err());
+        assert!(by_advise(&output(&SETTINGS, CAVEAT)).is_ok());
+        assert!(by_advise(&output(&SETTINGS[1..], CAVEAT)).is_err());
+        assert!(by_advise(&output(&SETTINGS, "none")).is_err());
         assert!(by_advise(&lines(&[json!({"type": "summary"})])).is_err());
     }
 
     #[test]
     fn reads_are_gone_where_the_state_is_still_looked_up_but_not_on_the_disk() {
-        let said = |reads: u64, disk_reads: u64| {
+        let output = |reads: u64, disk_reads: u64| {
             lines(&[
                 json!({"type": "files", "kind": KIND, "reads": reads, "disk_reads": disk_reads}),
                 json!({"type": "summary", "reads_without_egress": null}),
             ])
         };
-        assert!(reads_gone(&said(5_000, 3)).is_ok());
-        assert!(reads_gone(&said(5_000, 3_000)).is_err());
-        assert!(reads_gone(&said(0, 0)).is_err());
+        assert!(by_after(&output(5_000, 3)).is_ok());
+        assert!(by_after(&output(5_000, 3_000)).is_err());
+        assert!(by_after(&output(0, 0)).is_err());
     }
 }

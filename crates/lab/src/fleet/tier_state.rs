@@ -1,7 +1,8 @@
-//! Tiered storage's state in one broker's partitions. Apache's broker keeps none, so an agent in its JVM does
-//! (`java/TierState.java`): the broker's own process makes the files, reads them and cleans them up, and its own log says so.
+//! State of tiered storage in one broker's partitions. Apache's broker keeps none, so an agent in its JVM does
+//! (`java/TierState.java`): the broker's own process creates the files, reads them and cleans them up, and its own log
+//! reports that.
 //!
-//! It gives the agent orders, and looks at the files itself: what a log tells can be held to that.
+//! Gives the agent orders, and examines the files itself, so that the log can be checked against them.
 
 use std::fmt::Display;
 use std::fs;
@@ -17,33 +18,33 @@ use crate::site::Site;
 
 /// The topic that has a state: the case's own.
 pub(super) const TOPIC: &str = "retriever-mutation";
-/// Its partitions, each with a larger file than the one before. Of fewer nobody could tell that they were migrated one after
+/// Its partitions, each with a larger file than the one before. Fewer would not show that they were migrated one after
 /// the other.
 pub(super) const PARTITIONS: u32 = 6;
 /// A state file, in its partition's directory.
 pub(super) const FILE: &str = "00000000000000000000.tierstate.mutable";
-/// A page cache has room for a file of which a cleanup left a two-hundredth, and none for the smallest before it, a sixth of the
-/// largest.
-const ROOM_PART: u64 = 30;
-/// What an entry of a migrated file takes.
+/// A page cache holds a file that a cleanup has reduced to a two-hundredth, and not the smallest one before a cleanup,
+/// which is a sixth of the largest.
+const CAPACITY_PART: u64 = 30;
+/// Size of an entry of a migrated file.
 pub(super) const ENTRY_BYTES: u64 = 114;
-/// Look-ups in the state for each KiB that was appended: reads follow what is produced.
+/// Look-ups in the state per appended KiB: reads follow what is produced.
 const LOOK_UPS_PER_KIB: u32 = 8;
 const SOURCE: &str = include_str!("../../java/TierState.java");
-/// How long files may take to be made or cleaned up.
+/// Timeout for creating or cleaning up files.
 const AGENT_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// An agent, ready to be put into a broker.
+/// An agent, ready to be loaded into a broker.
 #[derive(Debug)]
 pub(super) struct TierState {
     jar: PathBuf,
-    /// Where it finds orders, and says what is done.
+    /// Where it finds orders, and reports what is done.
     orders: PathBuf,
     log_dir: PathBuf,
     largest_bytes: u64,
 }
 
-/// What a cleanup did, by the files themselves.
+/// Result of a cleanup, by the files themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CleanupResult {
     pub(super) before_bytes: u64,
@@ -63,7 +64,7 @@ impl TierState {
         Ok(Self { jar, orders, log_dir: log_dir.to_owned(), largest_bytes })
     }
 
-    /// What puts it into a JVM.
+    /// The arguments that load it into a JVM.
     pub(super) fn jvm_arguments(&self) -> Vec<String> {
         let setting = |name: &str, value: &dyn Display| format!("-Dlab.tier.{name}={value}");
         vec![
@@ -77,22 +78,22 @@ impl TierState {
         ]
     }
 
-    /// The files.
+    /// The state files.
     pub(super) fn files(&self) -> Vec<PathBuf> {
         (0..PARTITIONS).map(|number| self.log_dir.join(format!("{TOPIC}-{number}")).join(FILE)).collect()
     }
 
-    /// What a page cache has room for, of one file: for any after a cleanup, and for none before it.
-    pub(super) fn room_bytes(&self) -> u64 {
-        self.largest_bytes / ROOM_PART
+    /// The page cache for one file: enough for any file after a cleanup, and for none before it.
+    pub(super) fn capacity_bytes(&self) -> u64 {
+        self.largest_bytes / CAPACITY_PART
     }
 
-    /// Waits until the files are there, migrated, and looked up.
+    /// Waits until the files are there and migrated, and look-ups have started.
     pub(super) fn wait_until_ready(&self) -> Result<()> {
         self.wait_for("ready")
     }
 
-    /// Has the broker clean up.
+    /// Makes the broker clean up.
     pub(super) fn clean(&self) -> Result<CleanupResult> {
         let before_bytes = self.bytes()?;
         files::write(&self.orders.join("clean"), "")?;
@@ -100,26 +101,26 @@ impl TierState {
         Ok(CleanupResult { before_bytes, after_bytes: self.bytes()? })
     }
 
-    /// How large all files are.
+    /// The size of all files together.
     pub(super) fn bytes(&self) -> Result<u64> {
         let size =
             |path: &PathBuf| fs::metadata(path).map(|about| about.len()).map_err(Error::io("look at", path));
         self.files().iter().map(size).sum()
     }
 
-    fn wait_for(&self, said: &str) -> Result<()> {
-        let (done, failed) = (self.orders.join(said), self.orders.join("failed"));
+    fn wait_for(&self, state: &str) -> Result<()> {
+        let (done, failed) = (self.orders.join(state), self.orders.join("failed"));
         let ready = || match fs::read_to_string(&failed) {
-            Ok(why) => Err(Error::Tool { tool: "the agent in the broker".to_owned(), said: why }),
+            Ok(why) => Err(Error::Tool { tool: "the agent in the broker".to_owned(), output: why }),
             Err(_) => Ok(done.exists().then_some(())),
         };
-        let what = format!("the broker's work on its tier state (until it is {said})");
+        let what = format!("the broker's work on its tier state (until it is {state})");
         interrupt().wait(AGENT_TIMEOUT, &what, ready)
     }
 }
 
 impl CleanupResult {
-    /// Entries that went.
+    /// Removed entries.
     pub(super) fn segments(&self) -> u64 {
         self.before_bytes.saturating_sub(self.after_bytes) / ENTRY_BYTES
     }
@@ -154,6 +155,6 @@ mod tests {
         let published = CleanupResult { before_bytes: 147_891_612, after_bytes: 601_218 };
         assert_eq!(published.segments(), 1_292_021);
         assert!(SOURCE.contains(&format!("int ENTRY_BYTES = {ENTRY_BYTES};")) && SOURCE.contains(FILE));
-        assert!(SOURCE.contains("int KEPT_ONE_IN = 200;") && (7..100).contains(&ROOM_PART));
+        assert!(SOURCE.contains("int LIVE_ONE_IN = 200;") && (7..100).contains(&CAPACITY_PART));
     }
 }

@@ -1,5 +1,5 @@
-//! `tune --follow-advice`: from a broker out of the box, the first advice that the lab can follow, again and again; then a
-//! search over the same settings, and how near to its best the advice has led. Measures nothing itself.
+//! `tune --follow-advice`: from a broker out of the box, the first advice that the lab can follow, again and again;
+//! then a search over the same settings, and how close to its best the advice has led. Measures nothing itself.
 
 use std::path::Path;
 
@@ -13,9 +13,9 @@ use crate::error::Result;
 use crate::experiment::{Experiment, Subject};
 use crate::session::print;
 
-/// Pieces of advice that are tried on the best configuration: on what is well tuned none may make anything worse.
+/// Pieces of advice to try on the best configuration: on a well-tuned one, none may make anything worse.
 const ON_THE_BEST: u32 = 2;
-/// What is kept, and where.
+/// Declaration of the experiment.
 const SUBJECT: Subject = Subject {
     name: "tune --follow-advice",
     directory: "lab-tune-advice",
@@ -23,13 +23,13 @@ const SUBJECT: Subject = Subject {
     explained_ms: None,
 };
 
-/// Runs what is left of it, and says what came of it.
+/// Performs what is left of it, and reports the result.
 ///
 /// # Errors
-/// Where a run failed twice, or was interrupted: what was measured is kept.
+/// A run failed twice, or was interrupted; finished runs are kept.
 pub(super) fn run(arguments: &TuneArguments, brokerscope: Option<&Path>) -> Result<()> {
     if arguments.experiment.list {
-        return print(&listed());
+        return print(&list_settings());
     }
     let start = Configuration::out_of_the_box();
     let (own, most) = (&arguments.experiment, most_runs(arguments));
@@ -39,20 +39,23 @@ pub(super) fn run(arguments: &TuneArguments, brokerscope: Option<&Path>) -> Resu
     let tuning_loop = follow(&mut experiment, start, (arguments.steps, own.repetitions))?;
     let unused = (arguments.steps as usize).saturating_sub(tuning_loop.steps.len());
     experiment.forgo(unused * own.repetitions as usize);
-    let held =
-        if arguments.search > 0 { Some(hold(&mut experiment, &tuning_loop, arguments)?) } else { None };
-    let text = report::all(&experiment, &tuning_loop, held.as_ref(), arguments);
-    experiment.conclude(&text, &report::labels(&tuning_loop, held.as_ref()))
+    let search_result = if arguments.search > 0 {
+        Some(compare_with_search(&mut experiment, &tuning_loop, arguments)?)
+    } else {
+        None
+    };
+    let text = report::all(&experiment, &tuning_loop, search_result.as_ref(), arguments);
+    experiment.conclude(&text, &report::labels(&tuning_loop, search_result.as_ref()))
 }
 
 /// Searches, then runs the best and where advice led in turn, and follows advice from the best.
-fn hold(
+fn compare_with_search(
     experiment: &mut Experiment<'_>,
     tuning_loop: &TuningLoop,
     arguments: &TuneArguments,
 ) -> Result<SearchResult> {
     let (runs, seed) = (arguments.experiment.repetitions, arguments.experiment.seed);
-    let known = measured_by(tuning_loop);
+    let known = configurations_of(tuning_loop);
     let best = search(experiment, known.clone(), after_all_steps(), (arguments.search, seed))?;
     let before = if known.contains(&best) { runs } else { 1 };
     if best != tuning_loop.end {
@@ -70,8 +73,8 @@ fn hold(
     Ok(SearchResult { led, found, beyond })
 }
 
-/// Each once.
-fn measured_by(tuning_loop: &TuningLoop) -> Vec<Configuration> {
+/// The configurations of a tuning loop, each once.
+fn configurations_of(tuning_loop: &TuningLoop) -> Vec<Configuration> {
     let mut all = vec![tuning_loop.start.clone()];
     for step in &tuning_loop.steps {
         if !all.contains(&step.choice.tuned) {
@@ -81,35 +84,35 @@ fn measured_by(tuning_loop: &TuningLoop) -> Vec<Configuration> {
     all
 }
 
-/// The start and each step, the search, twice the last round, and advice on the best.
+/// The maximum number of runs: the start and each step, the search, twice the last round, and advice on the best.
 fn most_runs(arguments: &TuneArguments) -> usize {
     let runs = arguments.experiment.repetitions;
     let searched = if arguments.search > 0 { arguments.search + (2 + ON_THE_BEST) * runs } else { 0 };
     ((arguments.steps + 1) * runs + searched) as usize
 }
 
-fn listed() -> String {
+fn list_settings() -> String {
     let line = |setting: &Setting| {
-        let About { name, default, searched, .. } = setting.about();
-        let tried: Vec<String> = searched.iter().map(|value| setting.shown(*value)).collect();
-        format!("{name:<20} starts at {}; searched: {}\n", setting.shown(default), tried.join(", "))
+        let About { name, default, search_values, .. } = setting.about();
+        let tried: Vec<String> = search_values.iter().map(|value| setting.format_value(*value)).collect();
+        format!("{name:<20} starts at {}; searched: {}\n", setting.format_value(default), tried.join(", "))
     };
-    Setting::ALL.iter().filter(|setting| setting.about().searched.len() > 1).map(line).collect()
+    Setting::ALL.iter().filter(|setting| setting.about().search_values.len() > 1).map(line).collect()
 }
 
-/// Of the configurations that a search tries, one in so many is drawn by chance: one setting at a time does not find what only
-/// two together make better.
+/// One in this many of a search's configurations is drawn at random: one setting at a time does not find what only two
+/// together improve.
 const ONE_DRAWN_IN: u32 = 3;
 
-/// What a search has found so far.
+/// A search in progress.
 struct Search<'b, B: Bench> {
     bench: &'b mut B,
-    seen: Vec<Configuration>,
+    history: Vec<Configuration>,
     best: (Configuration, f64),
     left: u32,
 }
 
-/// Tries so many configurations beside `known`, which have been measured; returns the best of all.
+/// Tries `most` configurations in addition to `known`, which have been measured; returns the best of all.
 pub(super) fn search(
     bench: &mut impl Bench,
     known: Vec<Configuration>,
@@ -117,45 +120,45 @@ pub(super) fn search(
     (most, seed): (u32, u64),
 ) -> Result<Configuration> {
     let start = known.first().cloned().unwrap_or_else(Configuration::out_of_the_box);
-    let mut search = Search { bench, seen: Vec::new(), best: (start, 0.0), left: most };
+    let mut search = Search { bench, history: Vec::new(), best: (start, 0.0), left: most };
     for tuned in known {
         search.count(tuned);
     }
-    search.see(first)?;
+    search.try_configuration(first)?;
     let mut rng = Rng::with_seed(seed);
     for _ in 0..most / ONE_DRAWN_IN {
-        search.see(drawn(&mut rng))?;
+        search.try_configuration(draw(&mut rng))?;
     }
     while search.one_by_one()? {}
     Ok(search.best.0)
 }
 
-fn drawn(rng: &mut Rng) -> Configuration {
+fn draw(rng: &mut Rng) -> Configuration {
     Setting::ALL.into_iter().fold(Configuration::out_of_the_box(), |tuned, setting| {
-        let value = rng.choice(setting.about().searched);
+        let value = rng.choice(setting.about().search_values);
         tuned.with(setting, value.copied().unwrap_or(setting.about().default))
     })
 }
 
 impl<B: Bench> Search<'_, B> {
-    /// Each setting's other values, from the best so far; whether it found a better one.
+    /// Tries each setting's other values, from the best so far; returns whether it found a better one.
     fn one_by_one(&mut self) -> Result<bool> {
         let before = self.best.1;
         for setting in Setting::ALL {
-            for &value in setting.about().searched {
-                self.see(self.best.0.clone().with(setting, value))?;
+            for &value in setting.about().search_values {
+                self.try_configuration(self.best.0.clone().with(setting, value))?;
             }
         }
         Ok(self.best.1 > before && self.left > 0)
     }
 
-    /// Measures one that has not been seen, while any may be.
-    fn see(&mut self, tuned: Configuration) -> Result<()> {
-        if self.left == 0 || self.seen.contains(&tuned) {
+    /// Measures a configuration that has not been tried, while any may be.
+    fn try_configuration(&mut self, tuned: Configuration) -> Result<()> {
+        if self.left == 0 || self.history.contains(&tuned) {
             return Ok(());
         }
         self.left -= 1;
-        self.bench.measure(&tuned, &format!("search, {}", tuned.described()), 1)?;
+        self.bench.measure(&tuned, &format!("search, {}", tuned.describe()), 1)?;
         self.count(tuned);
         Ok(())
     }
@@ -165,11 +168,11 @@ impl<B: Bench> Search<'_, B> {
         if rate > self.best.1 {
             self.best = (tuned.clone(), rate);
         }
-        self.seen.push(tuned);
+        self.history.push(tuned);
     }
 }
 
-/// The median; 0 of nothing.
+/// The median; 0 if there are none.
 pub(super) fn middle(mut rates: Vec<f64>) -> f64 {
     rates.sort_by(f64::total_cmp);
     crate::experiment::median(&rates)
@@ -211,7 +214,7 @@ mod search_tests {
 
     #[test]
     fn draws_follow_from_the_seed() {
-        let of = |seed| drawn(&mut Rng::with_seed(seed)).id();
+        let of = |seed| draw(&mut Rng::with_seed(seed)).id();
         assert_eq!(of(3), of(3));
         assert!((1..9).map(of).collect::<std::collections::BTreeSet<_>>().len() > 4);
     }

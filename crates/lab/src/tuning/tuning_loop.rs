@@ -1,5 +1,5 @@
-//! The tuning loop: the first that can be done is done, measured, and kept where nothing got worse; then advice
-//! is asked for again. Knows nothing of how configurations are measured.
+//! The tuning loop: makes the first advised change that it can make, measures it, and keeps it if nothing got worse;
+//! then asks for advice again. Does not know how configurations are measured.
 
 use serde::Deserialize;
 
@@ -7,27 +7,27 @@ use super::EXPLAINED_MS;
 use super::{Configuration, Setting};
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
-use crate::session::say;
+use crate::session::print_status;
 
-/// Who measures configurations.
+/// Measures configurations.
 pub(super) trait Bench {
-    /// Sees to it that a configuration has been run so often in all; `what` says what for.
+    /// Makes sure that a configuration has been run `runs` times in all; `what` is the purpose.
     fn measure(&mut self, tuned: &Configuration, what: &str, runs: u32) -> Result<()>;
 
-    /// Records a second of its runs, in their order.
+    /// Records per second of its runs, in order.
     fn records_per_s(&self, tuned: &Configuration) -> Vec<f64>;
 
-    /// What `advise` says of its first recording, by rank.
+    /// The output of `advise` for its first recording, by rank.
     fn advice(&mut self, tuned: &Configuration) -> Result<Vec<Advice>>;
 
-    /// What `compare` says of the second against the first.
+    /// The output of `compare` for the second against the first.
     fn compare(&mut self, before: &Configuration, after: &Configuration) -> Result<Comparison>;
 
-    /// Tells people.
-    fn say(&self, line: &str);
+    /// Prints a status line.
+    fn print_status(&self, line: &str);
 }
 
-/// A configuration against another.
+/// Comparison of a configuration with another.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Comparison {
     pub(super) throughput: Outcome,
@@ -36,7 +36,7 @@ pub(super) struct Comparison {
     pub(super) p99_after_ms: Option<f64>,
 }
 
-/// Where a figure lies, by an interval that the noise of its runs gives.
+/// Result for a figure, by an interval from the noise of its runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Outcome {
@@ -50,7 +50,7 @@ pub(super) enum Outcome {
     Unknown,
 }
 
-/// What becomes of a step.
+/// Decision on a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Throughput rose.
@@ -78,35 +78,35 @@ impl Decision {
 /// A piece of advice that was followed.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
-    /// What it was made to.
+    /// The configuration that it was made to.
     pub(super) before: Configuration,
     pub(super) choice: Choice,
-    /// Why what ranked before it was not followed.
+    /// Why higher-ranked advice was not followed.
     pub(super) passed_over: Vec<String>,
     pub(super) compared: Comparison,
     pub(super) decision: Decision,
 }
 
-/// All of it.
+/// A finished tuning loop.
 #[derive(Clone, Debug)]
 pub(super) struct TuningLoop {
     pub(super) start: Configuration,
     pub(super) steps: Vec<Step>,
-    /// Where it ended.
+    /// The configuration at its end.
     pub(super) end: Configuration,
-    /// Why no more is followed, of each piece of advice that is left; none where none is.
+    /// Why each remaining piece of advice is not followed; empty if none remains.
     pub(super) left: Vec<String>,
 }
 
-/// Follows advice from `start`, `most` pieces of it, with so many runs of each configuration.
+/// Follows at most `most` pieces of advice from `start`, with `runs` runs of each configuration.
 ///
-/// What made nothing better is set aside until something else does: then another part may be the limit.
+/// Changes that made nothing better are set aside until something else does: then another part may be the limit.
 pub(super) fn follow(
     bench: &mut impl Bench,
     start: Configuration,
     (most, runs): (u32, u32),
 ) -> Result<TuningLoop> {
-    bench.measure(&start, &start.described(), runs)?;
+    bench.measure(&start, &start.describe(), runs)?;
     let mut tuning_loop = TuningLoop { end: start.clone(), start, steps: Vec::new(), left: Vec::new() };
     let mut aside: Vec<Vec<Setting>> = Vec::new();
     loop {
@@ -142,26 +142,26 @@ fn take(
     (number, runs): (usize, u32),
 ) -> Result<Step> {
     let what = choice.tuned.changed_from(&before);
-    bench.say(&format!("step {number}: {what}, because {}: {}", choice.rule, choice.evidence));
+    bench.print_status(&format!("step {number}: {what}, because {}: {}", choice.rule, choice.evidence));
     bench.measure(&choice.tuned, &format!("step {number}, {what}"), runs)?;
     let compared = bench.compare(&before, &choice.tuned)?;
     let step = Step { before, choice, passed_over, decision: Decision::of(&compared), compared };
-    bench.say(&format!("step {number}: {}", step.told()));
+    bench.print_status(&format!("step {number}: {}", step.describe()));
     Ok(step)
 }
 
 impl Step {
-    /// What was decided, and why.
-    pub(super) fn told(&self) -> String {
-        let seen = |outcome, figure| match outcome {
+    /// Describes the decision and its reasons.
+    pub(super) fn describe(&self) -> String {
+        let result = |outcome, figure| match outcome {
             Outcome::Higher => format!("{figure} is higher"),
             Outcome::Lower => format!("{figure} is lower"),
             Outcome::Same => format!("no difference in {figure} beyond the noise"),
             Outcome::Unknown => format!("too little measured to judge {figure}"),
         };
-        let kept = if self.decision.is_kept() { "kept" } else { "not kept" };
+        let decision = if self.decision.is_kept() { "kept" } else { "not kept" };
         let Comparison { throughput, p99, .. } = self.compared;
-        format!("{kept}: {}, {}", seen(throughput, "throughput"), seen(p99, "p99"))
+        format!("{decision}: {}, {}", result(throughput, "throughput"), result(p99, "p99"))
     }
 }
 
@@ -173,17 +173,17 @@ pub(super) struct Advice {
     pub(super) changes: Vec<Change>,
 }
 
-/// One setting.
+/// A change of one setting.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Change {
     pub(super) setting: String,
     pub(super) new: String,
     pub(super) target: Option<Target>,
-    /// Whether it is to be made with the one before.
+    /// Whether it must be made together with the previous one.
     pub(super) together: bool,
 }
 
-/// The same for programs.
+/// A change for programs.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Target {
     pub(super) of: String,
@@ -191,26 +191,26 @@ pub(super) struct Target {
     pub(super) value: String,
 }
 
-/// A change that is to be made.
+/// A chosen change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) rule: String,
     pub(super) evidence: String,
-    /// The configuration that comes of it.
+    /// The resulting configuration.
     pub(super) tuned: Configuration,
 }
 
-/// What is chosen, and why what ranks before it is not; of everything where nothing is chosen.
+/// The choice, and why higher-ranked advice was not chosen; why none was if there is no choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Selection {
     pub(super) choice: Option<Choice>,
     pub(super) passed_over: Vec<String>,
 }
 
-/// The pieces of advice among lines of JSON, by rank.
+/// Reads the pieces of advice from lines of JSON, by rank.
 ///
 /// # Errors
-/// What is wrong with the first line that cannot be read.
+/// The error of the first line that cannot be read.
 pub(super) fn read(lines: &str) -> Result<Vec<Advice>, serde_json::Error> {
     #[derive(Deserialize)]
     #[serde(tag = "type", rename_all = "kebab-case")]
@@ -228,13 +228,14 @@ pub(super) fn read(lines: &str) -> Result<Vec<Advice>, serde_json::Error> {
     advice.collect()
 }
 
-/// The first that can be done; `aside` are settings that were changed together before, and made nothing better.
+/// Chooses the first advice that can be followed; `aside` are settings that were changed together before, and made
+/// nothing better.
 pub(super) fn choose(advice: &[Advice], now: &Configuration, aside: &[Vec<Setting>]) -> Selection {
     let mut passed_over = Vec::new();
     for advice in advice {
-        // Its several ways, each of changes that belong together.
+        // Advice has alternatives, each a group of changes that belong together.
         for way in advice.changes.chunk_by(|_, next| next.together) {
-            match applied(way, now, aside) {
+            match apply(way, now, aside) {
                 Ok(tuned) => {
                     let (rule, evidence) = (advice.rule.clone(), advice.evidence.clone());
                     return Selection { choice: Some(Choice { rule, evidence, tuned }), passed_over };
@@ -246,47 +247,54 @@ pub(super) fn choose(advice: &[Advice], now: &Configuration, aside: &[Vec<Settin
     Selection { choice: None, passed_over }
 }
 
-/// The configuration after these changes, or why the lab does not make them.
-fn applied(way: &[Change], now: &Configuration, aside: &[Vec<Setting>]) -> Result<Configuration, String> {
+/// Applies these changes, or returns why the lab does not make them.
+fn apply(way: &[Change], now: &Configuration, aside: &[Vec<Setting>]) -> Result<Configuration, String> {
     let mut tuned = now.clone();
     for change in way {
-        let (setting, value) = understood(change, now)?;
+        let (setting, value) = resolve(change, now)?;
         tuned = tuned.with(setting, value);
     }
     let changed = tuned.settings_changed_from(now);
     if changed.is_empty() {
-        return Err(format!("{} is set already", told(way)));
+        return Err(format!("{} is set already", describe_changes(way)));
     }
     if aside.contains(&changed) {
-        return Err(format!("{}: these settings were changed before, and it got no better", told(way)));
+        return Err(format!(
+            "{}: these settings were changed before, and it got no better",
+            describe_changes(way)
+        ));
     }
     Ok(tuned)
 }
 
-/// A change as one of the lab's, which goes as far as it can; or why it is none.
-fn understood(change: &Change, now: &Configuration) -> Result<(Setting, u32), String> {
-    let told = told(std::slice::from_ref(change));
-    let Some(target) = &change.target else { return Err(format!("{told}: to be done by hand")) };
-    let Some(setting) = Setting::named(&target.of, &target.name) else {
-        return Err(format!("{told}: the lab does not change that"));
+/// Resolves a change to one of the lab's settings, as far as that goes; or returns why it is none.
+fn resolve(change: &Change, now: &Configuration) -> Result<(Setting, u32), String> {
+    let changes = describe_changes(std::slice::from_ref(change));
+    let Some(target) = &change.target else { return Err(format!("{changes}: to be done by hand")) };
+    let Some(setting) = Setting::find(&target.of, &target.name) else {
+        return Err(format!("{changes}: the lab does not change that"));
     };
-    let value: u32 = target.value.parse().map_err(|_| format!("{told}: the lab wants a number there"))?;
+    let value: u32 = target.value.parse().map_err(|_| format!("{changes}: the lab wants a number there"))?;
     let (least, most) = setting.about().within;
     let value = if now.of(setting) < most { value.min(most) } else { value };
     if (least..=most).contains(&value) {
         Ok((setting, value))
     } else {
-        Err(format!("{told}: the lab goes from {} to {}", setting.shown(least), setting.shown(most)))
+        Err(format!(
+            "{changes}: the lab goes from {} to {}",
+            setting.format_value(least),
+            setting.format_value(most)
+        ))
     }
 }
 
-/// `batch.size (of app) -> 65536`.
-fn told(way: &[Change]) -> String {
-    let said = way.iter().map(|change| format!("{} -> {}", change.setting, change.new));
-    said.collect::<Vec<_>>().join(" and ")
+/// Describes changes: `batch.size (of app) -> 65536`.
+fn describe_changes(way: &[Change]) -> String {
+    let changes = way.iter().map(|change| format!("{} -> {}", change.setting, change.new));
+    changes.collect::<Vec<_>>().join(" and ")
 }
 
-/// The lines of a comparison that matter here.
+/// The relevant lines of a comparison.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 enum Line {
@@ -312,23 +320,23 @@ impl Bench for Experiment<'_> {
     }
 
     fn advice(&mut self, tuned: &Configuration) -> Result<Vec<Advice>> {
-        let said = self.advise(&tuned.id(), EXPLAINED_MS)?;
-        read(&said).map_err(|error| Error::Unusable(format!("what advise said: {error}")))
+        let output = self.advise(&tuned.id(), EXPLAINED_MS)?;
+        read(&output).map_err(|error| Error::Unusable(format!("what advise said: {error}")))
     }
 
     fn compare(&mut self, before: &Configuration, after: &Configuration) -> Result<Comparison> {
-        let said = Experiment::compare(self, &before.id(), &after.id())?;
-        compared(&said).map_err(|error| Error::Unusable(format!("what compare said: {error}")))
+        let output = Experiment::compare(self, &before.id(), &after.id())?;
+        parse_comparison(&output).map_err(|error| Error::Unusable(format!("what compare said: {error}")))
     }
 
-    fn say(&self, line: &str) {
-        say(line);
+    fn print_status(&self, line: &str) {
+        print_status(line);
     }
 }
 
-fn compared(said: &str) -> Result<Comparison, serde_json::Error> {
+fn parse_comparison(output: &str) -> Result<Comparison, serde_json::Error> {
     let mut compared = Comparison::default();
-    for line in said.lines() {
+    for line in output.lines() {
         match serde_json::from_str(line)? {
             Line::Configuration { base, latency_p99_ns } => {
                 let p99_ms = latency_p99_ns.map(|ns| ns / 1e6);
@@ -352,14 +360,14 @@ pub(super) mod tests {
     use std::cell::RefCell;
     use std::collections::BTreeMap;
 
-    /// A made-up broker: its throughput follows from its configuration, and so does the advice.
+    /// A simulated broker: its throughput and the advice follow from its configuration.
     pub(in crate::tuning) struct MadeUp {
         pub(in crate::tuning) rate: fn(&Configuration) -> f64,
         pub(in crate::tuning) p99_ms: fn(&Configuration) -> f64,
         pub(in crate::tuning) advised: fn(&Configuration) -> Vec<Advice>,
-        /// How often each was run.
+        /// Number of runs of each configuration.
         pub(in crate::tuning) runs: BTreeMap<String, u32>,
-        pub(in crate::tuning) said: RefCell<Vec<String>>,
+        pub(in crate::tuning) lines: RefCell<Vec<String>>,
     }
 
     impl MadeUp {
@@ -368,7 +376,7 @@ pub(super) mod tests {
             advised: fn(&Configuration) -> Vec<Advice>,
         ) -> Self {
             let p99_ms = |_: &Configuration| 10.0;
-            Self { rate, p99_ms, advised, runs: BTreeMap::new(), said: RefCell::new(Vec::new()) }
+            Self { rate, p99_ms, advised, runs: BTreeMap::new(), lines: RefCell::new(Vec::new()) }
         }
     }
 
@@ -407,12 +415,12 @@ pub(super) mod tests {
             })
         }
 
-        fn say(&self, line: &str) {
-            self.said.borrow_mut().push(line.to_owned());
+        fn print_status(&self, line: &str) {
+            self.lines.borrow_mut().push(line.to_owned());
         }
     }
 
-    /// The device is the limit, then the batches, and nothing after these; the MTU makes it worse.
+    /// The device is the limit, then the batches, then nothing; the MTU makes it worse.
     pub(in crate::tuning) fn rate(tuned: &Configuration) -> f64 {
         let device = 100.0 * f64::from(tuned.of(Setting::Devices).min(tuned.of(Setting::Partitions)));
         let batches = if tuned.of(Setting::Batch) >= 65_536 { 350.0 } else { 150.0 };
@@ -420,7 +428,7 @@ pub(super) mod tests {
         f64::min(device, batches) * mtu
     }
 
-    /// The device's is right while it is the limit; what is said of batches and the MTU is said always.
+    /// Advice on the device comes while it is the limit; advice on batches and the MTU always.
     pub(in crate::tuning) fn advised(tuned: &Configuration) -> Vec<Advice> {
         let device = 100.0 * f64::from(tuned.of(Setting::Devices).min(tuned.of(Setting::Partitions)));
         let devices = tuned.of(Setting::Devices) * 2;
@@ -441,10 +449,10 @@ pub(super) mod tests {
     fn advice_is_followed_until_none_is_left_and_what_makes_it_worse_is_undone() {
         let mut bench = MadeUp::new(rate, advised);
         let tuning_loop = follow(&mut bench, Configuration::out_of_the_box(), (8, 3)).unwrap();
-        let told: Vec<(&str, Decision)> =
+        let steps: Vec<(&str, Decision)> =
             tuning_loop.steps.iter().map(|step| (&*step.choice.rule, step.decision)).collect();
         assert_eq!(
-            told,
+            steps,
             [
                 ("device-saturation", Decision::Better),
                 ("mtu", Decision::Worse),
@@ -459,7 +467,7 @@ pub(super) mod tests {
         assert!(bench.runs.values().all(|runs| *runs == 3));
         assert!(
             bench
-                .said
+                .lines
                 .borrow()
                 .iter()
                 .any(|line| line.starts_with("step 2: not kept: throughput is lower, no diff"))
@@ -527,10 +535,10 @@ pub(super) mod advice_tests {
         assert_eq!((&*choice.rule, choice.tuned.of(Setting::Batch)), ("batch-size", 65_536));
         let why = ["done by hand", "does not change that", "goes from 1 to 16", "is set already"];
         assert_eq!(passed_over.len(), why.len());
-        assert!(passed_over.iter().zip(why).all(|(told, why)| told.contains(why)), "{passed_over:?}");
+        assert!(passed_over.iter().zip(why).all(|(reason, why)| reason.contains(why)), "{passed_over:?}");
         let again = choose(&all, &start, &[vec![Setting::Batch]]);
         assert_eq!(again.choice.unwrap().rule, "mtu");
-        assert!(again.passed_over.iter().any(|told| told.contains("got no better")));
+        assert!(again.passed_over.iter().any(|reason| reason.contains("got no better")));
     }
 
     #[test]
@@ -563,7 +571,7 @@ mod measuring_tests {
 
     #[test]
     fn a_comparison_is_read_as_compare_prints_it() {
-        let said = [
+        let lines = [
             r#"{"type":"configuration","configuration":"a","base":true,"latency_p99_ns":69000000,"runs":[]}"#,
             r#"{"type":"configuration","configuration":"b","base":false,"latency_p99_ns":null}"#,
             r#"{"type":"difference","figure":"record_bytes_per_s","outcome":"higher","why":null}"#,
@@ -572,14 +580,14 @@ mod measuring_tests {
             r#"{"type":"over-time","cells":[1,null]}"#,
             r#"{"type":"summary","notes":[]}"#,
         ];
-        let read = compared(&said.join("\n")).unwrap();
-        let wanted = Comparison {
+        let read = parse_comparison(&lines.join("\n")).unwrap();
+        let expected = Comparison {
             throughput: Outcome::Higher,
             p99: Outcome::Unknown,
             p99_before_ms: Some(69.0),
             p99_after_ms: None,
         };
-        assert_eq!(read, wanted);
-        assert!(compared("no JSON").is_err());
+        assert_eq!(read, expected);
+        assert!(parse_comparison("no JSON").is_err());
     }
 }

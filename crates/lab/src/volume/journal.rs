@@ -1,4 +1,4 @@
-//! Where an ext4 journal lies on its device, or a file that has been written back, from debugfs's account of its inode.
+//! Finds an ext4 journal on its device, or a file that has been written back, from debugfs's description of its inode.
 //!
 //! Inode 8 is the journal's (`EXT4_JOURNAL_INO`, fs/ext4/ext4.h). Its blocks stay where mkfs put them.
 
@@ -22,7 +22,7 @@ pub struct Extent {
 /// The byte ranges of the journal of the ext4 file system on `device`.
 ///
 /// # Errors
-/// [`Error::Missing`] without debugfs; [`Error::Unusable`] when it reports no blocks (no journal).
+/// [`Error::Missing`] without debugfs; [`Error::Unusable`] if it reports no blocks (no journal).
 pub(super) fn journal_extents(device: &Path) -> Result<Vec<Extent>> {
     let extents = inode_extents(device, 8)?;
     if extents.is_empty() {
@@ -31,11 +31,13 @@ pub(super) fn journal_extents(device: &Path) -> Result<Vec<Extent>> {
     Ok(extents)
 }
 
-/// The byte ranges of what has been written back of the file with this inode, of the ext4 file system on `device`.
+/// The byte ranges of the file with this inode, as far as it has been written back, of the ext4 file system on
+/// `device`.
 pub(super) fn inode_extents(device: &Path, inode: u64) -> Result<Vec<Extent>> {
     let block_bytes = block_size(device)?;
-    let said = process::output(Command::new("debugfs").args(["-R", &format!("stat <{inode}>")]).arg(device))?;
-    Ok(parse_blocks(&said, block_bytes))
+    let output =
+        process::output(Command::new("debugfs").args(["-R", &format!("stat <{inode}>")]).arg(device))?;
+    Ok(parse_blocks(&output, block_bytes))
 }
 
 /// Everything that is not in one of `extents`, up to the end of any device.
@@ -68,11 +70,11 @@ fn block_size(device: &Path) -> Result<u64> {
     Ok(1024 << shift)
 }
 
-/// Reads the block lists of `stat`: `(0-16383):32768-49151` and `(5):77`, under EXTENTS: (newer file
-/// systems) or BLOCKS: (block-mapped ones). Blocks of the map itself (`(ETB0):…`, `(IND):…`, `(DIND):…`)
-/// are not the journal's content.
-fn parse_blocks(said: &str, block_bytes: u64) -> Vec<Extent> {
-    let after = |header: &str| said.split_once(header).map(|(_, rest)| rest);
+/// Parses the block lists of `stat`: `(0-16383):32768-49151` and `(5):77`, under EXTENTS: (newer file systems) or
+/// BLOCKS: (block-mapped ones). Blocks of the map itself (`(ETB0):…`, `(IND):…`, `(DIND):…`) are not the journal's
+/// content.
+fn parse_blocks(output: &str, block_bytes: u64) -> Vec<Extent> {
+    let after = |header: &str| output.split_once(header).map(|(_, rest)| rest);
     let Some(lists) = after("EXTENTS:").or_else(|| after("BLOCKS:\n")) else { return Vec::new() };
     let lists = lists.split_once("\nTOTAL:").map_or(lists, |(lists, _)| lists);
     let entries = lists.split([',', '\n', ' ']).filter_map(|entry| parse_entry(entry.trim(), block_bytes));
@@ -105,22 +107,22 @@ fn join(extents: impl Iterator<Item = Extent>) -> Vec<Extent> {
     joined
 }
 
-/// mkfs.xfs's `-l`: small, so that it fills; the least that it makes without being forced.
+/// mkfs.xfs's `-l`: small, so that it fills; the smallest that it makes without being forced.
 pub(super) const XFS_LOG: &str = "size=64m";
 
-/// The bytes of the log.
+/// The byte range of XFS's log.
 ///
 /// # Errors
-/// [`Error::Missing`] without `xfs_db`; [`Error::Unusable`] where it says something else.
+/// [`Error::Missing`] without `xfs_db`; [`Error::Unusable`] if its output is unexpected.
 pub(super) fn xfs_log(device: &Path) -> Result<Extent> {
     let print = "print logstart logblocks blocksize agblocks agblklog";
-    let said = process::output(Command::new("xfs_db").args(["-r", "-c", "sb 0", "-c", print]).arg(device))?;
-    parse(&said).ok_or_else(|| Error::Unusable(format!("no log found on {}: {said}", device.display())))
+    let output = process::output(Command::new("xfs_db").args(["-r", "-c", "sb 0", "-c", print]).arg(device))?;
+    parse(&output).ok_or_else(|| Error::Unusable(format!("no log found on {}: {output}", device.display())))
 }
 
-fn parse(said: &str) -> Option<Extent> {
+fn parse(output: &str) -> Option<Extent> {
     let field = |name: &str| -> Option<u64> {
-        let value = said.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_prefix('='))?;
+        let value = output.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_prefix('='))?;
         value.trim().parse().ok()
     };
     let (start, block_bytes, group_blocks) = (field("logstart")?, field("blocksize")?, field("agblocks")?);
@@ -138,11 +140,11 @@ mod tests {
 
     #[test]
     fn extents_are_read_and_neighbours_joined() {
-        let said = "Inode: 8   Type: regular    Mode:  0600   Flags: 0x80000\n\
+        let output = "Inode: 8   Type: regular    Mode:  0600   Flags: 0x80000\n\
                     Generation: 0\nSize of extra inode fields: 32\nEXTENTS:\n\
                     (ETB0):77, (0-16383):32768-49151, (16384-32766):49152-65534, (32767):9\n";
         assert_eq!(
-            parse_blocks(said, 4096),
+            parse_blocks(output, 4096),
             [
                 Extent { offset: 32_768 * 4096, length: 32_767 * 4096 },
                 Extent { offset: 9 * 4096, length: 4096 }
@@ -152,9 +154,9 @@ mod tests {
 
     #[test]
     fn a_block_mapped_journal_is_read_without_its_map() {
-        let said = "BLOCKS:\n(0-11):66-77, (IND):78, (12-1023):79-1090\nTOTAL: 1025\n";
+        let output = "BLOCKS:\n(0-11):66-77, (IND):78, (12-1023):79-1090\nTOTAL: 1025\n";
         assert_eq!(
-            parse_blocks(said, 1024),
+            parse_blocks(output, 1024),
             [
                 Extent { offset: 66 * 1024, length: 12 * 1024 },
                 Extent { offset: 79 * 1024, length: 1012 * 1024 }
@@ -175,8 +177,8 @@ mod tests {
 
     #[test]
     fn nonsense_yields_nothing() {
-        for said in ["", "EXTENTS:\n", "EXTENTS:\n(0-1):9-3, (x):1, (0):", "stat: Inode <8> not found"] {
-            assert!(parse_blocks(said, 4096).is_empty(), "{said:?}");
+        for output in ["", "EXTENTS:\n", "EXTENTS:\n(0-1):9-3, (x):1, (0):", "stat: Inode <8> not found"] {
+            assert!(parse_blocks(output, 4096).is_empty(), "{output:?}");
         }
         assert!(parse_blocks("EXTENTS:\n(0-1):0-18446744073709551615\n", 4096).is_empty());
     }
@@ -195,10 +197,11 @@ mod xfs_log_tests {
 
     #[test]
     fn a_block_s_number_is_its_group_and_its_place_in_it() {
-        let said = "logstart = 131077\nlogblocks = 2560\nblocksize = 4096\nagblocks = 65536\nagblklog = 16\n";
+        let output =
+            "logstart = 131077\nlogblocks = 2560\nblocksize = 4096\nagblocks = 65536\nagblklog = 16\n";
         let expected = Extent { offset: (2 * 65_536 + 5) * 4096, length: 2560 * 4096 };
-        assert_eq!(parse(said), Some(expected));
-        let odd = said.replace("agblocks = 65536", "agblocks = 50000");
+        assert_eq!(parse(output), Some(expected));
+        let odd = output.replace("agblocks = 65536", "agblocks = 50000");
         assert_eq!(parse(&odd).unwrap().offset, (2 * 50_000 + 5) * 4096);
     }
 

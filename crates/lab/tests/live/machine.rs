@@ -14,16 +14,16 @@ const GATE: &str = "BROKERSCOPE_LIVE_TESTS";
 /// A demo that records until it is asked to stop.
 pub(crate) const DEMO: [&str; 3] = ["demo", "--seconds", "600"];
 
-/// Runs the cases that the arguments select: those whose names have one of the words.
+/// Runs the cases that the arguments select: those whose names contain one of the words.
 pub(crate) fn run(cases: &[(&str, fn())]) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if std::env::var_os(GATE).is_none_or(|value| value != "1") {
         eprintln!("NOT RUN: needs root, FUSE, loop devices, a JDK, Maven and {GATE}=1");
         return ExitCode::SUCCESS;
     }
-    let wanted: Vec<&String> = arguments.iter().filter(|word| !word.starts_with('-')).collect();
+    let words: Vec<&String> = arguments.iter().filter(|word| !word.starts_with('-')).collect();
     for (name, case) in cases {
-        if wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str())) {
+        if words.is_empty() || words.iter().any(|word| name.contains(word.as_str())) {
             let started = Instant::now();
             case();
             eprintln!("ok: {name} ({:.1} s)", started.elapsed().as_secs_f64());
@@ -32,7 +32,7 @@ pub(crate) fn run(cases: &[(&str, fn())]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What an experiment could leave behind on this machine, the site's own files apart.
+/// What an experiment could leave behind on this machine, except the site's own files.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Machine {
     mounts: String,
@@ -59,7 +59,7 @@ impl Machine {
         }
     }
 
-    /// A loop device that udev is looking at goes when it has looked.
+    /// Waits, because udev may still use a loop device for a moment.
     pub(crate) fn assert_unchanged(&self) {
         let end = Instant::now() + Duration::from_secs(30);
         while *self != Self::now() && Instant::now() < end {
@@ -69,7 +69,7 @@ impl Machine {
     }
 }
 
-/// Its own cache directory, with the jars of the real one.
+/// A separate cache directory, with the jars of the real one.
 pub(crate) struct Cache(tempfile::TempDir);
 
 impl Cache {
@@ -98,7 +98,7 @@ impl Cache {
         path
     }
 
-    /// A lab that has everything set up and is in the middle of recording.
+    /// A lab that has set everything up and is recording.
     pub(crate) fn recording(&self, arguments: &[&str]) -> Child {
         let recording = self.path().join("recording-now");
         let stand_in = self.stand_in(&format!("touch {}; exec sleep 600", recording.display()));

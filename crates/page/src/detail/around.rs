@@ -1,5 +1,5 @@
-//! What shared time with a slow request: what its threads and others did, commits, requests to devices, stops. Chooses what
-//! is shown of it; does not make the data.
+//! What overlapped with a slow request: what its threads and others did, commits, requests to devices, JVM pauses. Chooses
+//! what is shown; does not build the data.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,14 +10,15 @@ use model::{Event, Evidence, EvidenceKind, Nanos, Tid, Verdict, Waiter};
 use super::spans;
 use crate::recent::{Recent, RecentEvent, span};
 
-/// Threads told beside those of the evidence, stretches of each thread, and requests to devices: the longest.
+/// Limits on the threads besides those of the evidence, on the spans of each thread, and on requests to devices: the longest
+/// are shown.
 const MORE_THREADS: usize = 12;
 const MAX_SPANS: usize = 80;
 const MAX_BLOCK_IOS: usize = 200;
 const MAX_COMMITS: usize = 20;
-/// What a thread waited for a CPU after it was idle is shown from this share of the request's latency on.
+/// An idle thread's wait for a CPU is shown from one hundredth of the request's latency on.
 const VISIBLE: i64 = 100;
-/// How much before and after the request is shown, as a share of its latency.
+/// Time shown before and after the request: one twentieth of its latency.
 const MARGIN: i64 = 20;
 
 /// The surroundings of a request.
@@ -34,12 +35,12 @@ pub(super) struct Thread {
     pub(super) name: Arc<str>,
     pub(super) in_evidence: bool,
     pub(super) events: Vec<Arc<RecentEvent>>,
-    /// Waits of it that are evidence without an event.
-    pub(super) concluded: Vec<Evidence>,
+    /// Its waits that are evidence without an event.
+    pub(super) inferred: Vec<Evidence>,
 }
 
 impl Around {
-    /// What shared time with it, and with what of its evidence began before it.
+    /// What overlapped with the request, or with evidence that started before it.
     pub(super) fn of(verdict: &Verdict, recent: &Recent) -> Self {
         let request = &verdict.request;
         let starts = verdict.evidence.iter().map(|seen| seen.start);
@@ -61,7 +62,7 @@ impl Around {
         commits.sort_by_key(|seen| (Reverse(length(seen)), seen.number));
         commits.truncate(MAX_COMMITS);
         Self {
-            threads: told(threads, verdict, Nanos((end - request.arrival).0 / VISIBLE)),
+            threads: select_threads(threads, verdict, Nanos((end - request.arrival).0 / VISIBLE)),
             commits,
             block_ios: longest(block_ios, MAX_BLOCK_IOS),
             others: longest(others, MAX_SPANS),
@@ -71,24 +72,24 @@ impl Around {
 
 impl Thread {
     fn new(tid: Tid) -> Self {
-        Self { tid, name: "".into(), in_evidence: false, events: Vec::new(), concluded: Vec::new() }
+        Self { tid, name: "".into(), in_evidence: false, events: Vec::new(), inferred: Vec::new() }
     }
 
-    /// Takes a wait for a lock that a verdict rests on, unless it was seen.
-    fn waited(&mut self, waiter: &Waiter, wait: &Evidence) {
+    /// Adds a wait for a lock that a verdict rests on, unless an event shows it.
+    fn add_wait(&mut self, waiter: &Waiter, wait: &Evidence) {
         if waiter.thread.len() > self.name.len() {
             self.name = Arc::clone(&waiter.thread);
         }
         let is_it = |seen: &Arc<RecentEvent>| matches!(&seen.event, Event::LockWait(own) if own.start < wait.end && own.end > wait.start);
-        // Several may have held the lock in one wait.
+        // Several holders may appear in one wait.
         let is_known = |known: &Evidence| (known.start, known.end) == (wait.start, wait.end);
-        if !self.events.iter().any(is_it) && !self.concluded.iter().any(is_known) {
-            self.concluded.push(wait.clone());
+        if !self.events.iter().any(is_it) && !self.inferred.iter().any(is_known) {
+            self.inferred.push(wait.clone());
         }
     }
 
     fn take(&mut self, name: Option<&Arc<str>>, seen: &Arc<RecentEvent>) {
-        // The longest name is the one that was not cut.
+        // The longest name is the one that was not truncated.
         if let Some(name) = name.filter(|name| name.len() > self.name.len()) {
             self.name = Arc::clone(name);
         }
@@ -100,8 +101,7 @@ impl Thread {
     }
 }
 
-/// Whether the evidence names this wait, by what a thread was off the CPU for or by the lock that it waited for: then it was
-/// not for work.
+/// Whether this wait is part of the evidence, as off-CPU time or as a wait for a lock: then it was not a wait for work.
 pub(super) fn is_evidence(verdict: &Verdict, seen: &RecentEvent) -> bool {
     let Event::OffCpu(wait) = &seen.event else { return false };
     verdict.evidence.iter().any(|proof| {
@@ -111,28 +111,27 @@ pub(super) fn is_evidence(verdict: &Verdict, seen: &RecentEvent) -> bool {
     })
 }
 
-/// The threads of the evidence in its order, who waited before who was waited for, then those that were busy longest. Of
-/// the others none that only waited for work, and for a CPU for less than
-/// `least`.
-fn told(mut threads: BTreeMap<Tid, Thread>, verdict: &Verdict, least: Nanos) -> Vec<Thread> {
+/// The threads of the evidence in its order, waiters before holders, then those that were busy longest. Omits other threads
+/// that only waited for work, and for a CPU for less than `least`.
+fn select_threads(mut threads: BTreeMap<Tid, Thread>, verdict: &Verdict, least: Nanos) -> Vec<Thread> {
     for (wait, waiter) in waits(verdict) {
-        threads.entry(waiter.tid).or_insert_with(|| Thread::new(waiter.tid)).waited(waiter, wait);
+        threads.entry(waiter.tid).or_insert_with(|| Thread::new(waiter.tid)).add_wait(waiter, wait);
     }
-    let mut told = Vec::new();
+    let mut selected = Vec::new();
     let named = verdict.evidence.iter().filter(|seen| seen.kind != EvidenceKind::BlockIo);
     for tid in
         named.flat_map(|seen| seen.waiter.as_ref().map(|waiter| waiter.tid).into_iter().chain(seen.tid))
     {
-        told.extend(threads.remove(&tid).map(|thread| Thread { in_evidence: true, ..thread }));
+        selected.extend(threads.remove(&tid).map(|thread| Thread { in_evidence: true, ..thread }));
     }
     let mut rest: Vec<_> = threads.into_values().collect();
     rest.retain(|thread| thread.events.iter().any(|seen| !seen.is_idle() || seen.busy() >= least));
     rest.sort_by_key(|thread| (Reverse(thread.busy()), thread.tid));
-    told.extend(rest.into_iter().take(MORE_THREADS));
-    for thread in &mut told {
+    selected.extend(rest.into_iter().take(MORE_THREADS));
+    for thread in &mut selected {
         thread.events = longest(std::mem::take(&mut thread.events), MAX_SPANS);
     }
-    told
+    selected
 }
 
 /// The waits for locks among the evidence.
@@ -144,7 +143,7 @@ fn length(seen: &Arc<RecentEvent>) -> i64 {
     span(&seen.event).map_or(0, |(start, end)| (end - start).0)
 }
 
-/// The longest, without what of them was idle, in the order of their starts.
+/// The longest, not counting idle time, in the order of their starts.
 fn longest(mut events: Vec<Arc<RecentEvent>>, most: usize) -> Vec<Arc<RecentEvent>> {
     events.sort_by_key(|seen| (Reverse(seen.busy()), Reverse(length(seen)), seen.number));
     events.truncate(most);
@@ -187,7 +186,7 @@ mod tests {
         }))
     }
 
-    /// A request of 100 ms, which began a second after the origin, with this evidence.
+    /// A request of 100 ms that started a second after the origin, with this evidence.
     fn verdict(evidence: Vec<Evidence>) -> Verdict {
         let at = "10.0.0.1:9092".parse().unwrap();
         Verdict {
@@ -223,7 +222,7 @@ mod tests {
         Around::of(&verdict(evidence), &recent(events)).threads.iter().map(|thread| thread.tid).collect()
     }
 
-    /// Of each thread the kinds of its stretches.
+    /// The kinds of each thread's spans.
     fn kinds(evidence: Vec<Evidence>, events: &[Event]) -> Vec<(Tid, &'static str)> {
         let verdict = verdict(evidence);
         let around = Around::of(&verdict, &recent(events));
@@ -241,7 +240,7 @@ mod tests {
             off_cpu(1, (1_000, 1_099, 1_099), EPOLL),
             off_cpu(2, (1_000, 1_098, 1_098), FUTEX),
             off_cpu(3, (1_000, 1_003, 1_003), JOURNAL),
-            // Woken early, it had no CPU for long.
+            // Woken early, but long without a CPU.
             off_cpu(4, (1_000, 1_050, 1_090), EPOLL),
         ];
         assert_eq!(tids(Vec::new(), &events), [4, 3]);
@@ -260,11 +259,11 @@ mod tests {
     #[test]
     fn a_wait_that_is_evidence_is_shown_and_is_not_idle() {
         let events = [off_cpu(1, (1_010, 1_090, 1_090), FUTEX), off_cpu(1, (1_095, 1_100, 1_100), FUTEX)];
-        let told = [(1, "off-cpu"), (1, "idle")];
-        assert_eq!(kinds(vec![of(EvidenceKind::OffCpu, 1)], &events), told);
+        let expected = [(1, "off-cpu"), (1, "idle")];
+        assert_eq!(kinds(vec![of(EvidenceKind::OffCpu, 1)], &events), expected);
         let waiter = Waiter { tid: 1, thread: Arc::from("thread-1") };
         let wait = Evidence { waiter: Some(waiter), ..of(EvidenceKind::LockWait, 9) };
-        assert_eq!(kinds(vec![wait], &events), told);
+        assert_eq!(kinds(vec![wait], &events), expected);
         // Evidence of another kind does not say what it waited for.
         assert_eq!(kinds(vec![of(EvidenceKind::FileOp, 1)], &events), [(1, "idle"), (1, "idle")]);
     }

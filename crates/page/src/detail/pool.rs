@@ -1,5 +1,5 @@
-//! Stretches of time that waterfalls show, each told once however many requests show it: victims of one root share most of
-//! theirs. Bounded.
+//! Spans of time that waterfalls show, each stored once however many requests show it: victims of one root share most of
+//! their spans. Bounded.
 
 use std::collections::HashMap;
 
@@ -9,29 +9,29 @@ use super::spans::{self, Span};
 use crate::grid::Grid;
 use crate::recent::RecentEvent;
 
-/// At most so many are kept; some 300 bytes each.
+/// Limit on the spans kept; about 300 bytes each.
 const MAX: usize = 20_000;
 
-/// What a stretch is of.
+/// Source of a span.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Source {
-    /// The event of that number.
+    /// The event with this number.
     Event(u64),
-    /// A wait of a thread that was concluded, not seen: its evidence has no event.
+    /// An inferred wait of a thread: its evidence has no event.
     Wait(Tid, Nanos, Nanos),
 }
 
-/// The stretches.
+/// The spans.
 #[derive(Default)]
 pub(crate) struct Pool {
     numbers: HashMap<Source, u32>,
-    /// All of them, by their numbers.
+    /// All spans, by their numbers.
     pub(crate) spans: Vec<Span>,
 }
 
 impl Pool {
-    /// The number of an event's stretch; none where there is no room for more. A thread's wait for work is idle, unless it
-    /// is evidence of any request.
+    /// The number of an event's span; `None` beyond the limit. A thread's wait for work is idle, unless it is evidence of
+    /// any request.
     pub(super) fn event(&mut self, grid: &Grid, seen: &RecentEvent, is_evidence: bool) -> Option<u32> {
         let span =
             || spans::of(grid, &seen.event).map(|span| if seen.is_idle() { span.idle() } else { span });
@@ -42,7 +42,7 @@ impl Pool {
         Some(number)
     }
 
-    /// The number of a wait for a lock that was concluded.
+    /// The number of an inferred wait for a lock.
     pub(super) fn wait(&mut self, grid: &Grid, waiter: Tid, wait: &Evidence) -> Option<u32> {
         self.number(Source::Wait(waiter, wait.start, wait.end), || Some(spans::of_wait(grid, wait)))
     }

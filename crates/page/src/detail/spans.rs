@@ -1,4 +1,4 @@
-//! Events as stretches of a waterfall. Does not place them.
+//! Events as spans of a waterfall. Does not place them.
 
 use std::sync::Arc;
 
@@ -9,34 +9,34 @@ use crate::grid::Grid;
 use crate::recent::span;
 use report::quantity::{format_bytes, format_count};
 
-/// A thread off the CPU.
+/// Kind of a thread's off-CPU time.
 pub(super) const OFF_CPU: &str = "off-cpu";
 
-/// A stretch of time.
+/// A span of time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Span {
-    /// What kind of thing: as kinds of evidence are named, or `throttle`, `reclaim`, `call`, or `idle`: a wait for work.
+    /// The name of a kind of evidence, or `throttle`, `reclaim`, `call`, or `idle`: a wait for work.
     pub kind: &'static str,
     /// Its start, nanoseconds after the page's origin.
     pub start_ns: i64,
     /// Its end.
     pub end_ns: i64,
-    /// Where a part of it ends that is shown apart: the wait of a block request before the driver had it.
+    /// End of a part that is shown separately, such as the wait of a block request before the driver had it.
     pub parted_ns: Option<i64>,
     /// A word or two.
     pub label: String,
-    /// More about it.
+    /// Details.
     pub text: String,
 }
 
 impl Span {
-    /// The same as a wait for work.
+    /// Turns the span into a wait for work.
     pub(super) fn idle(self) -> Self {
         Self { kind: "idle", ..self }
     }
 }
 
-/// The thread whose lane it is in, if any.
+/// The thread whose lane the event is in, if any.
 pub(super) fn thread(event: &Event) -> Option<(Tid, Option<&Arc<str>>)> {
     match event {
         Event::FileOp(op) => Some((op.tid, Some(&op.thread))),
@@ -48,13 +48,13 @@ pub(super) fn thread(event: &Event) -> Option<(Tid, Option<&Arc<str>>)> {
     }
 }
 
-/// An event as a stretch.
+/// An event as a span.
 pub(super) fn of(grid: &Grid, event: &Event) -> Option<Span> {
     let (start, end) = span(event)?;
-    let (kind, label, text) = told(event)?;
+    let (kind, label, text) = describe(event)?;
     let parted = match event {
         Event::BlockIo(io) => io.queued.map(|_| io.start),
-        // From there on it waited for a CPU.
+        // From then on it waited for a CPU.
         Event::OffCpu(interval) => interval.woken,
         _ => None,
     };
@@ -62,7 +62,7 @@ pub(super) fn of(grid: &Grid, event: &Event) -> Option<Span> {
     Some(Span { kind, start_ns, end_ns, parted_ns: parted.map(|at| grid.since(at)), label, text })
 }
 
-/// A wait for a lock that was concluded, by its evidence.
+/// An inferred wait for a lock, from its evidence.
 pub(super) fn of_wait(grid: &Grid, wait: &Evidence) -> Span {
     Span {
         kind: wait.kind.as_str(),
@@ -74,7 +74,7 @@ pub(super) fn of_wait(grid: &Grid, wait: &Evidence) -> Span {
     }
 }
 
-fn told(event: &Event) -> Option<(&'static str, String, String)> {
+fn describe(event: &Event) -> Option<(&'static str, String, String)> {
     match event {
         Event::FileOp(op) => Some(("file-op", op.op.as_str().to_owned(), file_op(op))),
         Event::OffCpu(interval) => {
@@ -140,7 +140,7 @@ fn block_io(io: &BlockIo) -> String {
     )
 }
 
-/// The innermost function that is not the scheduler's own, and the way there.
+/// The innermost function that is not part of the scheduler, and the call path to it.
 fn off_cpu(interval: &OffCpu) -> (String, String) {
     if interval.preempted {
         return ("preempted".to_owned(), "preempted while runnable".to_owned());

@@ -1,28 +1,28 @@
-//! What kind of code a frame is, by its name, and its colour. Warm colours for time on the CPU, cool ones for
+//! The kind of code of a frame, derived from its name, and its colour. Warm colours for time on the CPU, cool ones for
 //! time off it.
 
 use model::{CpuState, StackTime};
 
 model::named! {
-    /// Kinds of code that are told apart by colour, as tooltips and the legend name them.
+    /// Kinds of code, distinguished by colour, as tooltips and the legend name them.
     pub(super) enum Kind {
-        /// Not code: all of a panel, or a thread.
+        /// Not code: a whole panel, or a thread.
         Thread = "thread",
         Kernel = "kernel",
         Java = "Java",
         Jvm = "JVM, C++",
         Native = "native",
-        /// What is missing.
+        /// A missing part of the stack.
         Missing = "missing",
     }
 }
 
 impl Kind {
-    /// Those that the legend explains.
+    /// The kinds that the legend explains.
     pub(super) const CODE: [Self; 4] = [Self::Java, Self::Jvm, Self::Native, Self::Kernel];
 
     pub(super) fn of(name: &str, depth: usize) -> Self {
-        let plain = shown(name);
+        let plain = plain_name(name);
         if depth < 2 {
             Self::Thread
         } else if matches!(plain, "[truncated]" | "[stack lost]" | "[unknown]") {
@@ -58,19 +58,19 @@ impl Kind {
 }
 
 /// A frame's name without the mark of its kind.
-pub(super) fn shown(name: &str) -> &str {
+pub(super) fn plain_name(name: &str) -> &str {
     let plain = name.strip_suffix(StackTime::KERNEL).or_else(|| name.strip_suffix(StackTime::COMPILED));
     plain.unwrap_or(name)
 }
 
-/// Neighbours of one kind differ a little, the same name never: -4 to 4.
+/// A small variation of lightness, -4 to 4: neighbours of one kind differ, equal names never do.
 fn shade(name: &str) -> i32 {
     let hash =
         name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     (hash % 9) as i32 - 4
 }
 
-/// `hsl()` as `#rrggbb`, which every viewer of SVG reads.
+/// `hsl()` as `#rrggbb`, which every SVG viewer understands.
 fn hex(hue: i32, saturation: i32, lightness: i32) -> String {
     let (saturation, lightness) = (f64::from(saturation) / 100.0, f64::from(lightness) / 100.0);
     let reach = saturation * lightness.min(1.0 - lightness);
@@ -84,7 +84,7 @@ fn hex(hue: i32, saturation: i32, lightness: i32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, hex, shown};
+    use super::{Kind, hex, plain_name};
     use model::CpuState;
 
     #[test]
@@ -101,7 +101,10 @@ mod tests {
             assert_eq!(Kind::of(name, 2), kind, "{name}");
             assert_eq!(Kind::of(name, 1), Kind::Thread);
         }
-        assert_eq!((shown("vfs_write_[k]"), shown("a_[j]"), shown("a")), ("vfs_write", "a", "a"));
+        assert_eq!(
+            (plain_name("vfs_write_[k]"), plain_name("a_[j]"), plain_name("a")),
+            ("vfs_write", "a", "a")
+        );
     }
 
     #[test]

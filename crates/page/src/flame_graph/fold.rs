@@ -1,4 +1,4 @@
-//! Adds up time by thread and stack, and writes it as folded text. Draws nothing.
+//! Adds up time by thread and stack, and writes it as folded text. Does not draw.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -7,14 +7,14 @@ use model::{CpuState, Nanos, StackTime};
 
 use report::escape::escape;
 
-/// Time by stack, of threads of one name together.
+/// Time by stack; threads with the same name are added up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoldedStacks {
     /// By state and folded stack, the thread first.
     stacks: BTreeMap<(CpuState, String), Total>,
 }
 
-/// An amount of time, and in how many samples or intervals it was seen.
+/// An amount of time, and the number of samples or intervals in which it was seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
     /// The time.
@@ -31,15 +31,15 @@ impl Total {
 }
 
 impl FoldedStacks {
-    /// Adds what was seen. Threads that come with an id stay apart.
-    pub fn add(&mut self, spent: &StackTime) {
-        let mut line = thread_frame(spent);
-        for frame in spent.stack.split(';').filter(|frame| !frame.is_empty()) {
+    /// Adds time on a stack. Threads with an id stay separate.
+    pub fn add(&mut self, stack_time: &StackTime) {
+        let mut line = thread_frame(stack_time);
+        for frame in stack_time.stack.split(';').filter(|frame| !frame.is_empty()) {
             line.push(';');
             line.push_str(&escape(frame));
         }
-        let total = Total { time: Nanos(spent.time.0.max(0)), count: spent.count };
-        self.stacks.entry((spent.state, line)).or_default().add(total);
+        let total = Total { time: Nanos(stack_time.time.0.max(0)), count: stack_time.count };
+        self.stacks.entry((stack_time.state, line)).or_default().add(total);
     }
 
     /// Whether there is nothing in it.
@@ -47,7 +47,7 @@ impl FoldedStacks {
         self.stacks.is_empty()
     }
 
-    /// All of a state.
+    /// Total of a state.
     pub fn total(&self, state: CpuState) -> Total {
         let mut sum = Total::default();
         self.of(state).for_each(|(_, total)| sum.add(total));
@@ -60,8 +60,8 @@ impl FoldedStacks {
         stacks.map(|((_, stack), total)| (stack.as_str(), *total))
     }
 
-    /// One line a stack: its frames, joined by `;`, and the time in microseconds, as flame graph tools read
-    /// it. Where several states are asked for, the first frame is `on CPU` or `off CPU`.
+    /// Writes one line per stack: its frames, joined by `;`, and the time in microseconds, as flame graph tools expect
+    /// it. For several states, the first frame is `on CPU` or `off CPU`.
     ///
     /// # Errors
     /// Those of `out`.
@@ -78,7 +78,7 @@ impl FoldedStacks {
     }
 }
 
-/// A state's name, and what its times are counted in.
+/// A state's name, and the unit of its counts.
 pub(super) fn state_name(state: CpuState) -> (&'static str, &'static str) {
     match state {
         CpuState::On => ("on CPU", "samples"),
@@ -86,13 +86,13 @@ pub(super) fn state_name(state: CpuState) -> (&'static str, &'static str) {
     }
 }
 
-fn thread_frame(spent: &StackTime) -> String {
-    let name = match &*spent.thread {
+fn thread_frame(stack_time: &StackTime) -> String {
+    let name = match &*stack_time.thread {
         "" => "[unnamed thread]".into(),
         name => escape(name),
     };
     let name = name.replace(';', ",");
-    match spent.tid {
+    match stack_time.tid {
         Some(tid) => format!("{name} {tid}"),
         None => name,
     }
@@ -103,7 +103,7 @@ mod tests {
     use super::{FoldedStacks, Total};
     use model::{CpuState, Nanos, StackTime};
 
-    fn spent(state: CpuState, thread: &str, stack: &str, us: i64) -> StackTime {
+    fn stack_time(state: CpuState, thread: &str, stack: &str, us: i64) -> StackTime {
         let (thread, stack) = (thread.into(), stack.into());
         StackTime { state, thread, tid: None, stack, time: Nanos(us * 1000), count: 1 }
     }
@@ -122,9 +122,9 @@ mod tests {
 
     #[test]
     fn the_same_stack_is_one_line() {
-        let on = |us| spent(CpuState::On, "handler", "main;write_[k]", us);
+        let on = |us| stack_time(CpuState::On, "handler", "main;write_[k]", us);
         assert_eq!(folded(&[on(5), on(7)], &BOTH[..1]), "handler;main;write_[k] 12\n");
-        let other = spent(CpuState::On, "other", "", 1);
+        let other = stack_time(CpuState::On, "other", "", 1);
         assert_eq!(folded(&[on(5), other], &BOTH[..1]), "handler;main;write_[k] 5\nother 1\n");
         let apart = [1, 2].map(|tid| StackTime { tid: Some(tid), ..on(5) });
         assert_eq!(folded(&apart, &BOTH[..1]), "handler 1;main;write_[k] 5\nhandler 2;main;write_[k] 5\n");
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn on_and_off_the_cpu_have_a_root_each_where_both_are_asked_for() {
-        let both = [spent(CpuState::Off, "t", "a", 9), spent(CpuState::On, "t", "a", 2)];
+        let both = [stack_time(CpuState::Off, "t", "a", 9), stack_time(CpuState::On, "t", "a", 2)];
         assert_eq!(folded(&both, BOTH), "on CPU;t;a 2\noff CPU;t;a 9\n");
         assert_eq!(folded(&both[..1], BOTH), "off CPU;t;a 9\n");
         assert_eq!(folded(&both, &BOTH[1..]), "t;a 9\n");
@@ -140,19 +140,23 @@ mod tests {
 
     #[test]
     fn names_from_outside_neither_break_a_line_nor_make_a_frame() {
-        let hostile = spent(CpuState::On, "a;b\n\x1b[2J", "f 1\r\n;g\u{202e}", 3);
+        let hostile = stack_time(CpuState::On, "a;b\n\x1b[2J", "f 1\r\n;g\u{202e}", 3);
         assert_eq!(folded(&[hostile], &BOTH[..1]), "a,b\\x0a\\x1b[2J;f 1\\x0d\\x0a;g\\u{202e} 3\n");
-        assert_eq!(folded(&[spent(CpuState::On, "", ";;", 1)], &BOTH[..1]), "[unnamed thread] 1\n");
+        assert_eq!(folded(&[stack_time(CpuState::On, "", ";;", 1)], &BOTH[..1]), "[unnamed thread] 1\n");
     }
 
     #[test]
     fn totals_do_not_overflow() {
         let mut fold = FoldedStacks::default();
-        fold.add(&StackTime { time: Nanos(i64::MAX), count: u64::MAX, ..spent(CpuState::On, "t", "a", 1) });
-        fold.add(&spent(CpuState::On, "t", "b", 1));
+        fold.add(&StackTime {
+            time: Nanos(i64::MAX),
+            count: u64::MAX,
+            ..stack_time(CpuState::On, "t", "a", 1)
+        });
+        fold.add(&stack_time(CpuState::On, "t", "b", 1));
         assert_eq!(fold.total(CpuState::On), Total { time: Nanos(i64::MAX), count: u64::MAX });
         assert_eq!(fold.total(CpuState::Off), Total::default());
-        fold.add(&spent(CpuState::Off, "t", "b", -5));
+        fold.add(&stack_time(CpuState::Off, "t", "b", -5));
         assert_eq!(fold.total(CpuState::Off), Total { time: Nanos(0), count: 1 });
     }
 }

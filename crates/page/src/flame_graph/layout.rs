@@ -1,25 +1,25 @@
-//! Where each frame of a flame graph lies: which frames touch, how wide and how high they are. In
-//! nanoseconds and rows; knows no pixels.
+//! The position of each frame of a flame graph: which frames touch, how wide and how high they are. In nanoseconds
+//! and rows; does not know pixels.
 
 use super::fold::Total;
 
-/// Frames kept of a panel: a browser draws some ten thousand without delay.
+/// Frames kept per panel: a browser draws about ten thousand without delay.
 const MAX_FRAMES: usize = 12_000;
-/// Frames narrower than one of so many parts of their panel are left out in any case: a fifth of a pixel.
+/// Frames narrower than one 5,000th of their panel (about a fifth of a pixel) are always left out.
 const FINEST: i64 = 5_000;
 
-/// A frame: the time of all stacks that begin with the same frames.
+/// A frame: the time of all stacks that share a prefix of frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Frame<'a> {
     pub(super) name: &'a str,
-    /// 0 is the outermost.
+    /// Depth, 0 for the outermost.
     pub(super) depth: usize,
     /// The time to its left.
     pub(super) start_ns: i64,
     pub(super) total: Total,
 }
 
-/// The frames of a panel, each after the one that it stands on, from left to right.
+/// The frames of a panel from left to right, each after the one it stands on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout<'a> {
     pub(super) frames: Vec<Frame<'a>>,
@@ -29,8 +29,8 @@ pub(super) struct Layout<'a> {
     pub(super) left_out: usize,
 }
 
-/// Lays stacks out under a frame that holds them all. They come sorted frame by frame or not: frames that
-/// begin alike touch only if their stacks are neighbours, so they are sorted here.
+/// Lays out stacks under a root frame. Sorts them, because frames with a common prefix touch only if their stacks are
+/// neighbours.
 pub(super) fn lay_out<'a>(root: &'a str, stacks: impl Iterator<Item = (&'a str, Total)>) -> Layout<'a> {
     let mut stacks: Vec<(Vec<&str>, Total)> =
         stacks.map(|(stack, total)| (stack.split(';').collect(), total)).collect();
@@ -53,7 +53,7 @@ pub(super) fn lay_out<'a>(root: &'a str, stacks: impl Iterator<Item = (&'a str, 
     thin_out(done, all)
 }
 
-/// Leaves the narrowest frames out, none before those that stand on it: what stands on a frame is narrower.
+/// Leaves out the narrowest frames. Frames that stand on a frame are never wider, so none loses its base.
 fn thin_out(mut frames: Vec<Frame<'_>>, total: Total) -> Layout<'_> {
     let all = frames.len();
     let mut widths: Vec<i64> = frames.iter().map(|frame| frame.total.time.0).collect();
@@ -75,7 +75,7 @@ mod tests {
         Total { time: Nanos(ns), count: 1 }
     }
 
-    fn shown(stacks: &[(&str, i64)]) -> Vec<(String, usize, i64, i64)> {
+    fn frames_of(stacks: &[(&str, i64)]) -> Vec<(String, usize, i64, i64)> {
         let layout = lay_out("all", stacks.iter().map(|&(stack, ns)| (stack, total(ns))));
         let frames = layout.frames.iter();
         frames.map(|frame| (frame.name.to_owned(), frame.depth, frame.start_ns, frame.total.time.0)).collect()
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn frames_that_begin_alike_are_one() {
-        let frames = shown(&[("t;a;b", 5), ("t;a", 2), ("t;c", 3), ("u;a", 1)]);
+        let frames = frames_of(&[("t;a;b", 5), ("t;a", 2), ("t;c", 3), ("u;a", 1)]);
         let expected = [
             ("all", 0, 0, 11),
             ("t", 1, 0, 10),
@@ -98,8 +98,8 @@ mod tests {
 
     #[test]
     fn a_name_that_sorts_between_a_frame_and_its_separator_does_not_part_them() {
-        // As text, "a b" lies between "a" and "a;x".
-        let frames = shown(&[("a", 1), ("a b", 2), ("a;x", 4)]);
+        // As text, "a b" sorts between "a" and "a;x".
+        let frames = frames_of(&[("a", 1), ("a b", 2), ("a;x", 4)]);
         assert_eq!(frames.iter().filter(|(name, ..)| name == "a").count(), 1, "{frames:?}");
     }
 

@@ -1,12 +1,12 @@
 //! Draws a flame graph: a panel for each state, its frames from the bottom up. The style sheet and the script
-//! are files beside this one.
+//! are files next to this one.
 
 use std::io::{self, Write};
 
 use model::{CpuState, Nanos};
 
 use super::Header;
-use super::colour::{Kind, shown};
+use super::colour::{Kind, plain_name};
 use super::fold::{FoldedStacks, Total, state_name};
 use super::layout::{Frame, Layout, lay_out};
 use super::xml;
@@ -15,11 +15,11 @@ use report::quantity::format_count;
 const STYLE: &str = include_str!("flame.css");
 const SCRIPT: &str = include_str!("flame.js");
 
-/// Of a panel's frames, in pixels; the picture has a margin on either side.
+/// Width of a panel's frames, in pixels; the picture has a margin on either side.
 const WIDTH: f64 = 1180.0;
 const MARGIN: f64 = 10.0;
 const ROW: f64 = 16.0;
-/// Of the style sheet's fixed font.
+/// Width of a character of the style sheet's fixed font, in pixels.
 const CHAR_WIDTH: f64 = 6.63;
 const LINE: f64 = 17.0;
 
@@ -85,7 +85,7 @@ struct Panel<'a> {
     layout: Layout<'a>,
 }
 
-/// From a panel's top to its frames' highest row.
+/// Height from a panel's top to its highest row of frames.
 const HEADING: f64 = 42.0;
 
 impl<'a> Panel<'a> {
@@ -150,7 +150,7 @@ impl<'a> Panel<'a> {
     fn write_frame(&self, out: &mut dyn Write, frame: &Frame<'_>) -> io::Result<()> {
         let all = self.layout.total.time.0.max(1) as f64;
         let kind = Kind::of(frame.name, frame.depth);
-        let name = shown(frame.name);
+        let name = plain_name(frame.name);
         let x = MARGIN + WIDTH * frame.start_ns as f64 / all;
         let width = WIDTH * frame.total.time.0 as f64 / all;
         let y = HEADING + ROW * (self.layout.rows - 1 - frame.depth) as f64;
@@ -191,7 +191,7 @@ impl<'a> Panel<'a> {
     }
 }
 
-/// As much of a name as fits a frame; of a Java method rather its end. As `fit` in flame.js.
+/// The part of a name that fits a frame, preferably the end of a Java method's name. Same as `fit` in flame.js.
 fn fit(name: &str, kind: Kind, pixels: f64) -> String {
     let room = ((pixels - 6.0) / CHAR_WIDTH).floor().max(0.0) as usize;
     let fits = |text: &str| text.chars().count() <= room;

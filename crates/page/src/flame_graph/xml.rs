@@ -1,11 +1,11 @@
-//! Text in XML. Names of threads and functions come from processes: they may be any text.
+//! Text in XML. Names of threads and functions come from processes and may be any text.
 
 use std::borrow::Cow;
 
 use report::escape;
 
-/// The text, safe in content and in attributes. Characters that XML 1.0 has no way to write, and those that
-/// would change the order in which others are shown, are written out.
+/// Escapes text for content and attributes. Characters that XML 1.0 cannot represent, and those that would change
+/// the order in which others are shown, are replaced by visible escapes.
 pub(super) fn text(raw: &str) -> Cow<'_, str> {
     let plain = escape::escape(raw);
     if !plain.contains(['&', '<', '>', '"', '\'', '\u{fffe}', '\u{ffff}']) {
@@ -26,7 +26,7 @@ pub(super) fn text(raw: &str) -> Cow<'_, str> {
     safe.into()
 }
 
-/// Lines of text, each safe.
+/// Lines of text, each escaped.
 pub(super) fn text_lines(lines: &[&str]) -> String {
     lines.iter().map(|line| text(line)).collect::<Vec<_>>().join("\n")
 }

@@ -1,18 +1,18 @@
-//! Tracks, slices and arrows of a trace in the Trace Event Format, so that they are what its readers take: slices of one track
-//! never cross each other, an arrow's ends lie in slices and it does not lead back in time. Does not know what they are of.
+//! Tracks, slices and arrows of a trace in the Trace Event Format, as its readers require them: slices of one track never
+//! cross, an arrow's ends lie in slices, and it does not lead back in time. Does not know what they represent.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// A track, or several of one name where what is on it would cross.
+/// A track, or several with one name if its slices would cross.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Track {
     pub(super) pid: u32,
     pub(super) name: String,
 }
 
-/// A slice that was placed.
+/// A slice on a track.
 #[derive(Clone, Debug)]
 pub(super) struct Slice {
     pid: u32,
@@ -27,7 +27,7 @@ pub(super) type SliceData = ((i64, i64), String, Value);
 #[derive(Default)]
 pub(super) struct Trace {
     events: Vec<Value>,
-    /// By track and row the number that stands for a thread.
+    /// Thread ids by track and row.
     tids: BTreeMap<(Track, usize), u64>,
     flows: u64,
 }
@@ -44,10 +44,10 @@ impl Trace {
         self.metadata("process_sort_index", pid, 0, &json!({ "sort_index": pid }));
     }
 
-    /// Adds slices, in rows where they share time; gives each in the order in which they came.
-    pub(super) fn slices(&mut self, track: &Track, told: Vec<SliceData>) -> Vec<Slice> {
-        let rows = rows(&told.iter().map(|(time, ..)| *time).collect::<Vec<_>>());
-        let placed = told.into_iter().zip(rows).map(|((time, name, args), row)| {
+    /// Adds slices, in several rows if they overlap, and returns them in the order given.
+    pub(super) fn slices(&mut self, track: &Track, data: Vec<SliceData>) -> Vec<Slice> {
+        let rows = rows(&data.iter().map(|(time, ..)| *time).collect::<Vec<_>>());
+        let placed = data.into_iter().zip(rows).map(|((time, name, args), row)| {
             let slice = Slice { pid: track.pid, tid: self.tid(track, row), time };
             self.slice(&slice, &name, &track.name, &args);
             slice
@@ -55,7 +55,7 @@ impl Trace {
         placed.collect()
     }
 
-    /// Adds a slice within another one, as far as it lies there.
+    /// Adds a slice within another one, clipped to it.
     pub(super) fn within(&mut self, outer: &Slice, (start, end): (i64, i64), name: &str) {
         let time = (start.max(outer.time.0), end.min(outer.time.1));
         if time.0 < time.1 {
@@ -63,7 +63,7 @@ impl Trace {
         }
     }
 
-    /// Adds an arrow, where both share time or the second one follows.
+    /// Adds an arrow if both slices overlap or the second one follows.
     pub(super) fn flow(&mut self, from: &Slice, to: &Slice) {
         let at = to.time.0.max(from.time.0);
         if at > to.time.1 || at > from.time.1 {
@@ -105,12 +105,12 @@ impl Trace {
     }
 }
 
-/// Whole ones: fractions would not survive all readers exactly, and slices that touch would cross by a nanosecond.
+/// Whole microseconds: not all readers keep fractions exactly, and slices that touch would cross by a nanosecond.
 fn micros(ns: i64) -> i64 {
     ns.div_euclid(1_000)
 }
 
-/// For each stretch of time a row in which none shares time with another.
+/// Assigns each span a row, so that no two spans in a row overlap.
 fn rows(times: &[(i64, i64)]) -> Vec<usize> {
     let mut order: Vec<_> = times.iter().copied().enumerate().collect();
     order.sort_by_key(|&(at, time)| (time, at));

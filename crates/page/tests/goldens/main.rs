@@ -1,7 +1,7 @@
 //! Pages and flame graphs against their golden files. `BLESS=1 cargo test -p page` writes them; a missing one fails.
 //! The events are those of `report`'s goldens.
 
-// clippy.toml allows these in test functions; a test crate is nothing else.
+// clippy.toml allows these in test functions; a test crate contains only tests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod pages;

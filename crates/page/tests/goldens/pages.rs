@@ -1,4 +1,4 @@
-//! The page's data, against a golden that the front end's types are checked against too (`web/tests/golden.ts`).
+//! The page's data against a golden file, which also checks the front end's types (`web/tests/golden.ts`).
 
 use advise::{Advice, Cost, Inputs};
 use model::{
@@ -21,7 +21,7 @@ fn about() -> RecordingInfo {
     }
 }
 
-/// Around the verdicts of the sample, and of every kind that a page draws.
+/// Events around the verdicts of the sample, of every kind that a page draws.
 fn events(at: Nanos) -> Vec<Event> {
     let ms = Nanos::from_millis;
     let device = Device { major: 7, minor: 0, name: "loop0".into() };
@@ -85,7 +85,7 @@ fn events(at: Nanos) -> Vec<Event> {
     events
 }
 
-/// What threads did meanwhile.
+/// Events of threads meanwhile.
 fn of_threads(at: Nanos, end: Nanos) -> Vec<Event> {
     let ms = Nanos::from_millis;
     let mut events = Vec::new();
@@ -144,11 +144,11 @@ fn page() -> Page {
     for verdict in &verdicts {
         collector.verdict(verdict);
     }
-    Page::of(vec![collector.finish(about(), &sample::conclusion()).advised(&advised())])
+    Page::of(vec![collector.finish(about(), &sample::conclusion()).with_advice(&advice_report())])
 }
 
-/// What rules say of a broker of which the settings, the JVM's options and the costs are known; text from outside is hostile.
-fn advised() -> AdviceReport {
+/// Advice on a broker with known settings, JVM options and costs; text from outside is hostile.
+fn advice_report() -> AdviceReport {
     let hostile = "</script> \u{1b}[2J `|".to_owned();
     let settings = [("log.flush.interval.messages", hostile.as_str()), ("log.flush.interval.ms", "1000")];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -221,7 +221,7 @@ fn a_page_of_nothing_is_a_page() {
     assert!(!out.is_empty());
 }
 
-/// Times and sizes that no recording has, and more of everything than is shown: it stays bounded and does not panic.
+/// With impossible times and sizes, and more of everything than is shown, a page stays bounded and does not panic.
 #[test]
 fn a_page_is_bounded_whatever_comes() {
     let mut collector = Collector::new(Some(Nanos(0)), Nanos::from_millis(100));

@@ -7,8 +7,8 @@ use super::golden;
 
 fn fold() -> FoldedStacks {
     let mut fold = FoldedStacks::default();
-    for spent in stack_times() {
-        fold.add(&spent);
+    for stack_time in stack_times() {
+        fold.add(&stack_time);
     }
     fold
 }
@@ -24,7 +24,7 @@ fn time_by_stack_in_every_form() {
     });
 }
 
-/// Names come from processes, and a browser runs what is in a picture.
+/// Names come from processes, and a browser runs scripts in a picture.
 #[test]
 fn a_flame_graph_has_one_script_and_it_is_ours() {
     let mut out = Vec::new();
@@ -39,9 +39,9 @@ fn a_flame_graph_has_one_script_and_it_is_ours() {
     }
 }
 
-/// Two threads, one of which waits for a journal; and what a process might call its threads and functions.
+/// Two threads, one of which waits for a journal, and hostile names of threads and functions.
 fn stack_times() -> Vec<StackTime> {
-    let spent = |state, thread: &str, stack: &str, ms: i64, count| StackTime {
+    let stack_time = |state, thread: &str, stack: &str, ms: i64, count| StackTime {
         state,
         thread: thread.into(),
         tid: None,
@@ -56,15 +56,15 @@ fn stack_times() -> Vec<StackTime> {
                    start_this_handle_[k];wait_transaction_locked_[k];schedule_[k];__schedule_[k]";
     let handler = "data-plane-kafk";
     vec![
-        spent(CpuState::On, handler, &format!("{append};ext4_dirty_inode_[k]"), 120, 12),
-        spent(CpuState::On, handler, &format!("{append};copy_page_from_iter_atomic_[k]"), 340, 34),
-        spent(CpuState::On, handler, "[libc.so.6];[java]_[j]", 510, 51),
-        spent(CpuState::On, "C2 CompilerThre", "[libc.so.6];Compile::Optimize", 230, 23),
-        spent(CpuState::On, "a;<b>&\"'\n\u{1b}[2J", "]]>;</svg>;<script>alert(1)</script>_[k]", 90, 9),
-        spent(CpuState::On, "GC Thread#0", "[truncated];operator<<;[stack lost]_[k]", 1, 1),
-        spent(CpuState::Off, handler, &format!("{append};{journal}"), 2_610, 9),
-        spent(CpuState::Off, handler, &format!("{append};schedule_[k];__schedule_[k]"), 40, 310),
-        spent(CpuState::Off, "kafka-scheduler", "[libc.so.6];futex_wait_[k];__schedule_[k]", 900, 3),
+        stack_time(CpuState::On, handler, &format!("{append};ext4_dirty_inode_[k]"), 120, 12),
+        stack_time(CpuState::On, handler, &format!("{append};copy_page_from_iter_atomic_[k]"), 340, 34),
+        stack_time(CpuState::On, handler, "[libc.so.6];[java]_[j]", 510, 51),
+        stack_time(CpuState::On, "C2 CompilerThre", "[libc.so.6];Compile::Optimize", 230, 23),
+        stack_time(CpuState::On, "a;<b>&\"'\n\u{1b}[2J", "]]>;</svg>;<script>alert(1)</script>_[k]", 90, 9),
+        stack_time(CpuState::On, "GC Thread#0", "[truncated];operator<<;[stack lost]_[k]", 1, 1),
+        stack_time(CpuState::Off, handler, &format!("{append};{journal}"), 2_610, 9),
+        stack_time(CpuState::Off, handler, &format!("{append};schedule_[k];__schedule_[k]"), 40, 310),
+        stack_time(CpuState::Off, "kafka-scheduler", "[libc.so.6];futex_wait_[k];__schedule_[k]", 900, 3),
     ]
 }
 

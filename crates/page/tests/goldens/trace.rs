@@ -1,6 +1,6 @@
-//! Whether a trace is what readers of the Trace Event Format take: the rules of the format's document ("Trace Event Format",
-//! Google) and of Perfetto's reader of it (`src/trace_processor/plugins/json`), which drops slices that cross others of
-//! their track and arrows whose ends lie in no slice.
+//! Checks that readers of the Trace Event Format accept a trace: by the rules of the format's document ("Trace Event Format",
+//! Google) and of Perfetto's reader (`src/trace_processor/plugins/json`), which drops slices that cross others of their
+//! track and arrows whose ends lie in no slice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ struct Read {
     flows: BTreeMap<u64, Vec<(String, Track, i64)>>,
 }
 
-/// Panics where it breaks a rule. Returns how many slices and arrows there are.
+/// Panics if the trace breaks a rule. Returns the numbers of slices and arrows.
 pub(crate) fn check(trace: &Value) -> (usize, usize) {
     assert!(["ms", "ns"].contains(&trace["displayTimeUnit"].as_str().unwrap()), "{trace}");
     let mut read = Read::default();
@@ -83,7 +83,7 @@ impl Read {
     }
 }
 
-/// Slices by start, of those that start together the longest first: each lies in those around it or follows them.
+/// Checks slices sorted by start, the longest first among equals: each lies within those around it or follows them.
 fn nest(slices: &[(i64, i64)]) {
     let mut open: Vec<(i64, i64)> = Vec::new();
     for &(start, end) in slices {

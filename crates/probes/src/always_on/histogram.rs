@@ -1,4 +1,5 @@
-//! Latencies that the kernel added up: log-linear buckets, as `bucket_of` in `bpf/always_on_connections.h` numbers them.
+//! Latency histograms that the kernel fills: log-linear buckets, numbered by `bucket_of` in
+//! `bpf/always_on_connections.h`.
 
 use std::sync::atomic::AtomicU64;
 
@@ -10,9 +11,9 @@ const SUB_BUCKET_BITS: u32 = 6;
 const MAX_LATENCY_BITS: u32 = 40;
 pub(super) const BUCKETS: usize = ((MAX_LATENCY_BITS - SUB_BUCKET_BITS + 1) as usize) << SUB_BUCKET_BITS;
 
-/// The words before the buckets of `struct histogram`.
+/// Words before the buckets of `struct histogram`.
 const HEAD_WORDS: usize = 8;
-/// All of it.
+/// Words of `struct histogram`.
 pub(super) const WORDS: usize = HEAD_WORDS + BUCKETS;
 
 /// All requests of one API on one listener since the session began.
@@ -22,23 +23,23 @@ pub struct Histogram {
     pub api_key: i16,
     /// The listener's port.
     pub local_port: u16,
-    /// Requests that were read. What is not answered, unanswered or given up is open, or its connection is gone.
+    /// Requests read. One that is not answered, unanswered or given up is still open, or its connection is gone.
     pub requests: u64,
-    /// Bytes of these, with their sizes.
+    /// Bytes of these requests, including their size fields.
     pub request_bytes: u64,
-    /// Requests that expect no answer, as of a producer with `acks=0`.
+    /// Requests that expect no answer, such as a producer's with `acks=0`.
     pub unanswered: u64,
     /// Requests whose answers could not be followed.
     pub given_up: u64,
-    /// Bytes of the answers, with their sizes.
+    /// Bytes of the answers, including their size fields.
     pub answer_bytes: u64,
-    /// Sum of the latencies of answered requests, nanoseconds.
+    /// Sum of the latencies of answered requests, in nanoseconds.
     pub total_ns: u64,
     buckets: Vec<u64>,
 }
 
 impl Histogram {
-    /// From the kernel's memory; none where that is not in use.
+    /// Reads a histogram from the kernel's memory; `None` if it is not in use.
     pub(super) fn read(words: &[AtomicU64]) -> Option<Self> {
         let key = load(words, 0).checked_sub(1)?;
         Some(Self {
@@ -54,13 +55,13 @@ impl Histogram {
         })
     }
 
-    /// Answered requests.
+    /// Number of answered requests.
     pub fn answered(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// The latency that a share of the answered requests (0 to 1) did not exceed, nanoseconds, within 1 %; none where there
-    /// are none.
+    /// Latency quantile of the answered requests in nanoseconds, within 1 %; `share` is from 0 to 1. `None` without
+    /// answered requests.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let answered = self.answered();
         let rank = (share.clamp(0.0, 1.0) * answered as f64).ceil().max(1.0) as u64;
@@ -72,13 +73,14 @@ impl Histogram {
         Some(middle_of(bucket))
     }
 
-    /// Latencies with how many requests had about that, in ascending order.
+    /// Latencies and how many requests had each, in ascending order.
     pub fn latencies(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let used = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
         used.map(|(bucket, count)| (middle_of(bucket), *count))
     }
 
-    /// What was added since an earlier reading of the same histogram; all of it where that is the default, an empty one.
+    /// Returns what was added since an earlier reading of the same histogram; everything if that is the default, an
+    /// empty one.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let earlier_buckets = earlier.buckets.iter().copied().chain(std::iter::repeat(0));
@@ -96,7 +98,7 @@ impl Histogram {
     }
 }
 
-/// The middle of the latencies in a bucket, nanoseconds.
+/// Midpoint of a bucket's latencies, in nanoseconds.
 fn middle_of(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     let shift = (bucket >> SUB_BUCKET_BITS).saturating_sub(1);
@@ -112,7 +114,7 @@ mod tests {
 
     const SUB_BUCKETS: u64 = 1 << SUB_BUCKET_BITS;
 
-    /// As `bucket_of` of the programs.
+    /// Like `bucket_of` of the BPF programs.
     fn bucket_of(latency_ns: u64) -> usize {
         if latency_ns < SUB_BUCKETS {
             return latency_ns as usize;

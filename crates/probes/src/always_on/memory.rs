@@ -1,4 +1,4 @@
-//! Memory that the programs write and this process maps: words, read one at a time. Does not know what they mean.
+//! Memory that the BPF programs write and this process maps: words, read one at a time. Does not know what they mean.
 
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::ptr::NonNull;
@@ -10,13 +10,13 @@ use libbpf_rs::{MapCore as _, Object};
 use crate::bpf::{self, MapName};
 use crate::error::Error;
 
-/// A mapped array of a loaded object; unmapped when dropped.
+/// A mapped array of a loaded object, unmapped on drop.
 pub(super) struct Mapping {
     words: NonNull<AtomicU64>,
     count: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone, and what is in it is only read, as atomics.
+// SAFETY: only this value owns the mapping, and its content is only read, as atomics.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -45,27 +45,27 @@ impl Mapping {
         Ok(Self { words, count: bytes / size_of::<AtomicU64>() })
     }
 
-    /// Its words. A page is in memory before it is first used: the array is not swapped.
+    /// The mapped words. Pages are resident from the start: the array is never swapped.
     pub(super) fn words(&self) -> &[AtomicU64] {
-        // SAFETY: mapped for as long as this value, aligned to a page and of as many words; other writers are the
-        // kernel's programs, and a load of a word is atomic there and here.
+        // SAFETY: mapped for as long as this value, page-aligned and that many words long; the only other writers are
+        // the BPF programs, and loading a word is atomic on both sides.
         unsafe { slice::from_raw_parts(self.words.as_ptr(), self.count) }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by this value with that size, and nobody borrows it any more.
+        // SAFETY: this value made the mapping with that size, and nothing borrows it any more.
         unsafe { libc::munmap(self.words.as_ptr().cast(), self.count * size_of::<AtomicU64>()) };
     }
 }
 
-/// A word of which order does not matter.
+/// Loads a word without ordering.
 pub(super) fn load(words: &[AtomicU64], at: usize) -> u64 {
     words.get(at).map_or(0, |word| word.load(Ordering::Relaxed))
 }
 
-/// Copies words of which the one at `stamp_at` is the stamp: none unless that is `stamp` before and after.
+/// Copies words, one of which, at `stamp_at`, is the stamp. `None` unless it equals `stamp` before and after.
 pub(super) fn copy_stamped<const N: usize>(
     words: &[AtomicU64],
     stamp_at: usize,
@@ -77,12 +77,12 @@ pub(super) fn copy_stamped<const N: usize>(
         return None;
     }
     let copy = std::array::from_fn(|at| load(words, at));
-    // What was read is read before the stamp is read again.
+    // The words are read before the stamp is read again.
     fence(Ordering::Acquire);
     (stamp_word.load(Ordering::Relaxed) == stamp).then_some(copy)
 }
 
-/// The bytes of words, as they lie in memory.
+/// The bytes of words, in memory order.
 pub(super) fn bytes_of<const N: usize>(words: &[u64; N]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }

@@ -1,4 +1,4 @@
-//! What of the always-on programs to use: a pure function of the host's facts. Attaches nothing.
+//! Which always-on programs to use: a pure function of the host's facts. Attaches nothing.
 
 use crate::facts::Facts;
 use crate::plan::{self, State};
@@ -7,20 +7,21 @@ use crate::registry::Need;
 model::named! {
     /// What the always-on programs are for.
     pub enum Purpose {
-        /// Requests and their answers, in the bytes of the broker's connections. Without it the mode is not available.
+        /// Requests and their answers, parsed from the broker's connections. Required: without it the mode is
+        /// unavailable.
         Requests = "requests",
-        /// Writes to files on ext4, and which mapped files are synced.
+        /// Writes to files on ext4, and syncs of mapped files.
         Ext4Appends = "ext4-appends",
-        /// The same on XFS.
+        /// Writes to files on XFS, and syncs of mapped files.
         XfsAppends = "xfs-appends",
-        /// The same on btrfs.
+        /// Writes to files on btrfs, and syncs of mapped files.
         BtrfsAppends = "btrfs-appends",
-        /// Times that a thread was off the CPU.
+        /// Off-CPU times of threads.
         Waits = "waits",
     }
 }
 
-/// How a hook gets at what it is for.
+/// How a hook attaches to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
     /// Tracepoints with typed arguments.
@@ -29,10 +30,10 @@ pub enum Mechanism {
     Functions,
 }
 
-/// A program and what it is attached to: a tracepoint by group and name, or a function.
+/// A program and its target: a tracepoint by group and name, or a function.
 type Attachment = (&'static str, &'static str);
 
-/// Arrivals and sends before receives: of a request that is read it is then known when it came, and when it was answered.
+/// Arrivals and sends come before receives, so that a request that is read has a known arrival, and its answer is seen.
 const SOCKET_TRACEPOINTS: &[Attachment] = &[
     ("always_on_data_ready", "sock/sk_data_ready"),
     ("always_on_send", "sock/sock_send_length"),
@@ -44,7 +45,7 @@ const SOCKET_FUNCTIONS: &[Attachment] = &[
     ("always_on_tcp_send", "tcp_sendmsg"),
     ("always_on_tcp_receive", "tcp_recvmsg"),
 ];
-/// Linux 6.5 sends by `tcp_sendmsg` what this one sent.
+/// Absent since Linux 6.5, which sends with `tcp_sendmsg` instead.
 const OPTIONAL_FUNCTION: &str = "tcp_sendpage";
 const EXT4: &[Attachment] = &[
     ("always_on_ext4_da", "ext4/ext4_da_write_end"),
@@ -82,9 +83,9 @@ impl Purpose {
 pub struct Hook {
     /// What it is for.
     pub purpose: Purpose,
-    /// How it works.
+    /// How it attaches.
     pub mechanism: Mechanism,
-    /// Whether it works here.
+    /// Whether it is available here.
     pub state: State,
     attachments: Vec<Attachment>,
 }
@@ -110,12 +111,12 @@ impl Hook {
         self.state == State::Use
     }
 
-    /// The BPF programs that it takes.
+    /// The BPF programs it needs.
     pub(super) fn programs(&self) -> impl Iterator<Item = &'static str> {
         self.attachments.iter().map(|(program, _)| *program)
     }
 
-    /// What it is attached to, for people.
+    /// Describes what it is attached to, for people.
     pub fn describe(&self) -> String {
         let names: Vec<_> = self.attachments.iter().map(|(_, name)| *name).collect();
         match self.mechanism {
@@ -125,29 +126,29 @@ impl Hook {
     }
 }
 
-/// What of the always-on programs to attach.
+/// The always-on programs to attach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// One for each [`Purpose`], in its order.
+    /// One hook per [`Purpose`], in its order.
     pub hooks: Vec<Hook>,
     facts: Box<Facts>,
 }
 
 impl Plan {
-    /// Decides by the facts alone.
+    /// Chooses hooks from the facts alone.
     pub fn choose(facts: &Facts) -> Self {
         let hooks = Purpose::ALL.map(|purpose| Hook::choose(purpose, facts)).into();
         Self { hooks, facts: Box::new(facts.clone()) }
     }
 
-    /// What remains where the kernel refuses a program.
+    /// The plan that remains after the kernel refused a program.
     pub(super) fn without(&self, program: &str, why: &str) -> Self {
         let mut facts = self.facts.clone();
         facts.refused.insert(program.to_owned(), why.to_owned());
         Self::choose(&facts)
     }
 
-    /// What remains where a purpose is given up.
+    /// The plan without a purpose.
     pub(super) fn without_purpose(mut self, purpose: Purpose, why: &str) -> Self {
         for hook in self.hooks.iter_mut().filter(|hook| hook.purpose == purpose) {
             hook.state = missing(why, None);
@@ -155,13 +156,13 @@ impl Plan {
         self
     }
 
-    /// Why the mode is not available: none where it is.
+    /// Why the mode is unavailable; `None` if it is available.
     pub fn unavailable(&self) -> Option<&State> {
         let requests = self.hooks.iter().find(|hook| hook.purpose == Purpose::Requests);
         requests.map(|hook| &hook.state).filter(|state| **state != State::Use)
     }
 
-    /// Whether what serves this purpose will be used.
+    /// Whether this purpose will be served.
     pub fn uses(&self, purpose: Purpose) -> bool {
         self.used().any(|hook| hook.purpose == purpose)
     }
@@ -180,7 +181,7 @@ fn missing(why: impl Into<String>, remedy: Option<&str>) -> State {
     State::Missing { why: why.into(), remedy: remedy.map(str::to_owned) }
 }
 
-/// What all programs need: numbers of processes, and types of the kernel's structures.
+/// Checks what all programs need: process ids, and BTF of the kernel's structures.
 fn permits(facts: &Facts) -> Result<(), State> {
     plan::permits_process(facts)?;
     plan::meets(Need::Btf, facts)
@@ -215,7 +216,7 @@ fn unless_refused(attachments: Vec<Attachment>, facts: &Facts) -> Result<Vec<Att
     }
 }
 
-/// Why neither way works: where both fail for one reason, that one.
+/// Why neither mechanism works: if both fail for the same reason, that one.
 fn neither(tracepoints: &State, functions: &State) -> State {
     match (tracepoints, functions) {
         (State::Missing { why, .. }, State::Missing { why: other, remedy }) if why != other => missing(
@@ -236,7 +237,7 @@ mod tests {
     use crate::facts::{Facts, Format, Functions, Lockdown, PidNamespace, Tracefs};
     use crate::plan::State;
 
-    /// A host with everything but functions that can be hooked.
+    /// A host with everything except functions that can be hooked.
     fn able() -> Facts {
         let mut facts = Facts::survey();
         (facts.bpf_refused, facts.ring_buffer, facts.btf) = (None, true, true);

@@ -1,5 +1,5 @@
-//! What the programs recorded, decoded. All times are `CLOCK_MONOTONIC` in nanoseconds, and threads have the ids of the pid
-//! namespace that this process reads in its `/proc`.
+//! Decodes what the BPF programs recorded. All times are `CLOCK_MONOTONIC` in nanoseconds; thread ids are those of the
+//! pid namespace whose `/proc` this process reads.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use crate::bpf::always_on::types::{self, record_kind, request_flag, wait_place};
 use crate::bpf::{record, text_of, whole};
 use crate::stacks::Stacks;
 
-/// One record.
+/// One decoded record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A request that ended.
     Request(Request),
     /// A write to a file.
     Append(Append),
-    /// A time that a thread was off the CPU.
+    /// An off-CPU time of a thread.
     Wait(Wait),
 }
 
 impl Record {
-    /// When it began.
+    /// Start time.
     pub fn first_ns(&self) -> u64 {
         match self {
             Self::Request(request) => request.arrival_ns,
@@ -29,7 +29,7 @@ impl Record {
         }
     }
 
-    /// When it ended.
+    /// End time.
     pub fn last_ns(&self) -> u64 {
         match self {
             Self::Request(request) => request.last_ns,
@@ -39,12 +39,12 @@ impl Record {
     }
 }
 
-/// What became of a request.
+/// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The last byte of its answer was written.
     Answered,
-    /// It expects no answer: a later one on the connection was answered, or so many were read that none can come.
+    /// It expects no answer: a later request on the connection was answered, or too many were read for one to come.
     Unanswered,
     /// Its answer could not be followed.
     GivenUp,
@@ -53,67 +53,67 @@ pub enum Outcome {
 /// A request and its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What became of it.
+    /// How it ended.
     pub outcome: Outcome,
-    /// Of the connection; see [`super::Session::connection`].
+    /// Number of its connection; see [`super::Session::connection`].
     pub connection: u32,
     /// The listener's port.
     pub local_port: u16,
     /// The API's key.
     pub api_key: i16,
-    /// Its version.
+    /// The API's version.
     pub api_version: i16,
-    /// Chosen by the client.
+    /// Correlation id, chosen by the client.
     pub correlation_id: i32,
-    /// The thread that read its head.
+    /// The thread that read the start of the request.
     pub reader_tid: u32,
-    /// The thread that wrote the end of its answer.
+    /// The thread that wrote the last bytes of the answer.
     pub tid: u32,
-    /// Its first byte was in the receive buffer; where that is not known, it was read.
+    /// When its first byte arrived in the receive buffer; if unknown, when it was read.
     pub arrival_ns: u64,
-    /// Its last byte was read, to a microsecond.
+    /// When its last byte was read, to a microsecond.
     pub last_read_ns: u64,
-    /// The first byte of its answer was written, to a microsecond.
+    /// When the first byte of its answer was written, to a microsecond.
     pub first_write_ns: u64,
-    /// The last byte of its answer was written, or it was found to have none.
+    /// When the last byte of its answer was written, or the request was found to have none.
     pub last_ns: u64,
-    /// Bytes, with the size.
+    /// Bytes of the request, including its size field.
     pub request_bytes: u32,
-    /// Bytes, with the size; 0 where there is no answer.
+    /// Bytes of the answer, including its size field; 0 without an answer.
     pub answer_bytes: u32,
 }
 
 /// A write to a regular file, into the page cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Append {
-    /// The thread that writes.
+    /// The writing thread.
     pub tid: u32,
-    /// Its first page was filled.
+    /// When its first page was filled.
     pub first_ns: u64,
-    /// Its last.
+    /// When its last page was filled.
     pub last_ns: u64,
     /// The file's device, major and minor.
     pub device: (u32, u32),
     /// The file's inode.
     pub inode: u64,
-    /// Which file of those that had the inode.
+    /// Generation of the inode, which tells apart files that used its number.
     pub generation: u32,
-    /// Where in the file.
+    /// Offset in the file.
     pub position: u64,
     /// Bytes.
     pub length: u64,
-    /// Which of its thread's calls that write this is, in few bits; none where the kernel does not count them.
+    /// Number of this call among its thread's writing calls, in few bits; `None` if the kernel does not count them.
     pub write_call: Option<u64>,
-    /// Position and length are what the call asked for, and both times when it began (XFS).
+    /// Position and length are those requested, and both times are the call's start (XFS).
     pub at_entry: bool,
 }
 
 /// Why a thread was off the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitKind {
-    /// It could have run.
+    /// It was runnable.
     Runnable,
-    /// It slept so that no signal wakes it.
+    /// It was in uninterruptible sleep.
     Uninterruptible,
     /// A signal had stopped its process.
     Stopped,
@@ -128,75 +128,77 @@ pub struct FileCall {
     pub device: (u32, u32),
     /// The file's inode.
     pub inode: u64,
-    /// Which of its thread's calls that read this is; of a sync, how many that write came before.
+    /// For reads and sends, this call's number among its thread's reading calls; for a sync, the count of writing calls
+    /// before it.
     pub number: u64,
 }
 
-/// A time that a thread was off the CPU and not by its own wish.
+/// A time in which a thread was off the CPU involuntarily.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Why.
+    /// Why it was off the CPU.
     pub kind: WaitKind,
     /// The thread.
     pub tid: u32,
     /// Its name.
     pub comm: Arc<str>,
-    /// It left the CPU, or was runnable.
+    /// When it left the CPU or became runnable.
     pub first_ns: u64,
-    /// It got the CPU.
+    /// When it got the CPU.
     pub last_ns: u64,
-    /// How much of that it was runnable without a CPU, by the scheduler's account.
+    /// How much of that it was runnable without a CPU, by the scheduler's accounting.
     pub queue_ns: u64,
-    /// The number of the system call that it is in; none outside of one, as in a fault.
+    /// Number of the system call it is in; `None` outside of one, as in a page fault.
     pub call: Option<u32>,
-    /// The call's first argument, for most calls on files the descriptor; not of a runnable thread.
+    /// The call's first argument, the descriptor for most calls on files; `None` for a runnable thread.
     pub argument: Option<u64>,
-    /// As [`Append::write_call`], of the call that the thread was in if that writes, else of the next one.
+    /// Like [`Append::write_call`]: of the current call if it writes, else of the next writing call.
     pub write_call: Option<u64>,
-    /// The file that it read, sent or synced, where the call did that.
+    /// The file that the call read, sent or synced, if it did.
     pub file_call: Option<FileCall>,
-    /// The kernel's functions that it returns to, outermost first, joined by `;`; empty of a runnable thread, and where names
-    /// are not to be had.
+    /// Kernel functions on its stack, outermost first, joined by `;`; empty for a runnable thread, and if names are
+    /// unavailable.
     pub stack: Arc<str>,
 }
 
-/// The ends of a connection.
+/// Both ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// Its number in this session.
     pub number: u32,
-    /// The broker's end; IPv4 addresses as such.
+    /// The broker's end; IPv4 addresses are not mapped.
     pub local: SocketAddr,
-    /// The client's.
+    /// The client's end.
     pub remote: SocketAddr,
 }
 
-/// A request that took as long as the threshold or longer.
+/// A request that took at least the threshold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowRequest {
-    /// What is recorded of every request, times to the nanosecond.
+    /// What is recorded of every request, with times to the nanosecond.
     pub request: Request,
-    /// Its first byte was read.
+    /// When its first byte was read.
     pub first_read_ns: u64,
-    /// Its last byte was in the receive buffer, at the latest: when one of its reads returned, or before that as its first byte.
+    /// Latest time at which its last byte was in the receive buffer: the return of one of its reads, or an earlier
+    /// time, found as for its first byte.
     pub complete_ns: u64,
-    /// The last answer before its own was written to the connection; 0 where it is the first.
+    /// When the previous answer on the connection was written; 0 if there was none.
     pub previous_ns: u64,
     /// Both ends of its connection.
     pub connection: Connection,
-    /// What the client calls itself, its first 64 bytes; none where it has no name, or where the head of none of its requests
-    /// could be read whole. Of the connection's first request: clients do not change it.
+    /// Client id, its first 64 bytes; `None` if the client has no name, or if no request's header could be read whole.
+    /// Taken from the first request that allows it: clients do not change it.
     pub client_id: Option<Arc<str>>,
-    /// How long a Fetch asked to be kept waiting, milliseconds; 0 for others.
+    /// How long a Fetch asked to wait for data, in milliseconds; 0 for other requests.
     pub max_wait_ms: u32,
-    /// The connection's descriptor, in the call that wrote the answer's last byte.
+    /// The connection's descriptor in the call that wrote the answer's last byte.
     pub descriptor: i32,
-    /// TCP's sequence number of the request's first byte.
+    /// TCP sequence number of the request's first byte.
     pub read_sequence: u32,
-    /// Of the answer's.
+    /// TCP sequence number of the answer's first byte.
     pub write_sequence: u32,
-    /// The answer's first bytes, with its size, 256 at most. Empty where they were no more to be had: the answer took several
-    /// calls and was not late when it began.
+    /// First bytes of the answer including its size field, at most 256. Empty if they could not be captured: the answer
+    /// took several calls and was not yet slow when it began.
     pub answer: Vec<u8>,
 }
 
@@ -252,7 +254,7 @@ pub(super) fn decode_ends(ends: &types::ends) -> Connection {
     }
 }
 
-/// A record of 64 bytes; none of a kind that is not known.
+/// Decodes a record of 64 bytes; `None` if its kind is unknown.
 pub(super) fn decode(bytes: &[u8]) -> Option<Record> {
     let kind = u32::from(*bytes.get(size_of::<u64>())?);
     match record_kind(kind) {

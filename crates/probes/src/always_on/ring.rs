@@ -1,5 +1,6 @@
-//! Arrays of records that overwrite the oldest, read while the programs write them. Each CPU has a part of the array, in
-//! which record number N has slot N modulo their count and the stamp N + 1 (`struct part` in `bpf/always_on.h`).
+//! Arrays of records that overwrite the oldest, read while the BPF programs write them. Each CPU has a part of the
+//! array, in which record number N has slot N modulo the slot count and the stamp N + 1 (`struct part` in
+//! `bpf/always_on.h`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,39 +10,40 @@ use super::record::Record;
 /// `MARKS` and `MARK_BITS` of `bpf/always_on.h`.
 const MARKS: usize = 512;
 const MARK_BITS: u32 = 8;
-/// The words of `struct part` before its marks, and those of a mark.
+/// Words of `struct part` before its marks, and words of a mark.
 const HEAD_WORDS: usize = 8;
 const MARK_WORDS: usize = 2;
-/// All of it.
+/// Words of `struct part`.
 pub(super) const PART_WORDS: usize = HEAD_WORDS + MARKS * MARK_WORDS;
 
-/// How much longer than this after its record's number was taken nothing of a record changes: `MAX_PIECES_NS`, and as much
-/// for a thread that loses the CPU in between. What ended later may be read once more, longer.
+/// How long after its number was taken a record may still change: `MAX_PIECES_NS`, and as much again for a thread that
+/// loses the CPU in between. A record that ended later than this may be read again, longer.
 pub const MAX_CHANGE_NS: u64 = 20_000_000;
-/// How often a slot is looked at again that is being written.
+/// How often a slot that is being written is read again.
 const MAX_TRIES: usize = 100;
 
-/// What was recorded in a time.
+/// What was recorded in an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// In the order in which they began.
+    /// Records in order of their start.
     pub records: Vec<Record>,
-    /// Records of that time that are gone, at most; 0 means that all are here.
+    /// Upper bound of the records of the interval that were overwritten; 0 means that all are here.
     pub overwritten: u64,
 }
 
-/// One array with its parts, as they lie in memory; `N` words a record.
+/// One array with its parts, as laid out in memory; `N` words a record.
 pub(super) struct Ring<'a, const N: usize> {
     /// All slots, CPU by CPU.
     pub(super) slots: &'a [AtomicU64],
     /// The parts' heads and marks.
     pub(super) parts: &'a [AtomicU64],
-    /// A part has two to this power slots.
+    /// A part has 2^`bits` slots.
     pub(super) bits: u32,
 }
 
 impl<const N: usize> Ring<'_, N> {
-    /// Delivers every record that may have changed at or after a time, and some before. How many such records are gone, at most.
+    /// Delivers every record that may have changed at or after a time, and some earlier ones. Returns an upper bound of
+    /// such records that were overwritten.
     pub(super) fn read(&self, from_ns: u64, mut out: impl FnMut([u64; N])) -> u64 {
         let parts = self.parts.chunks_exact(PART_WORDS);
         let slots = self.slots.chunks_exact(N << self.bits);
@@ -68,7 +70,7 @@ impl<const N: usize> Ring<'_, N> {
         lost
     }
 
-    /// A number before which no record was made at or after that time.
+    /// A record number such that all earlier records were made before that time.
     fn first_since(&self, part: &[AtomicU64], head: u64, from_ns: u64) -> u64 {
         let block_bits = self.bits - MARK_BITS;
         let blocks = head.div_ceil(1 << block_bits);
@@ -106,7 +108,7 @@ mod tests {
     const BITS: u32 = 10;
     const SLOTS: u64 = 1 << BITS;
 
-    /// What the programs do, with records {stamp, time}; record N is made at N milliseconds.
+    /// Mimics the BPF programs with records {stamp, time}; record N is made at N milliseconds.
     struct Writer {
         slots: Vec<AtomicU64>,
         parts: Vec<AtomicU64>,
@@ -150,7 +152,7 @@ mod tests {
             &self.slots[(cpu * SLOTS as usize + (number % SLOTS) as usize) * 2..]
         }
 
-        /// Times of records, and how many are gone.
+        /// Times of the records, and how many are lost.
         fn read(&self, from_ns: u64) -> (Vec<u64>, u64) {
             let ring = Ring::<2> { slots: &self.slots, parts: &self.parts, bits: BITS };
             let mut times = Vec::new();
@@ -201,7 +203,7 @@ mod tests {
             assert_eq!(times.len() as u64, SLOTS);
             assert!((oldest - number..=oldest - number + extra).contains(&lost), "{lost} of {number}");
         }
-        // Longer ago than the marks: all that there ever were.
+        // Further back than the marks reach: everything that was ever written.
         assert_eq!(writer.read(0).1, oldest);
     }
 

@@ -1,4 +1,5 @@
-//! The always-on programs on one broker: loaded, attached, read, and gone when dropped. Decides nothing: see [`super::Plan`].
+//! Loads, attaches and reads the always-on programs of one broker; detaches on drop. Decides nothing: see
+//! [`super::Plan`].
 
 use std::mem::offset_of;
 use std::os::fd::OwnedFd;
@@ -22,16 +23,16 @@ use crate::stacks::Stacks;
 
 use types::always_on_count as Count;
 
-/// Words of a record, of a wait and of a connection's ends.
+/// Words of a request or append record, of a wait record and of a connection's ends.
 const RECORD_WORDS: usize = size_of::<types::request_record>() / 8;
 const WAIT_WORDS: usize = size_of::<types::wait_record>() / 8;
 const ENDS_WORDS: usize = size_of::<types::ends>() / 8;
 const MAX_PORTS: usize = 16;
 /// `MAX_ENDS` of `bpf/always_on.h`.
 const MAX_ENDS: u32 = 16_384;
-/// The marks of a part need so many slots at least.
+/// A part's marks need at least this many slots.
 const MIN_SLOT_BITS: u32 = 8;
-/// So that an array of all CPUs is no longer than the kernel numbers.
+/// Keeps the array of all CPUs within the kernel's limit on map entries.
 const MAX_SLOT_BITS: u32 = 20;
 
 const _: () = assert!(size_of::<types::histogram>() == histogram::WORDS * 8);
@@ -41,22 +42,22 @@ const _: () = assert!(offset_of!(types::ends, stamp) == (ENDS_WORDS - 1) * 8);
 /// How to watch a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Ports of its listeners, 16 at most. None means all connections that it accepts while it is watched: those that were
-    /// there before are then not followed, because nothing says which end is the broker.
+    /// Ports of its listeners, at most 16. Empty: all connections that it accepts while it is watched; older ones are
+    /// not followed, because nothing shows which end is the broker.
     pub ports: Vec<u16>,
-    /// A request that takes as long or longer is slow.
+    /// Requests that take at least this long are slow.
     pub threshold: Duration,
     /// Shorter waits are not recorded.
     pub min_wait: Duration,
-    /// Slots for records of 64 bytes, of all CPUs: two for each request of as many seconds as are to be kept.
+    /// Slots for records of 64 bytes, for all CPUs: two per request, for as many seconds as are to be kept.
     pub records: u32,
-    /// Slots for uninterruptible waits, of 512 bytes each, of all CPUs.
+    /// Slots for uninterruptible waits of 512 bytes, for all CPUs.
     pub waits: u32,
-    /// Pairs of API and listener that have a histogram, of 18 KiB each.
+    /// Histograms, one per API and listener, 18 KiB each.
     pub histograms: u32,
-    /// Slow requests that are reported in one second; more are counted.
+    /// Slow requests reported per second; more are counted.
     pub slow_per_second: u32,
-    /// Have the kernel measure the programs' run time (see [`Session::overhead`]).
+    /// Makes the kernel measure the programs' run time (see [`Session::overhead`]).
     pub measure: bool,
 }
 
@@ -71,37 +72,38 @@ impl Default for Options {
             records: 1 << 18,
             waits: 1 << 11,
             histograms: 128,
-            // A stall of 0.2 s holds up so many of 5,000 a second.
+            // A stall of 0.2 s delays this many of 5,000 requests a second.
             slow_per_second: 1_000,
             measure: false,
         }
     }
 }
 
-/// What the programs could not follow or report, since they were attached.
+/// What the programs could not follow or report since they were attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Requests that are in no histogram: more pairs of API and listener than [`Options::histograms`].
+    /// Requests in no histogram: more pairs of API and listener than [`Options::histograms`].
     pub without_histogram: u64,
     /// Slow requests over [`Options::slow_per_second`].
     pub over_limit: u64,
     /// Slow requests for which the ring buffer had no room.
     pub ring_full: u64,
-    /// Calls on connections for whose state the kernel had no memory.
+    /// Calls on connections whose state did not fit in the kernel's memory.
     pub without_connection: u64,
-    /// Reads of connections of which it is not known where requests begin: older than the watch, encrypted, or after a bad frame.
+    /// Reads of connections whose request boundaries are unknown: older than the watch, encrypted, or after a bad
+    /// frame.
     pub unsynchronised_reads: u64,
-    /// Frames that were none of Kafka's or whose head could not be read.
+    /// Frames that are not Kafka's or whose head could not be read.
     pub bad_frames: u64,
-    /// Requests given up because their answers could not be followed.
+    /// Requests abandoned because their answers could not be followed.
     pub given_up: u64,
-    /// Answers with a correlation id of no open request.
+    /// Answers whose correlation id matches no open request.
     pub mismatched: u64,
-    /// Answers on a followed connection that has no request open.
+    /// Answers on a followed connection without an open request.
     pub unmatched: u64,
-    /// Fetch requests that are not reported when slow: their `max_wait_ms` could not be read.
+    /// Fetch requests not reported when slow: their `max_wait_ms` could not be read.
     pub without_max_wait: u64,
-    /// Waits that were not followed: another waiting thread had the slot.
+    /// Waits not followed: another waiting thread had the slot.
     pub without_slot: u64,
     /// Waits without a stack.
     pub without_stack: u64,
@@ -111,7 +113,7 @@ pub struct Losses {
     pub undecodable: u64,
 }
 
-/// The memory that the programs write.
+/// The memory that the BPF programs write.
 struct Memory {
     records: Mapping,
     record_parts: Mapping,
@@ -123,7 +125,7 @@ struct Memory {
 
 /// Attached always-on programs.
 pub struct Session {
-    // Dropped in this order: no more records, then the buffer, then the maps.
+    // Dropped in this order: events stop, then the buffer goes, then the maps.
     links: Vec<(&'static str, Link)>,
     ring: bpf::Ring,
     memory: Memory,
@@ -131,18 +133,18 @@ pub struct Session {
     plan: Plan,
     record_bits: u32,
     wait_bits: u32,
-    /// Read when a wait is first decoded.
+    /// Read when the first wait is decoded.
     stacks: Option<Stacks>,
     undecodable: u64,
     _measuring: Option<OwnedFd>,
 }
 
 impl Session {
-    /// Loads and attaches what the plan uses. A program that the kernel refuses is left out with its purpose:
+    /// Loads and attaches what the plan uses. Leaves out a program that the kernel refuses, with its purpose:
     /// [`Session::plan`] says why.
     ///
     /// # Errors
-    /// Where requests cannot be followed, or the kernel refuses the object.
+    /// Requests cannot be followed, or the kernel refuses the object.
     pub fn attach(plan: &Plan, pid: u32, options: &Options) -> Result<Self, Error> {
         let mut plan = plan.clone();
         let mut refused = None;
@@ -191,28 +193,28 @@ impl Session {
         })
     }
 
-    /// What was attached: the plan less what the kernel refused.
+    /// The plan as attached, without what the kernel refused.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Takes off the programs of a purpose, for as long as the session lasts.
+    /// Detaches the programs of a purpose for the rest of the session.
     pub fn detach(&mut self, purpose: Purpose, why: &str) {
         self.plan = self.plan.clone().without_purpose(purpose, why);
         let plan = &self.plan;
         self.links.retain(|(program, _)| plan.programs().any(|used| used == *program));
     }
 
-    /// From now on a request that takes as long or longer is slow.
+    /// Sets the threshold: from now on requests that take at least this long are slow.
     pub fn set_threshold(&self, threshold: Duration) {
         set_threshold(&self.object, threshold);
     }
 
-    /// Sleeps until a request was slow or the time is up; the slow requests since the last call, in the order in which
-    /// they ended.
+    /// Sleeps until a request was slow or the time is up; returns the slow requests since the last call, ordered by
+    /// their end.
     ///
     /// # Errors
-    /// Where the ring buffer cannot be read.
+    /// The ring buffer cannot be read.
     pub fn wait(&mut self, timeout: Duration) -> Result<Vec<SlowRequest>, Error> {
         self.ring.wait(timeout)?;
         let (mut slow, undecodable) = (Vec::new(), &mut self.undecodable);
@@ -223,8 +225,8 @@ impl Session {
         Ok(slow)
     }
 
-    /// What was recorded from one time to another and is still there, also what began before or ended after; and how much of
-    /// it is gone. What is still open, as a request without its answer, is not in it yet.
+    /// Reads what was recorded in an interval and is still there, including records that overlap its ends, and counts
+    /// what was overwritten. Open requests, without their answers, are not in it yet.
     pub fn interval(&mut self, from_ns: u64, to_ns: u64) -> Interval {
         let mut found = Interval::default();
         let mut take = |record: Option<Record>| {
@@ -246,12 +248,12 @@ impl Session {
         found
     }
 
-    /// Every API on every listener that had requests, with all of them since the session began.
+    /// Histograms of every API on every listener that had requests, since the session began.
     pub fn histograms(&self) -> impl Iterator<Item = Histogram> {
         self.memory.histograms.words().chunks_exact(histogram::WORDS).filter_map(Histogram::read)
     }
 
-    /// The ends of a connection by its number; none once so many others came that it is forgotten.
+    /// Ends of a connection by its number; `None` once later connections have displaced it.
     pub fn connection(&self, number: u32) -> Option<Connection> {
         let at = (number % MAX_ENDS) as usize * ENDS_WORDS;
         let words = self.memory.ends.words().get(at..)?;
@@ -279,7 +281,7 @@ impl Session {
         }
     }
 
-    /// What each program cost so far; times and counts only with [`Options::measure`].
+    /// What each program has cost so far; times and counts only with [`Options::measure`].
     pub fn overhead(&self) -> Vec<ProgramCost> {
         overhead::costs(&self.object)
     }
@@ -297,7 +299,7 @@ fn set_threshold(object: &Object, threshold: Duration) {
     }
 }
 
-/// Half of what 64 bits hold, so that a program may add to it.
+/// Half the range of 64 bits, so that a program may add to it.
 fn saturated_ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX / 2)
 }
@@ -312,7 +314,7 @@ fn possible_cpus() -> Result<u32, Error> {
     Ok(u32::try_from(cpus).unwrap_or(u32::MAX).max(1))
 }
 
-/// Of one CPU's part of so many slots, rounded up to a power of two.
+/// log2 of the slots in one CPU's part: `slots` divided among the CPUs, rounded up to a power of two.
 fn slot_bits(slots: u32, cpus: u32) -> u32 {
     let slots = slots.div_ceil(cpus).clamp(1 << MIN_SLOT_BITS, 1 << MAX_SLOT_BITS);
     slots.next_power_of_two().trailing_zeros()
@@ -323,7 +325,7 @@ fn attach(object: &Object, name: &str) -> Result<Link, Error> {
     link.map_err(|error| Error::Refused { program: name.to_owned(), why: error.to_string() })
 }
 
-/// Loads the plan's programs, with their settings filled in, and attaches none.
+/// Loads the plan's programs with their settings; attaches none.
 fn load(plan: &Plan, pid: u32, options: &Options, cpus: u32, bits: (u32, u32)) -> Result<Object, Error> {
     let ids = ProcessIds::of_this_host()?;
     let tgid = ids.root_of(pid).ok_or(Error::OtherPidNamespace { pid })?;

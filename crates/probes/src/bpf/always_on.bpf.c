@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What a broker can be watched by for months: its requests from the bytes of its sockets, its writes to files, and its
- * threads' waits, in a handful of programs that add to histograms and overwrite the oldest record. A separate object that
- * needs no system-call hooks, no packets and no reader: user space is woken by slow requests only.
+ * Watches a broker for months: its requests from the bytes of its sockets, its writes to files and its threads' waits,
+ * with a handful of programs that add to histograms and overwrite the oldest record. A separate object without
+ * system-call hooks, packets or a constant reader: only slow requests wake user space.
  */
 #include "always_on_answers.h"
 #include "always_on_appends.h"
@@ -11,14 +11,14 @@
 /* include/linux/socket.h */
 #define MSG_PEEK 2
 
-/* Linux 6.3; sockets of all protocols and processes, listeners among them. */
+/* Linux 6.3; fires for sockets of all protocols and processes, listeners included. */
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(always_on_data_ready, struct sock *sock)
 {
 	return is_followed(sock) ? data_came(sock) : 0;
 }
 
-/* Linux 6.3; also errors, of other protocols, and of other processes. */
+/* Linux 6.3; fires also for errors, other protocols and other processes. */
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(always_on_receive, struct sock *sock, int result, int flags)
 {
@@ -41,7 +41,7 @@ int BPF_PROG(always_on_sock_readable, struct sock *sock)
 	return is_followed(sock) ? data_came(sock) : 0;
 }
 
-/* Before 5.19 the flags have an argument `nonblock` before them. */
+/* Before 5.19 an argument `nonblock` comes before the flags. */
 SEC("fexit/tcp_recvmsg")
 int BPF_PROG(always_on_tcp_receive, struct sock *sock)
 {
@@ -70,7 +70,7 @@ int BPF_PROG(always_on_tcp_send, struct sock *sock)
 	return sent(ctx, sock);
 }
 
-/* Until 6.5, what sendfile sends. */
+/* Used by sendfile until 6.5. */
 SEC("fexit/tcp_sendpage")
 int BPF_PROG(always_on_tcp_sendpage, struct sock *sock)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Answers in the bytes that the target writes to a connection, in one call or in several; what a finished request adds to
- * its histogram; and those that were slow.
+ * Finds answers in the bytes that the target writes to a connection, in one call or several; adds finished requests to
+ * their histograms; submits the slow ones.
  */
 #ifndef BROKERSCOPE_ALWAYS_ON_ANSWERS_H
 #define BROKERSCOPE_ALWAYS_ON_ANSWERS_H
 
 #include "always_on_requests.h"
 
-/* A second's worth of slow requests. */
+/* Holds a second's worth of slow requests. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1024 * 1024);
@@ -22,10 +22,10 @@ struct answer_bytes {
 
 BPF_MAP(answer_bytes, LRU_HASH, __u32, struct answer_bytes, 256);
 
-/* What a new entry of it is. */
+/* Initial value of an entry. */
 const volatile struct answer_bytes no_answer_bytes = {};
 
-/* Slow requests submitted in the second that began then. */
+/* Slow requests submitted in the current second, and when it began. */
 __u64 second_began_ns;
 __u32 submitted;
 
@@ -38,7 +38,7 @@ static __always_inline bool is_slow(struct open_request *open, __u64 now)
 	return now - open->arrival_ns >= allowed + (__u64)open->max_wait_ms * NS_PER_MS;
 }
 
-/* An inexact limit does: two CPUs may begin a second at once. */
+/* The limit need not be exact: two CPUs may begin a second at once. */
 static __always_inline bool may_submit(__u64 now)
 {
 	if (now - second_began_ns >= NS_PER_SECOND) {
@@ -51,7 +51,7 @@ static __always_inline bool may_submit(__u64 now)
 	return false;
 }
 
-/* Of the answer that begins in this call. */
+/* Bytes of the answer that begins in this call. */
 static __always_inline __u32 answer_bytes_here(struct open_request *open, struct walk *walk)
 {
 	__u32 here = walk->at + walk->left - walk->answer_at;
@@ -60,7 +60,7 @@ static __always_inline __u32 answer_bytes_here(struct open_request *open, struct
 	return smaller(here, ANSWER_BYTES);
 }
 
-/* The answer is slow already and will not be finished in this call: its first bytes are only to be had now. */
+/* The answer is already slow and will not be finished in this call: its first bytes can only be read now. */
 static __noinline int keep_answer(struct connection *connection, struct open_request *open, struct walk *walk)
 {
 	__u32 number = connection->number, bytes = answer_bytes_here(open, walk);
@@ -94,7 +94,7 @@ static __always_inline void copy_answer(struct slow_request *slow, struct connec
 	bpf_map_delete_elem(&answer_bytes, &number);
 }
 
-/* Wakes user space, which sleeps otherwise. */
+/* Wakes user space, which otherwise sleeps. */
 static __always_inline void submit_slow(struct connection *connection, struct open_request *open,
 					struct walk *walk)
 {
@@ -126,7 +126,7 @@ static __always_inline void submit_slow(struct connection *connection, struct op
 	slow->read_sequence = open->read_sequence;
 	slow->write_sequence = open->write_sequence;
 	slow->max_wait_ms = open->max_wait_ms;
-	/* of all calls that write to a socket, sendfile among them, it is the first argument */
+	/* the descriptor is the first argument of all calls that write to a socket, including sendfile */
 	slow->descriptor = registers->FIRST_ARGUMENT;
 	slow->client_bytes = connection->client_bytes;
 	__builtin_memcpy(slow->client, connection->client, MAX_CLIENT_ID);
@@ -134,7 +134,7 @@ static __always_inline void submit_slow(struct connection *connection, struct op
 	bpf_ringbuf_submit(slow, BPF_RB_FORCE_WAKEUP);
 }
 
-/* The last byte of an answer has been written; of none where the request was never seen. */
+/* The last byte of an answer was written; its request may never have been seen. */
 static __always_inline void finish_answer(struct connection *connection, struct walk *walk)
 {
 	struct open_request *open = open_at(connection, 0);
@@ -150,7 +150,7 @@ static __always_inline void finish_answer(struct connection *connection, struct 
 	forget_oldest(connection);
 }
 
-/* Finds the request that an answer is to; those before it get none. False where it is to none of those open. */
+/* Matches an answer to its open request; earlier ones get no answer. Returns false if no open request matches. */
 static __noinline bool match_answer(struct connection *connection, struct walk *walk)
 {
 	struct head *head = &connection->answer_head;
@@ -173,7 +173,7 @@ static __noinline bool match_answer(struct connection *connection, struct walk *
 	return true;
 }
 
-/* The head of an answer is there, `left` bytes of the call are behind it; false where it is none. */
+/* The head of an answer is complete, and `left` bytes of the call follow it; returns false if it is no answer. */
 static __noinline bool begin_answer(struct connection *connection, struct walk *walk, __u32 left)
 {
 	struct head *head = &connection->answer_head;
@@ -186,7 +186,7 @@ static __noinline bool begin_answer(struct connection *connection, struct walk *
 	}
 	connection->answer_left = size - MIN_ANSWER;
 	if (!connection->open_count) {
-		/* an answer too many: followed by its length */
+		/* a surplus answer: followed by its length */
 		count(COUNT_UNMATCHED);
 		connection->answering = 0;
 		return true;
@@ -201,7 +201,7 @@ static __noinline bool begin_answer(struct connection *connection, struct walk *
 	return true;
 }
 
-/* One step through bytes that were written; how many it took, 0 where they are no answer's. */
+/* Takes one step through written bytes; returns how many it took, 0 if they are not an answer's. */
 __noinline __u32 step_answers(struct connection *connection, struct walk *walk)
 {
 	struct head *head;
@@ -237,7 +237,7 @@ __noinline __u32 step_answers(struct connection *connection, struct walk *walk)
 	return take;
 }
 
-/* Where no listeners are given: a connection that the target writes to first is one that it opened. */
+/* Without configured listeners: a connection to which the target writes first is one that it opened. */
 static __always_inline void tell_direction(struct connection *connection, struct sock *sock)
 {
 	struct tcp_sock *tcp = TYPED(struct tcp_sock, sock);

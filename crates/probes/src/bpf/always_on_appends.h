@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Writes of the target to regular files, one record each, by what the file systems report of pages that they filled. btrfs
- * reports nothing of the kind.
+ * Records the target's writes to regular files, one record each, from what the file systems report about the pages they
+ * filled. btrfs reports nothing of the kind.
  */
 #ifndef BROKERSCOPE_ALWAYS_ON_APPENDS_H
 #define BROKERSCOPE_ALWAYS_ON_APPENDS_H
 
 #include "always_on_state.h"
 
-/* No later piece continues an append: user space relies on records being at most so much older than their end. */
+/*
+ * A later piece does not continue an append: user space relies on a record's number being at most this much older than
+ * its end.
+ */
 #define MAX_PIECES_NS 10000000
 
-/* Whether it is the next piece of the thread's last append. Without the count a piece must begin with a page. */
+/* Whether this is the next piece of the thread's last append. Without the call count, a piece must begin at a page. */
 static __always_inline bool continues(struct thread *thread, __u32 tid, __u64 inode, __u64 position,
 				      __u16 call, __u64 now)
 {
@@ -22,7 +25,7 @@ static __always_inline bool continues(struct thread *thread, __u32 tid, __u64 in
 	return call || !(position & 4095);
 }
 
-/* False where its slot is another record's by now. */
+/* Returns false if another record has its slot by now. */
 static __always_inline bool extend_append(struct thread *thread, __u64 length, __u64 now)
 {
 	struct append_record *append = bpf_map_lookup_elem(&records, &thread->append_slot);
@@ -84,7 +87,7 @@ static __always_inline int end_piece(struct inode *found, __u64 position, __u32 
 	return 0;
 }
 
-/* Delayed allocation, which is the default. */
+/* Delayed allocation, the default. */
 SEC("tp_btf/ext4_da_write_end")
 int BPF_PROG(always_on_ext4_da, struct inode *inode, long long position, unsigned int length,
 	     unsigned int copied)
@@ -92,7 +95,7 @@ int BPF_PROG(always_on_ext4_da, struct inode *inode, long long position, unsigne
 	return end_piece(inode, position, copied);
 }
 
-/* Without it: nodelalloc, or little free space. */
+/* Without delayed allocation: nodelalloc, or little free space. */
 SEC("tp_btf/ext4_write_end")
 int BPF_PROG(always_on_ext4, struct inode *inode, long long position, unsigned int length,
 	     unsigned int copied)
@@ -100,7 +103,9 @@ int BPF_PROG(always_on_ext4, struct inode *inode, long long position, unsigned i
 	return end_piece(inode, position, copied);
 }
 
-/* Before the first page is filled: fewer bytes may be written in the end. O_APPEND has set the position by then. */
+/*
+ * Fires before the first page is filled: fewer bytes may be written in the end. O_APPEND has already set the position.
+ */
 SEC("tp_btf/xfs_file_buffered_write")
 int BPF_PROG(always_on_xfs, struct kiocb *call, struct iov_iter *bytes)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The bytes that the current thread's system call moved between user space and a socket, found by the registers with which
- * it entered the kernel.
+ * Finds the bytes that the current thread's system call moved between user space and a socket, from the registers with
+ * which it entered the kernel.
  */
 #ifndef BROKERSCOPE_ALWAYS_ON_BYTES_H
 #define BROKERSCOPE_ALWAYS_ON_BYTES_H
@@ -29,27 +29,27 @@
 #define NR_RECVMSG 47
 #endif
 
-/* Parts of a vectored call that are looked at. */
+/* Parts of a vectored call that are read. */
 #define MAX_IOVECS 8
 
 enum buffers {
-	/* the bytes are not in user memory (sendfile), or it is not known where (io_uring) */
+	/* the bytes are not in user memory (sendfile), or their place is unknown (io_uring) */
 	BUFFERS_NONE,
 	BUFFERS_ONE,
 	BUFFERS_VECTOR,
 };
 
 struct buffers_of_call {
-	/* of the buffer, or of the first iovec */
+	/* address of the buffer, or of the first iovec */
 	__u64 address;
-	/* bytes asked for, or iovecs */
+	/* requested bytes, or number of iovecs */
 	__u64 size;
 	/* enum buffers */
 	__u32 kind;
 	__u32 reserved;
 };
 
-/* User space's struct user_msghdr: where its iovecs are (include/linux/socket.h). */
+/* User space's struct user_msghdr, for its iovecs (include/linux/socket.h). */
 struct message_iovecs {
 	__u64 iovecs;
 	__u64 count;
@@ -88,15 +88,15 @@ static __always_inline void find_buffers(struct buffers_of_call *buffers)
 	}
 }
 
-/* Whether the call asked for just so many bytes, in one buffer. */
+/* Whether the call requested exactly this many bytes, in one buffer. */
 static __always_inline bool asks_for(const struct buffers_of_call *buffers, __u32 bytes)
 {
 	return buffers->kind == BUFFERS_ONE && buffers->size == bytes;
 }
 
 /*
- * Bytes of a vectored call. `limit` is a constant that `bytes` does not exceed, and `to` has room for twice as many: the
- * verifier then sees that no part of a copy leads out of it. How many bytes were copied.
+ * Copies bytes of a vectored call; returns how many. `limit` is a constant upper bound of `bytes`, and `to` has room
+ * for twice as many, which shows the verifier that no part of a copy leaves it.
  */
 static __always_inline __u32 copy_vector(__u8 *to, const struct buffers_of_call *buffers, __u64 at,
 					 __u32 bytes, const __u32 limit)
@@ -130,7 +130,7 @@ static __always_inline __u32 copy_vector(__u8 *to, const struct buffers_of_call 
 	return copied;
 }
 
-/* Bytes of the call from the `at`th on, by the same rule. */
+/* Copies bytes of the call from offset `at`, with the same bounds. */
 static __always_inline __u32 copy_bytes(__u8 *to, const struct buffers_of_call *buffers, __u64 at,
 					__u64 bytes, const __u32 limit)
 {
@@ -142,16 +142,16 @@ static __always_inline __u32 copy_bytes(__u8 *to, const struct buffers_of_call *
 	return bpf_probe_read_user(to, bytes, (void *)(buffers->address + at)) ? 0 : bytes;
 }
 
-/* A frame's head as its bytes come, in one call or in several. */
+/* A frame's head, assembled from one call or several. */
 #define MAX_HEAD 16
 
 struct head {
 	__u32 have;
-	/* room for copy_bytes() from any of the first MAX_HEAD on */
+	/* room for copy_bytes() from any offset below MAX_HEAD */
 	__u8 bytes[3 * MAX_HEAD];
 };
 
-/* Takes more of it from the call; false where they cannot be read. */
+/* Takes more of the head from the call; returns false if the bytes cannot be read. */
 static __noinline bool take_head(struct head *head, const struct buffers_of_call *buffers, __u64 at,
 				 __u32 bytes)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The target's TCP connections from its listeners, what is known of each, and the histograms. A connection's state is
- * stored with its socket, and goes with it: no other connection gets it.
+ * stored with its socket and freed with it: no other connection inherits it.
  */
 #ifndef BROKERSCOPE_ALWAYS_ON_CONNECTIONS_H
 #define BROKERSCOPE_ALWAYS_ON_CONNECTIONS_H
@@ -11,11 +11,11 @@
 /* include/linux/socket.h */
 #define AF_INET 2
 
-/* Requests of a connection that have been read and not answered: Kafka has one, and one more after each with acks=0. */
+/* Read but unanswered requests per connection: Kafka has one, plus one after each with acks=0. */
 #define MAX_OPEN 4
 
 struct open_request {
-	/* its first byte was in the receive buffer; its last byte */
+	/* when its first byte was in the receive buffer; when its last byte was */
 	__u64 arrival_ns;
 	__u64 complete_ns;
 	__u64 first_read_ns;
@@ -29,9 +29,9 @@ struct open_request {
 	__u32 read_sequence;
 	__u32 write_sequence;
 	__u32 reader_tid;
-	/* NEVER_SLOW, or for how long the request asks to be kept waiting */
+	/* NEVER_SLOW, or how long the request asks to wait for data */
 	__u32 max_wait_ms;
-	/* number of its histogram; NO_HISTOGRAM */
+	/* number of its histogram, or NO_HISTOGRAM */
 	__u32 histogram;
 	__u32 reserved;
 };
@@ -42,60 +42,60 @@ struct open_request {
 enum stream_state {
 	/* nothing is known yet */
 	STREAM_NEW,
-	/* where frames begin is known */
+	/* frame boundaries are known */
 	STREAM_FOLLOWED,
-	/* it is not */
+	/* frame boundaries are unknown */
 	STREAM_UNSYNCHRONISED,
-	/* of a connection that the target opened: it never carries requests to it */
+	/* the target opened the connection: it never carries requests to the target */
 	STREAM_IGNORED,
 };
 
-/* Data that came: all bytes before a sequence number were there by then. */
+/* Received data: all bytes before a sequence number were there at that time. */
 struct arrival {
 	__u64 ns;
 	__u32 end;
 	__u32 reserved;
 };
 
-/* Kept of each connection. A client mostly sends five requests at most before it waits for an answer. */
+/* Arrivals kept per connection. A client usually sends at most five requests before it waits for an answer. */
 #define MAX_ARRIVALS 8
 
 struct connection {
-	/* what every call looks at, in one cache line */
+	/* fields that every call reads, in one cache line */
 
 	/* enum stream_state of requests and of answers */
 	__u8 requests;
 	__u8 answers;
-	/* the frame that is being written is the answer to the oldest open request */
+	/* the frame being written is the answer to the oldest open request */
 	__u8 answering;
-	/* what its client calls itself has been read, or it has no name */
+	/* the client id has been read, or there is none */
 	__u8 knows_client;
-	/* 0 until it has one */
+	/* 0 until assigned */
 	__u32 number;
-	/* what is still to come of the frame whose head has come */
+	/* bytes still to come of the frame whose head is complete */
 	__u32 request_left;
 	__u32 answer_left;
-	/* of an unsynchronised connection: what the last read, of just 4 bytes, had; 0 if the last was another */
+	/* of an unsynchronised connection: the value read by the last call, if it read exactly 4 bytes; else 0 */
 	__u32 expected;
-	/* open requests: the oldest, modulo MAX_OPEN, and how many */
+	/* open requests: index of the oldest, modulo MAX_OPEN, and count */
 	__u32 oldest;
 	__u32 open_count;
 	/* the last histogram used, by key; 0 if none */
 	__u32 histogram_key;
 	__u32 histogram;
-	/* of the frames whose heads are coming */
+	/* sequence numbers of the frames whose heads are incomplete */
 	__u32 request_sequence;
 	__u32 answer_sequence;
 	__u32 reserved_word;
 	__u64 request_ns;
 	__u64 arrival_ns;
-	/* the whole request was in the receive buffer by then; 0 while it is not known to be */
+	/* by when the whole request was in the receive buffer; 0 while unknown */
 	__u64 complete_ns;
 	__u64 answer_ns;
-	/* the last answer was written; 0 */
+	/* when the last answer was written; 0 if none was */
 	__u64 answered_ns;
 
-	/* of the data that is not read yet, and of some before; the next place, modulo MAX_ARRIVALS */
+	/* arrivals of unread data, and of some before; the next index, modulo MAX_ARRIVALS */
 	struct arrival arrivals[MAX_ARRIVALS];
 	__u32 arrival_count;
 	__u32 reserved_arrivals;
@@ -103,7 +103,7 @@ struct connection {
 	struct head answer_head;
 	struct open_request open[MAX_OPEN];
 	struct ends ends;
-	/* as far as copies from user memory need, of which MAX_CLIENT_ID are used */
+	/* sized for copies from user memory; the first MAX_CLIENT_ID bytes are used */
 	__u8 client[2 * MAX_CLIENT_ID];
 	__u32 client_bytes;
 	__u32 reserved_end;
@@ -147,7 +147,7 @@ static __always_inline bool is_followed(struct sock *sock)
 	       sock->sk_type == SOCK_STREAM && is_listener(local_port_of(sock));
 }
 
-/* An IPv4 address as an IPv6 one (RFC 4291, 2.5.5.2). */
+/* Converts an IPv4 address to an IPv6 one (RFC 4291, 2.5.5.2). */
 static __always_inline void read_ends(struct ends *ends, struct sock *sock)
 {
 	struct inet_sock *inet = TYPED(struct inet_sock, sock);
@@ -170,7 +170,7 @@ static __always_inline void read_ends(struct ends *ends, struct sock *sock)
 	ends->remote[3] = sock->__sk_common.skc_daddr;
 }
 
-/* Gives a connection its number, under which user space finds its ends. */
+/* Numbers a connection; user space finds its ends by that number. */
 static __noinline int name_connection(struct connection *connection, struct sock *sock)
 {
 	__u32 number = __sync_fetch_and_add(&connection_count, 1) + 1;
@@ -203,13 +203,13 @@ static __always_inline struct connection *connection_of(struct sock *sock)
 }
 
 /*
- * Data has come on a connection: in an interrupt, or in the thread that holds the socket's lock, of whichever process. Where there
- * is more than fits, the newest gives way: when the first came stays known.
+ * Data arrived on a connection of any process: in an interrupt, or in the thread that holds the socket's lock. If the
+ * arrivals are full, the newest is replaced, so the first arrival stays known.
  */
 static __always_inline int data_came(struct sock *sock)
 {
 	struct tcp_sock *tcp = TYPED(struct tcp_sock, sock);
-	/* without listeners it is known at the first read only whether the connection is the target's */
+	/* without configured listeners, only the first read shows whether the connection is the target's */
 	__u64 flags = settings.port_count ? BPF_SK_STORAGE_GET_F_CREATE : 0;
 	struct connection *connection;
 	struct arrival *arrival;
@@ -231,8 +231,8 @@ static __always_inline int data_came(struct sock *sock)
 }
 
 /*
- * Bytes that were received on the connection before the last `bytes` that were read. The kernel changes both counters as
- * segments come; where that makes a new connection look like an old one, it is synchronised like one.
+ * Bytes received on the connection before the last `bytes` that were read. The kernel changes both counters as segments
+ * come; if that makes a new connection look like an old one, it is synchronised like one.
  */
 static __always_inline __u32 bytes_before(struct sock *sock, __u32 bytes)
 {
@@ -244,7 +244,7 @@ static __always_inline __u32 bytes_before(struct sock *sock, __u32 bytes)
 
 SHARED_ARRAY(histograms, struct histogram);
 
-/* Their numbers by key. */
+/* Numbers of the histograms by key. */
 BPF_MAP(histogram_numbers, HASH, __u32, __u32, 4096);
 
 __u32 histogram_count;
@@ -254,7 +254,7 @@ static __always_inline struct histogram *histogram_at(__u32 number)
 	return bpf_map_lookup_elem(&histograms, &number);
 }
 
-/* The number of a new one. Of two CPUs that make the same at once, one's number stays unused. */
+/* Returns the number of a new histogram. If two CPUs make the same one at once, one number stays unused. */
 static __noinline __u32 make_histogram(__u32 key)
 {
 	__u32 number = __sync_fetch_and_add(&histogram_count, 1);
@@ -273,7 +273,7 @@ static __noinline __u32 make_histogram(__u32 key)
 	return known ? *known : NO_HISTOGRAM;
 }
 
-/* A connection mostly has requests of one API after the other: the last one's is kept. */
+/* A connection usually repeats requests of one API: its last histogram is cached. */
 static __always_inline __u32 histogram_of(struct connection *connection, __s16 api_key, __u16 port)
 {
 	__u32 key = (__u32)(__u16)api_key << 16 | port;
@@ -283,12 +283,12 @@ static __always_inline __u32 histogram_of(struct connection *connection, __s16 a
 		return connection->histogram;
 	known = bpf_map_lookup_elem(&histogram_numbers, &key);
 	connection->histogram = known ? *known : make_histogram(key);
-	/* a key is never 0, as a port is none */
+	/* a key is never 0, because no port is */
 	connection->histogram_key = connection->histogram == NO_HISTOGRAM ? 0 : key;
 	return connection->histogram;
 }
 
-/* The place of the highest bit that is set; 0 of 0. */
+/* Index of the highest set bit; 0 for 0. */
 static __always_inline __u32 log2_of(__u64 value)
 {
 	__u32 log = 0, shift;
@@ -311,7 +311,7 @@ static __always_inline __u32 log2_of(__u64 value)
 	return log | (value >> 1);
 }
 
-/* Below SUB_BUCKETS nanoseconds one bucket each, above as many for each power of two. histogram.rs has the inverse. */
+/* One bucket each below SUB_BUCKETS nanoseconds; above, SUB_BUCKETS per power of two. histogram.rs has the inverse. */
 static __always_inline __u32 bucket_of(__u64 latency_ns)
 {
 	__u32 shift, bucket;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Kafka's requests and answers in the bytes of a connection: both are frames of a size (4 bytes) and as many bytes, a request's
- * begin with API key, version (2 bytes each) and correlation id (4), an answer's with the correlation id. A request begins when
- * its first byte is in the socket, and ends when the last byte of its answer is.
+ * Finds Kafka's requests in the bytes of a connection. Requests and answers are frames of a size (4 bytes) and that
+ * many bytes. A request's bytes begin with API key, version (2 bytes each) and correlation id (4); an answer's begin
+ * with the correlation id. A request begins when its first byte is in the socket, and ends when the last byte of its
+ * answer is.
  *
- * A broker answers a connection's requests in order, and reads none before it has answered the last (Selector.mute), but for
- * those with acks=0, which have no answer: an answer to a later request closes them.
+ * A broker answers a connection's requests in order, and reads none before it has answered the last (Selector.mute).
+ * Requests with acks=0 have no answer: an answer to a later request closes them.
  */
 #ifndef BROKERSCOPE_ALWAYS_ON_REQUESTS_H
 #define BROKERSCOPE_ALWAYS_ON_REQUESTS_H
@@ -18,7 +19,7 @@
 #define API_JOIN_GROUP 11
 #define API_SYNC_GROUP 14
 #define API_SHARE_FETCH 78
-/* More than there are, by far: what has more is no request. */
+/* Far more than exist: a frame with a higher key is no request. */
 #define MAX_API_KEY 255
 #define MAX_API_VERSION 63
 #define FIRST_FLEXIBLE_FETCH 12
@@ -27,27 +28,29 @@
 #define SIZE_BYTES 4
 #define REQUEST_HEAD (SIZE_BYTES + 8)
 #define ANSWER_HEAD (SIZE_BYTES + 4)
-/* A request: without a client id, as ControlledShutdown 0. Of the larger ones TLS's first bytes must be none. */
+/*
+ * Request sizes: the minimum has no client id, like ControlledShutdown 0; the maximum must exclude TLS's first bytes.
+ */
 #define MIN_REQUEST 8
 #define MAX_REQUEST (1 << 28)
 #define MIN_ANSWER 4
 
-/* Frames are followed through one call in so many steps at most: a head is one, what is behind it one. */
+/* Steps through the frames of one call: one per head, one per body. */
 #define MAX_STEPS 16
 
 #define NS_PER_MS 1000000
 #define NS_PER_SECOND 1000000000
 
-/* The bytes that a call moved, as they are walked through. */
+/* The bytes that a call moved, and the position in them. */
 struct walk {
 	struct buffers_of_call buffers;
 	__u64 now;
-	/* bytes walked through, and those left */
+	/* bytes done, and bytes left */
 	__u32 at;
 	__u32 left;
 	/* the sequence number of the call's first byte */
 	__u32 sequence;
-	/* where in the call the answer begins; NOT_HERE */
+	/* offset of the answer in the call, or NOT_HERE */
 	__u32 answer_at;
 	__u16 port;
 	__u16 reserved[3];
@@ -68,7 +71,7 @@ static __always_inline struct open_request *open_at(struct connection *connectio
 static __always_inline void forget_oldest(struct connection *connection)
 {
 	connection->open_count--;
-	/* mostly none is left: the next one takes the place that is in the cache */
+	/* usually none is left: the next one reuses the cached entry */
 	connection->oldest = connection->open_count ? connection->oldest + 1 : 0;
 }
 
@@ -107,8 +110,8 @@ static __always_inline void record_request(struct connection *connection, struct
 }
 
 /*
- * The oldest request will not be seen answered. Not static, as other large functions here: the verifier then looks at each once,
- * and not at every call.
+ * The oldest request will not be seen answered. Not static, like other large functions here, so that the verifier
+ * checks each once and not at every call.
  */
 __noinline int close_oldest(struct connection *connection, struct walk *walk, __u8 flags)
 {
@@ -131,7 +134,7 @@ __noinline int close_oldest(struct connection *connection, struct walk *walk, __
 	return 0;
 }
 
-/* Where answers begin is not known, until the next request: by then all before it have been answered. */
+/* Where answers begin is unknown until the next request: by then all before it have been answered. */
 static __noinline int lose_answers(struct connection *connection, struct walk *walk)
 {
 	for (__u32 i = 0; i < MAX_OPEN && connection->open_count; i++)
@@ -153,7 +156,9 @@ static __noinline int lose_requests(struct connection *connection, struct walk *
 	return 0;
 }
 
-/* For how long a Fetch asks to be kept waiting: behind the client id, of which the length is there if all is in this call. */
+/*
+ * How long a Fetch asks to wait for data: after the client id, whose length is known only if all of it is in this call.
+ */
 static __noinline __u32 fetch_max_wait(struct connection *connection, struct walk *walk, __u32 at,
 				       __u32 bytes)
 {
@@ -166,14 +171,14 @@ static __noinline __u32 fetch_max_wait(struct connection *connection, struct wal
 	id_bytes = field[0] << 8 | field[1];
 	at += 2;
 	bytes -= 2;
-	/* no client id has a length of -1 */
+	/* a client id of length -1 is absent */
 	if (id_bytes != 0xffff) {
 		if (bytes < id_bytes)
 			goto unknown;
 		at += id_bytes;
 		bytes -= id_bytes;
 	}
-	/* flexible headers end with tagged fields: their count is 0, as nobody has any */
+	/* flexible headers end with tagged fields: their count is 0, because none are defined */
 	if (bytes < 9 || copy_bytes(field, &walk->buffers, at, 9, MAX_HEAD) != 9)
 		goto unknown;
 	if (version < FIRST_FLEXIBLE_FETCH)
@@ -189,8 +194,8 @@ unknown:
 }
 
 /*
- * What the client calls itself, behind the correlation id: of the connection's first request that has it in the same call as its
- * head. A client keeps its name as long as it keeps a connection.
+ * Reads the client id, which follows the correlation id, from the connection's first request that has it in the same
+ * call as its head. A client keeps its name as long as it keeps a connection.
  */
 static __noinline int read_client_id(struct connection *connection, struct walk *walk, __u32 at, __u32 bytes)
 {
@@ -214,7 +219,7 @@ static __noinline int read_client_id(struct connection *connection, struct walk 
 	return 0;
 }
 
-/* A request's head is there, up to the correlation id; `at` and `bytes` are what the call has behind it. */
+/* A request's head is complete, up to the correlation id; the call's bytes after it are `bytes` at `at`. */
 __noinline int open_request(struct connection *connection, struct walk *walk, __u32 at, __u32 bytes)
 {
 	struct histogram *histogram;
@@ -250,7 +255,7 @@ __noinline int open_request(struct connection *connection, struct walk *walk, __
 		open->max_wait_ms = fetch_max_wait(connection, walk, at, bytes);
 	else if (api_key == API_JOIN_GROUP || api_key == API_SYNC_GROUP || api_key == API_SHARE_FETCH)
 		open->max_wait_ms = NEVER_SLOW;
-	/* ControlledShutdown 0 has none */
+	/* ControlledShutdown 0 has no client id */
 	if (!connection->knows_client && (api_key != API_CONTROLLED_SHUTDOWN || api_version))
 		read_client_id(connection, walk, at, bytes);
 	open->histogram = histogram_of(connection, api_key, walk->port);
@@ -273,13 +278,13 @@ static __always_inline bool is_request(const struct head *head)
 	       head_u16(head, SIZE_BYTES + 2) <= MAX_API_VERSION;
 }
 
-/* By when all bytes before a sequence number had come; now where that is not known. */
+/* By when all bytes before a sequence number had arrived; `now` if unknown. */
 static __always_inline __u64 came_by(const struct connection *connection, __u32 end, __u64 now)
 {
 	__u64 by = now;
 
 	for (__u32 i = 0; i < MAX_ARRIVALS; i++) {
-		/* before the time, which is written after it */
+		/* read before the time, which is written after it */
 		__u32 came = *(volatile __u32 *)&connection->arrivals[i].end;
 		__u64 ns = *(volatile __u64 *)&connection->arrivals[i].ns;
 
@@ -289,7 +294,7 @@ static __always_inline __u64 came_by(const struct connection *connection, __u32 
 	return by;
 }
 
-/* A request's first byte is read, which has a sequence number. */
+/* A request's first byte, with this sequence number, is read. */
 static __noinline int begin_request(struct connection *connection, struct walk *walk, __u32 sequence)
 {
 	connection->request_sequence = sequence;
@@ -313,7 +318,7 @@ static __always_inline void complete_request(struct connection *connection, __u6
 		open->complete_ns = came_by(connection, open->read_sequence + open->request_bytes, now);
 }
 
-/* One step through bytes that were read; how many it took, 0 where they are no request's. */
+/* Takes one step through bytes that were read; returns how many it took, 0 if they are not a request's. */
 __noinline __u32 step_requests(struct connection *connection, struct walk *walk)
 {
 	struct head *head;
@@ -333,7 +338,7 @@ __noinline __u32 step_requests(struct connection *connection, struct walk *walk)
 		begin_request(connection, walk, walk->sequence + walk->at);
 	if (head->have >= REQUEST_HEAD)
 		return 0;
-	/* what is behind the size is no other request's: a call that has only that is not looked at for longer */
+	/* the bytes after the size belong to this request: a call that has only those is not examined further */
 	take = smaller(walk->left, REQUEST_HEAD - head->have);
 	if (!take_head(head, &walk->buffers, walk->at, take))
 		return 0;
@@ -344,7 +349,7 @@ __noinline __u32 step_requests(struct connection *connection, struct walk *walk)
 	open_request(connection, walk, walk->at + take, walk->left - take);
 	connection->request_left = head_u32(head, 0) - MIN_REQUEST;
 	head->have = 0;
-	/* answers to what was before are all written */
+	/* all answers to earlier requests have been written */
 	if (connection->answers != STREAM_FOLLOWED) {
 		connection->answers = STREAM_FOLLOWED;
 		connection->answering = 0;
@@ -353,8 +358,8 @@ __noinline __u32 step_requests(struct connection *connection, struct walk *walk)
 }
 
 /*
- * An unsynchronised connection. A broker reads a request's size in a read that asks for 4 bytes, then asks for just so many
- * (NetworkReceive.readFrom): where these agree, a request begins there.
+ * An unsynchronised connection. A broker reads a request's size with a read of 4 bytes, then requests exactly that many
+ * (NetworkReceive.readFrom): if these agree, a request begins there.
  */
 static __always_inline bool synchronise(struct connection *connection, struct walk *walk)
 {
@@ -379,10 +384,10 @@ static __always_inline bool synchronise(struct connection *connection, struct wa
 	return false;
 }
 
-/* One step through a call's bytes: how many it took, 0 where they are no frame's. */
+/* One step through a call's bytes: returns how many it took, 0 if they are not a frame's. */
 typedef __u32 (*step_fn)(struct connection *connection, struct walk *walk);
 
-/* Whether all bytes of a call were frames'. */
+/* Whether all bytes of a call belonged to frames. */
 static __always_inline bool walk_frames(struct connection *connection, struct walk *walk, step_fn step)
 {
 	for (int i = 0; i < MAX_STEPS; i++) {
@@ -398,7 +403,7 @@ static __always_inline bool walk_frames(struct connection *connection, struct wa
 	return false;
 }
 
-/* Whether what is still to be read of a request is in the receive buffer: the thread comes for it when it has a CPU. */
+/* Whether the rest of a request is in the receive buffer: the thread reads it as soon as it has a CPU. */
 static __always_inline void look_for_rest(struct connection *connection, struct sock *sock, __u64 now)
 {
 	struct tcp_sock *tcp = TYPED(struct tcp_sock, sock);

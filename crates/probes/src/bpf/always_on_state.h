@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the handlers of always_on.bpf.c share: settings, counters, and the arrays of records that overwrite the oldest. Knows
- * no hook.
+ * State shared by the handlers of always_on.bpf.c: settings, counters, and the arrays of records that overwrite the
+ * oldest. Knows no hook.
  */
 #ifndef BROKERSCOPE_ALWAYS_ON_STATE_H
 #define BROKERSCOPE_ALWAYS_ON_STATE_H
@@ -12,7 +12,7 @@
 const volatile struct always_on_settings settings = {};
 const volatile struct always_on_records record_types = {};
 
-/* By enum always_on_count. */
+/* Indexed by enum always_on_count. */
 __u64 counts[COUNTS];
 
 struct always_on_control control;
@@ -22,7 +22,7 @@ static __always_inline void count(enum always_on_count slot)
 	__sync_fetch_and_add(&counts[slot], 1);
 }
 
-/* An array that user space maps. It sets how many entries it has before loading. */
+/* An array that user space maps and sizes before loading. */
 #define SHARED_ARRAY(name, value_type)                                                                       \
 	struct {                                                                                             \
 		__uint(type, BPF_MAP_TYPE_ARRAY);                                                            \
@@ -32,7 +32,7 @@ static __always_inline void count(enum always_on_count slot)
 		__type(value, value_type);                                                                   \
 	} name SEC(".maps")
 
-/* Of 64 bytes each. */
+/* 64 bytes each. */
 struct record {
 	__u64 words[8];
 };
@@ -48,7 +48,7 @@ static __always_inline bool is_target(void)
 }
 
 /*
- * Stamps are what a reader on another CPU goes by: a record's stamp is 0 before any of its words changes, and is set after all
+ * Readers on other CPUs rely on stamps: a record's stamp is 0 before any of its words changes, and is set after all
  * have. x86 keeps stores in order; elsewhere an atomic exchange does, which is a full barrier.
  */
 static __always_inline void set_stamp(__u64 *at, __u64 stamp)
@@ -62,7 +62,7 @@ static __always_inline void set_stamp(__u64 *at, __u64 stamp)
 #endif
 }
 
-/* Takes the next record's number. Handlers on the same CPU may nest, so the counter is atomic. */
+/* Takes the next record's number. Handlers on one CPU may nest, so the counter is atomic. */
 static __always_inline __u64 take_number(struct part *part, __u32 bits, __u64 now)
 {
 	__u64 number = __sync_fetch_and_add(&part->head, 1);
@@ -78,13 +78,13 @@ static __always_inline __u64 take_number(struct part *part, __u32 bits, __u64 no
 	return number;
 }
 
-/* Where the record of that number is. */
+/* Slot of the record with that number. */
 static __always_inline __u32 slot_of(__u32 cpu, __u32 bits, __u64 number)
 {
 	return (cpu << bits) | (number & ((1ULL << bits) - 1));
 }
 
-/* The slot of a new record, invalid until finish(); `slot` and `number` say which it is. */
+/* Returns the slot of a new record, invalid until finish(); `slot` and `number` identify it. */
 static __always_inline void *begin_record(__u64 now, __u32 *slot, __u64 *number)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -118,19 +118,19 @@ static __always_inline struct wait_record *begin_wait(__u64 now, __u64 *number)
 }
 
 /*
- * What is known of a thread, in the slot of its number's last bits: to find it takes no search. A thread has it only
- * while it waits, or between the pieces of a write.
+ * State of a thread, in the slot of its id's last bits, so that finding it takes no search. A thread occupies its slot
+ * only while it waits, or between the pieces of a write.
  */
 #define THREAD_SLOTS 4096
 
 struct thread {
-	/* when it left the CPU to wait; 0 while it does not */
+	/* when it left the CPU to wait; 0 while it does not wait */
 	__u64 off_ns;
 	__u32 off_tid;
 	/* enum wait_place */
 	__u32 off_place;
 
-	/* its last append: what makes a piece of the same write continue it */
+	/* its last append, which a piece of the same write continues */
 	__u32 append_tid;
 	__u32 append_slot;
 	__u64 append_stamp;
@@ -150,8 +150,8 @@ static __always_inline struct thread *thread_slot(__u32 tid)
 }
 
 /*
- * Which of the thread's calls that write it is in, in 16 bits without 0: the kernel counts those that have returned. 0 where it
- * does not.
+ * Number of the thread's current writing call, in 16 bits without 0: the kernel counts those that have returned.
+ * Returns 0 if it does not count them.
  */
 static __always_inline __u16 write_call_of(struct task_struct *task)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Times that a thread of the target was off the CPU and not by its own wish: in an uninterruptible sleep, runnable without
- * a CPU, or stopped with its process. Interruptible sleeps, which are most, cost some comparisons. No user memory of the thread
- * is read: it is not the current one yet when it returns.
+ * Times in which a thread of the target was off the CPU involuntarily: in uninterruptible sleep, runnable without a
+ * CPU, or stopped with its process. Interruptible sleeps, the majority, cost only some comparisons. The thread's user
+ * memory is not read: when it returns, it is not the current thread yet.
  */
 #ifndef BROKERSCOPE_ALWAYS_ON_WAITS_H
 #define BROKERSCOPE_ALWAYS_ON_WAITS_H
@@ -10,7 +10,7 @@
 #include "always_on_state.h"
 #include "open_file.h"
 
-/* A thread whose return nobody saw keeps its slot no longer than this. */
+/* A thread whose return was not seen keeps its slot no longer than this. */
 #define MAX_SLOT_NS 60000000000
 
 /* arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h */
@@ -29,24 +29,24 @@
 #endif
 
 /*
- * Where uninterruptible sleepers left the CPU, by the last bits of their ids. Taken then: what a thread that returns shows
- * (bpf_get_task_stack) lacks the functions that wait for others (__sched, stack_trace_save_tsk in kernel/stacktrace.c), and
- * one whose return nobody saw may be anywhere.
+ * Where uninterruptible sleepers left the CPU, by the last bits of their ids. Recorded when they leave: the stack of a
+ * thread that returns (bpf_get_task_stack) lacks the functions that wait for others (__sched, stack_trace_save_tsk in
+ * kernel/stacktrace.c), and a thread whose return was not seen may be anywhere.
  */
 #define PLACE_SLOTS 1024
 
 struct sleep_place {
 	__u32 tid;
-	/* as a wait record's */
+	/* as in wait_record */
 	__s32 call;
 	__u64 argument;
 	__u64 write_call;
 	struct file_call file_call;
-	/* the file that this thread synced last: msync names none */
+	/* the file that this thread last synced: msync's arguments do not name it */
 	__u64 sync_inode;
 	__u32 sync_device;
 	__u32 sync_tid;
-	/* of the stack */
+	/* bytes of the stack */
 	__u64 bytes;
 	__u64 stack[WAIT_FRAMES];
 };
@@ -88,7 +88,7 @@ int BPF_PROG(always_on_xfs_sync, struct xfs_inode *inode)
 	return inode ? begin_sync(&inode->i_vnode) : 0;
 }
 
-/* The file that the current thread has read, sent or synced, and which of its calls that do so this is. */
+/* Finds the file that the current thread has read, sent or synced, and the number of that call. */
 static __always_inline void name_file_call(struct sleep_place *place, struct task_struct *task,
 					   struct pt_regs *registers)
 {
@@ -112,7 +112,7 @@ static __always_inline void name_file_call(struct sleep_place *place, struct tas
 		break;
 	case NR_FSYNC:
 	case NR_FDATASYNC:
-		/* nobody syncs a file twice without a write in between */
+		/* a thread writes between two syncs of a file */
 		call->number = task->ioac.syscw;
 		break;
 	case NR_MSYNC:
@@ -152,7 +152,7 @@ static __noinline int save_place(void *context, struct task_struct *task)
 	return 0;
 }
 
-/* How many threads wait. While none does, as is mostly so, no thread that gets a CPU need be looked up. */
+/* Number of waiting threads. While it is 0, as it usually is, threads that get a CPU need no look-up. */
 static __u32 waiting;
 
 static __always_inline void leave_cpu(void *context, struct task_struct *task, enum wait_place place)
@@ -166,7 +166,7 @@ static __always_inline void leave_cpu(void *context, struct task_struct *task, e
 		count(COUNT_NO_SLOT);
 		return;
 	}
-	/* one whose return was not seen is counted still */
+	/* a thread whose return was not seen is still counted */
 	if (!thread->off_ns)
 		__sync_fetch_and_add(&waiting, 1);
 	thread->off_tid = task->pid;
@@ -176,7 +176,7 @@ static __always_inline void leave_cpu(void *context, struct task_struct *task, e
 		save_place(context, task);
 }
 
-/* The clock of the thread's run queue, as of the scheduler's last look at it; 0 where the kernel has none. */
+/* Clock of the thread's run queue, as the scheduler last updated it; 0 if the kernel has none. */
 static __always_inline __u64 queue_clock(struct task_struct *task)
 {
 	struct cfs_rq *queue;
@@ -192,8 +192,8 @@ static __always_inline __u64 queue_clock(struct task_struct *task)
 }
 
 /*
- * For how long the thread had been in its run queue, by the scheduler's account. The tracepoint comes before
- * sched_info_arrive clears it (kernel/sched/stats.h). 0 where the kernel keeps none.
+ * How long the thread had been in its run queue, by the scheduler's accounting. The tracepoint fires before
+ * sched_info_arrive clears it (kernel/sched/stats.h). 0 if the kernel keeps no account.
  */
 static __always_inline __u64 queue_time(struct task_struct *task)
 {
@@ -202,7 +202,7 @@ static __always_inline __u64 queue_time(struct task_struct *task)
 	return queued && clock > queued ? clock - queued : 0;
 }
 
-/* A time that a thread was off the CPU. */
+/* A time in which a thread was off the CPU. */
 struct interval {
 	__u64 first_ns;
 	__u64 last_ns;
@@ -213,7 +213,7 @@ struct interval {
 	__u32 late;
 };
 
-/* Called rarely, so not in the path of every switch. */
+/* Called rarely, so kept out of the path of every switch. */
 static __noinline int record_sleep(struct task_struct *task, struct interval *off)
 {
 	struct sleep_place *place = sleep_place_of(task);
@@ -262,7 +262,7 @@ static __noinline int record_cpu_wait(struct task_struct *task, struct interval 
 	wait = begin_record(off->last_ns, &slot, &number);
 	if (!wait)
 		return 0;
-	/* the kernel has counted a write that the thread comes back from: the number is the next one's */
+	/* after a write the kernel has already counted that call: the number would be the next one's */
 	in_call = off->place == WAIT_PREEMPTED && !off->late;
 	wait->kind = RECORD_CPU_WAIT;
 	wait->place = off->place;
@@ -287,7 +287,7 @@ static __always_inline void record_interval(struct task_struct *task, struct int
 		record_cpu_wait(task, off);
 }
 
-/* Ends the thread's wait; false where it has none. */
+/* Ends the thread's wait; returns false if it has none. */
 static __always_inline bool end_wait(struct task_struct *task, struct interval *off)
 {
 	struct thread *thread = thread_slot(task->pid);
@@ -302,8 +302,8 @@ static __always_inline bool end_wait(struct task_struct *task, struct interval *
 }
 
 /*
- * A thread leaves the CPU that was not seen to return: return_late() in off_cpu.h says how that can be. What it does now says
- * nothing of where it waited; the scheduler's account says until when.
+ * A thread leaves the CPU whose return was not seen: return_late() in off_cpu.h explains how that happens. Its current
+ * call does not show where it waited; the scheduler's accounting shows until when.
  */
 static __noinline int return_late(struct task_struct *task)
 {
@@ -327,7 +327,7 @@ static __always_inline void regain_cpu(struct task_struct *task)
 	if (!waited && off.queue_ns < settings.min_wait_ns)
 		return;
 	off.last_ns = bpf_ktime_get_ns();
-	/* of one that was woken and not seen to leave the CPU, the run queue's account says since when */
+	/* if it was woken and its leaving the CPU was not seen, the run queue's accounting shows since when */
 	if (!waited)
 		off.first_ns = off.last_ns - off.queue_ns;
 	record_interval(task, &off);

@@ -3,24 +3,23 @@
 #include "state.h"
 
 /*
- * When bios entered a device's queue, so that it is known how long a request waited for the driver. In that
- * time are: the plug of the thread that submits, the I/O scheduler, the wait for a free request (tag), limits that
- * count requests (iocost, iolatency, writeback throttling), a queue that is frozen, and for a write that must come
- * after a flush, that flush. Not in it is blk-throttle (io.max, blkio.throttle.*): it holds bios back before they
- * enter the queue (submit_bio_noacct, block/blk-core.c). A request counts from its first part; flushes without
- * data have none.
+ * When bios entered a device's queue, which shows how long a request waited for the driver. That time includes the plug
+ * of the submitting thread, the I/O scheduler, the wait for a free request (tag), limits that count requests (iocost,
+ * iolatency, writeback throttling), a frozen queue, and for a write that must follow a flush, that flush. It excludes
+ * blk-throttle (io.max, blkio.throttle.*), which holds bios back before they enter the queue (submit_bio_noacct,
+ * block/blk-core.c). A request counts from its first part; flushes without data have none.
  */
 
 struct queued_bio {
 	__u64 since_ns;
-	/* on the disk: also for a partition's bio, which is remapped before it enters */
+	/* on the disk, even for a partition's bio, which is remapped before it enters */
 	__u64 sector;
 };
 
 /*
- * By the bio's address. No tracepoint shows every bio's end, above all not of one that was merged into another's
- * request: what is done with goes by LRU. Should a bio that enters no queue (a clone's, a command's) have the
- * address of one that did, its sector is another.
+ * By the bio's address. No tracepoint shows every bio's end, notably that of a bio merged into another's request: LRU
+ * evicts finished ones. If a bio that enters no queue (a clone's, a command's) reuses the address of one that did, its
+ * sector differs.
  */
 BPF_MAP(queued, LRU_HASH, __u64, struct queued_bio, 16384);
 
@@ -34,7 +33,7 @@ static __always_inline int remember_queued(struct bio *bio, __u64 since_ns)
 	return 0;
 }
 
-/* 0 where its first part was not seen entering. */
+/* Returns 0 if its first part was not seen entering. */
 static __always_inline __u64 queued_at(struct request *request)
 {
 	__u64 key = (__u64)BPF_CORE_READ(request, bio);
@@ -44,8 +43,8 @@ static __always_inline __u64 queued_at(struct request *request)
 }
 
 /*
- * A bio too large for the device enters once and is cut there. The part cut off is a new bio; the rest, to which it
- * reports, goes on from another sector.
+ * A bio too large for the device enters once and is split there. The part split off is a new bio; the rest, to which it
+ * reports, continues from another sector.
  */
 static __always_inline int split_bio(struct bio *part)
 {
@@ -86,16 +85,16 @@ int BPF_PROG(block_split_of_queue, struct request_queue *queue, struct bio *part
 }
 
 /*
- * Requests to block devices, from the driver's start to completion: of all processes, because the kernel's
- * workers write most of a broker's data. Devices without a request queue (dm, md) show up as
- * the devices below them. Of files it knows what the request's first page belongs to; how long a request waited
- * before the driver had it is known from its bio. Kernels without BTF: requests_at.
+ * Requests to block devices, from the driver's start to completion, of all processes, because kernel workers write most
+ * of a broker's data. Devices without a request queue (dm, md) appear as the devices below them. The file is the one
+ * that the request's first page belongs to; the wait before the driver is known from the request's bio. For kernels
+ * without BTF see requests_at.
  */
 
 struct block_request {
-	/* its end is set at the end */
+	/* complete but for the end time */
 	struct block_io_event event;
-	/* where the kernel has no BTF */
+	/* used if the kernel has no BTF */
 	__u32 sectors_left;
 	__u32 reserved;
 };
@@ -103,8 +102,8 @@ struct block_request {
 BPF_MAP(devices, HASH, __u32, __u8, 256);
 
 /*
- * By the request's address: a device has a fixed set of them (its tags), each under way once. User space makes
- * the map small where requests_at is used instead.
+ * By the request's address: a device has a fixed set of requests (its tags), each in flight once. User space shrinks
+ * the map if requests_at is used instead.
  */
 BPF_MAP(requests, HASH, __u64, struct block_request, 16384);
 
@@ -130,9 +129,9 @@ static __always_inline __u32 device_of(struct request *request)
 }
 
 /*
- * A part of a large folio carries its head's address instead of these fields; from 7.1 on perhaps a mask that
- * makes it out of the part's own (compound_info_has_mask, include/linux/page-flags.h): a mask ends in a run of
- * zeros and has ones above, so that its negative is a power of two, which no address of a page is.
+ * A part of a large folio has its head's address instead of these fields; from 7.1 on perhaps a mask that yields the
+ * head from the part's own address (compound_info_has_mask, include/linux/page-flags.h). A mask ends in a run of zeros
+ * below ones, so its negative is a power of two, which no address of a page is.
  */
 static __always_inline void *head_of(struct page *page)
 {
@@ -150,14 +149,14 @@ static __always_inline void *head_of(struct page *page)
 	return size & (size - 1) ? (void *)(info - 1) : (void *)((__u64)page & info);
 }
 
-/* Where the page cache keeps it; the low bits of other pages' mappings say that they are none of it. */
+/* The page's mapping in the page cache; the low bits of other pages' mappings mark them as not in it. */
 static __always_inline struct address_space *mapping_of(struct page *page)
 {
 	struct folio *folio = head_of(page);
 	struct page *old = (void *)folio;
 	struct address_space *mapping;
 
-	/* struct folio is of 5.16; struct page then lost the field */
+	/* struct folio exists since 5.16; struct page then lost the field */
 	if (bpf_core_field_exists(folio->mapping))
 		mapping = BPF_CORE_READ(folio, mapping);
 	else
@@ -166,8 +165,9 @@ static __always_inline struct address_space *mapping_of(struct page *page)
 }
 
 /*
- * Whose page the request's first part holds. All parts of a bio from the page cache are of one file. Journals and
- * other metadata are in the block device's own pages, direct I/O is in the process's: neither is a regular file.
+ * Finds the file whose page the request's first part holds. All parts of a bio from the page cache belong to one file.
+ * Journals and other metadata are in the block device's own pages, direct I/O in the process's: neither is a regular
+ * file.
  */
 static __always_inline void find_file(struct block_io_event *found, struct request *request)
 {
@@ -197,7 +197,7 @@ static __always_inline __u16 flags_of(__u32 flags)
 	       REQUEST_FLAG(flags, __REQ_SYNC, BLOCK_SYNC) | REQUEST_FLAG(flags, __REQ_META, BLOCK_META);
 }
 
-/* In the thread that hands it to the driver. */
+/* Runs in the thread that hands the request to the driver. */
 static __always_inline void begin_event(struct block_io_event *event, __u32 device)
 {
 	event->kind = EVENT_BLOCK_IO;
@@ -239,7 +239,7 @@ static __always_inline void report(struct block_request *request)
 	emit(&request->event, sizeof(request->event));
 }
 
-/* One that the driver hands back and that is issued again starts again: the device has it from then on. */
+/* A request that the driver returns and that is issued again starts again: the device has it from then on. */
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(block_rq_issue, struct request *request)
 {
@@ -254,10 +254,10 @@ int BPF_PROG(block_rq_issue_of_queue, struct request_queue *queue, struct reques
 }
 
 /*
- * Completions come in interrupts. A program on a classic tracepoint is skipped where the interrupt hit
- * another such program on that CPU (bpf_prog_active in trace_call_bpf, kernel/trace/bpf_trace.c), which
- * loses some completions in a thousand under load; programs on BTF tracepoints guard only against
- * themselves. Some drivers complete a request piece by piece: it is done with the last.
+ * Completions come in interrupts. A program on a classic tracepoint is skipped if the interrupt hits another such
+ * program on that CPU (bpf_prog_active in trace_call_bpf, kernel/trace/bpf_trace.c), which loses some completions in a
+ * thousand under load; programs on BTF tracepoints guard only against themselves. Some drivers complete a request piece
+ * by piece: it ends with the last piece.
  */
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(block_rq_complete, struct request *request, int error, unsigned int bytes)
@@ -273,18 +273,18 @@ int BPF_PROG(block_rq_complete, struct request *request, int error, unsigned int
 }
 
 /*
- * Requests to block devices where the kernel has no BTF: by classic tracepoints, which show a request's sector and
- * not the request. Knows neither files nor how long requests waited.
+ * Requests to block devices on kernels without BTF, from classic tracepoints, which show a request's sector but not the
+ * request. Knows neither files nor how long requests waited.
  */
 
 struct block_key {
 	__u32 device;
-	/* a flush without data may be under way beside a request at the same sector, which is then 0 */
+	/* a flush without data may be in flight together with a request at its sector, 0 */
 	__u32 has_data;
 	__u64 sector;
 };
 
-/* User space makes the map small where requests is used instead. */
+/* User space shrinks the map if requests is used instead. */
 BPF_MAP(requests_at, HASH, struct block_key, struct block_request, 16384);
 
 static __always_inline void follow(struct block_key *key, struct block_request *request)
@@ -318,7 +318,7 @@ int rq_issue(void *ctx)
 	return 0;
 }
 
-/* Some drivers complete a request piece by piece: the rest goes on under the sector it then starts at. */
+/* Some drivers complete a request piece by piece: the rest continues under the sector it then starts at. */
 static __always_inline void follow_rest(struct block_key *key, struct block_request *request, __u32 done)
 {
 	struct block_request rest = *request;
@@ -340,7 +340,7 @@ int rq_complete(void *ctx)
 	READ_FIELD(key.device, ctx, rq_complete.dev);
 	READ_FIELD(key.sector, ctx, rq_complete.sector);
 	READ_FIELD(done, ctx, rq_complete.nr_sector);
-	/* a flush has no sector; the issue's tracepoint shows it as 0 (blk_rq_trace_sector) */
+	/* a flush has no sector; the issue tracepoint shows it as 0 (blk_rq_trace_sector) */
 	if (key.sector == ~0ULL)
 		key.sector = 0;
 	key.has_data = done != 0;

@@ -5,16 +5,16 @@
 #include "state.h"
 
 /*
- * How a system call's arguments and result are got at, in two ways; what is done with them is in the table CALLS.
- * User space loads one way or the other.
+ * Two ways to get a system call's arguments and result; the table CALLS says what is done with them. User space loads
+ * one or the other.
  *
- * FUNCTION_CALL hooks the call's own function (fentry, fexit): only threads that make that call pay, of any
- * process, and what is not the target's returns after comparing the process id.
+ * FUNCTION_CALL hooks the call's own function (fentry, fexit): only threads that make that call pay, in any process,
+ * and calls of other processes return after comparing the process id.
  *
- * TRACED_CALL hooks the call's classic tracepoint, for kernels that allow nothing else. Any system-call
- * tracepoint puts all threads of the host on the entry path that traces (SYSCALL_WORK_SYSCALL_TRACEPOINT,
- * kernel/tracepoint.c), which then tests one bit per call (kernel/trace/trace_syscalls.c). The generic
- * sys_enter/sys_exit tracepoints would run a BPF program on top for every system call of every process.
+ * TRACED_CALL hooks the call's classic tracepoint, for kernels that allow nothing else. Any system-call tracepoint puts
+ * all threads of the host on the tracing entry path (SYSCALL_WORK_SYSCALL_TRACEPOINT, kernel/tracepoint.c), which then
+ * tests one bit per call (kernel/trace/trace_syscalls.c). The generic sys_enter/sys_exit tracepoints would in addition
+ * run a BPF program for every system call of every process.
  */
 
 /* In a table: the call's n-th argument. */
@@ -53,7 +53,7 @@
 		return is_target(current_ids()) ? end_call(result) : 0;                                      \
 	}
 
-/* Any call on a descriptor. */
+/* Begins any call on a descriptor. */
 static __always_inline int begin(const struct io_args *args)
 {
 	__u32 tid = current_ids();
@@ -71,7 +71,7 @@ static __always_inline int begin(const struct io_args *args)
 	return 0;
 }
 
-/* A call that takes bytes from one descriptor to another: from a file, or with splice to one. */
+/* Begins a call that moves bytes between two descriptors: from a file, or with splice to one. */
 static __always_inline int begin_transfer(__u8 kind, __u32 from_fd, __s64 from, __u32 to_fd, __s64 to,
 					  __u64 count)
 {
@@ -94,11 +94,10 @@ static __always_inline int begin_transfer(__u8 kind, __u32 from_fd, __s64 from, 
 }
 
 /*
- * The system calls, as they enter the kernel and return. What is done then is in files.bpf.c and sockets.bpf.c,
- * whichever way the arguments came.
+ * System calls at entry and at return. files.bpf.c and sockets.bpf.c handle them, however the arguments were obtained.
  */
 
-/* More of them are taken for endless: what they ask for only tells reading from reading ahead. */
+/* Longer vectors count as endless: the requested size only separates reads from readahead. */
 #define COUNTED_IOVECS 8
 #define ENDLESS (1ULL << 62)
 
@@ -116,7 +115,7 @@ static __always_inline __u64 bytes_of_iovecs(__u64 iovecs, __u64 count)
 	return bytes;
 }
 
-/* Bytes to or from one buffer, or several. */
+/* Begins I/O on one buffer, or several. */
 static __always_inline int begin_io(__u8 op, __u32 fd, __u64 buffer, __u64 count, bool vectored, __s64 offset)
 {
 	struct io_args args = { op, vectored, op == OP_READ, fd, buffer, count, offset };
@@ -127,7 +126,7 @@ static __always_inline int begin_io(__u8 op, __u32 fd, __u64 buffer, __u64 count
 	return begin(&args);
 }
 
-/* Anything else on one descriptor. */
+/* Begins any other call on one descriptor. */
 static __always_inline int begin_fd(__u8 op, __u32 fd, __s64 offset)
 {
 	struct io_args args = { .op = op, .fd = fd, .offset = offset };
@@ -135,7 +134,7 @@ static __always_inline int begin_fd(__u8 op, __u32 fd, __s64 offset)
 	return begin(&args);
 }
 
-/* An offset that the caller keeps: none means the file's position. */
+/* Reads an offset that the caller keeps; without one, the file's position counts. */
 static __always_inline __s64 offset_at(__u64 pointer)
 {
 	__s64 offset = AT_POSITION;
@@ -155,7 +154,7 @@ static __always_inline int begin_unlinkat(__s32 dir, __u64 path, __u64 flags)
 	return begin_name(OP_UNLINK, dir, path, 0, 0, 0);
 }
 
-/* What is no socket, the kernel refuses. */
+/* The kernel refuses descriptors that are no sockets. */
 static __always_inline int begin_socket_fd(__u8 kind, __u32 fd, __u64 count)
 {
 	__u32 tid = current_ids();
@@ -168,7 +167,7 @@ static __always_inline int begin_socket_fd(__u8 kind, __u32 fd, __u64 count)
 	return 0;
 }
 
-/* Any of them returned. */
+/* Any of these calls returned. */
 static __always_inline int end_call(__s64 result)
 {
 	struct op *op = last_op_of(current_ids());
@@ -193,9 +192,8 @@ static __always_inline int end_call(__s64 result)
 }
 
 /*
- * Every call with what it begins: A(n) is its n-th argument. In pwritev2 and preadv2 an offset of -1 means
- * the file's position; on 64 bits the low word holds all of the offset. Of recvmsg and sendmsg it is not known how many
- * bytes are asked for.
+ * Every call with what it begins: A(n) is its n-th argument. In pwritev2 and preadv2 an offset of -1 means the file's
+ * position; on 64 bits the low word holds the whole offset. The requested bytes of recvmsg and sendmsg are unknown.
  */
 #define CALLS(CALL)                                                                                          \
 	CALL(write, begin_io(OP_WRITE, A(0), A(1), A(2), false, AT_POSITION))                                \
@@ -234,7 +232,7 @@ static __always_inline int end_call(__s64 result)
 CALLS(TRACED_CALL)
 CALLS(FUNCTION_CALL)
 
-/* The return of any of them, by its tracepoint. */
+/* The return of any of these calls, by its tracepoint. */
 SEC("tracepoint/syscalls/sys_exit_write")
 int call_exit(struct syscall_exit *ctx)
 {

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * CPUs that somebody outside takes away from this machine: a hypervisor that runs others on them, or none of its guest's at
- * all. A clock interrupts each CPU, idle ones too (perf_swevent_hrtimer, kernel/events/core.c). Its interrupt comes late where
- * the CPU did not run, and at once when it runs again: what is current then was on the CPU.
+ * CPUs that something outside takes away from this machine: a hypervisor that runs other guests on them, or pauses this
+ * one. A clock interrupts each CPU, including idle ones (perf_swevent_hrtimer, kernel/events/core.c). Its interrupt
+ * comes late if the CPU did not run, and immediately when it runs again: the current thread was on the CPU during the
+ * gap.
  *
- * It is also skipped while a program or a look into a map is under way on the CPU (bpf_prog_active, kernel/events/core.c), and
- * comes late where interrupts are off. The kernel counts a CPU's time by its own ticks, one by one: where it counted about as
- * much as has passed, the CPU ran.
+ * The interrupt is also skipped while a BPF program or a map look-up is in progress on the CPU (bpf_prog_active,
+ * kernel/events/core.c), and comes late while interrupts are off. The kernel counts a CPU's time by its own ticks, one
+ * by one: if it counted about as much as has passed, the CPU ran.
  */
 #pragma once
 #include "state.h"
 
 /* The clock's period, as user space sets it (session/links.rs). */
 #define TICK_NS 10000000
-/* Two interrupts in a row did not come. */
+/* Two interrupts in a row were missing. */
 #define MIN_GAP_NS (3 * TICK_NS)
-/* Less steal time between two interrupts slows nobody much: a tenth. */
+/* Less steal time than this between two interrupts, a tenth, is hardly noticeable. */
 #define MIN_STOLEN_NS (TICK_NS / 10)
 
 extern const struct kernel_cpustat kernel_cpustat __ksym __weak;
@@ -24,10 +25,10 @@ struct cpu_watch {
 	/* the last interrupt, and the one before */
 	__u64 at_ns;
 	__u64 before_ns;
-	/* what had been counted then: time at work, and stolen time */
+	/* time counted by then: at work, and stolen */
 	__u64 worked_ns;
 	__u64 stolen_ns;
-	/* steal time before a gap that is not reported yet: it is counted at the kernel's next tick only */
+	/* steal time before an unreported gap: it is counted only at the kernel's next tick */
 	__u64 stolen_before_ns;
 	struct cpu_gap_event gap;
 };
@@ -58,7 +59,7 @@ static __always_inline void report_steal(struct cpu_watch *watch, __u64 now, __u
 	struct cpu_gap_event steal = {
 		.kind = EVENT_CPU_GAP,
 		.cpu = bpf_get_smp_processor_id(),
-		/* the kernel's tick may have been before the last interrupt */
+		/* the kernel's tick may have preceded the last interrupt */
 		.start_ns = watch->before_ns,
 		.end_ns = now,
 		.stolen_ns = stolen_ns,

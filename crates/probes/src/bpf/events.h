@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The contract between the BPF programs and user space: every record of the ring buffer, the counters of
- * what was lost, and the settings that user space fills in before loading. The Rust side gets these types
- * from the generated skeleton.
+ * The contract between the BPF programs and user space: the records of the ring buffer, the loss counters, and the
+ * settings that user space fills in before loading. The Rust side gets these types from the generated skeleton.
  *
- * All times are CLOCK_MONOTONIC in nanoseconds. Device numbers are the kernel's (major << 20 | minor).
- * Records are byte-copied: every padding byte is named, so that no stale memory leaves the kernel.
+ * All times are CLOCK_MONOTONIC in nanoseconds. Device numbers are the kernel's (major << 20 | minor). Records are
+ * copied as bytes: every padding byte is named, so that no stale memory leaves the kernel.
  */
 #ifndef BROKERSCOPE_EVENTS_H
 #define BROKERSCOPE_EVENTS_H
 
 #include "kernel.h"
 
-/* The fixed part of a magic-2 record batch up to and with its record count (KIP-98). */
+/* The fixed part of a magic-2 record batch, up to and including its record count (KIP-98). */
 #define HEAD_BYTES 61
 /* NAME_MAX and the terminating NUL. */
 #define NAME_BYTES 256
-/* Components kept of a file's path, the file's own name among them. */
+/* Components kept of a file's path, including the file's own name. */
 #define PATH_COMPONENTS 16
 #define PATH_BYTES (PATH_COMPONENTS * NAME_BYTES)
-/* A path as a program hands it to a system call, the terminating NUL included; longer ones are cut. */
+/* Bytes of a path argument, including the terminating NUL; longer ones are cut. */
 #define GIVEN_BYTES 1024
 #define FS_BYTES 16
-/* Deepest seen from a write down to __schedule is about 30, with stacked block devices. */
+/* Stacks from a write down to __schedule have up to about 30 frames, with stacked block devices. */
 #define STACK_FRAMES 48
-/* From an interrupt's completion of I/O down to the wake-up is about 25. */
+/* From an I/O completion in an interrupt down to the wake-up there are about 25 frames. */
 #define WAKER_FRAMES 32
 #define RWBS_BYTES 16
 
@@ -32,7 +31,7 @@
 #pragma clang diagnostic push
 #pragma clang diagnostic error "-Wpadded"
 
-/* What a record is: the first word of each. */
+/* The kind of a record: its first word. */
 enum event_kind {
 	EVENT_FILE_OP = 1,
 	EVENT_OFF_CPU = 2,
@@ -72,20 +71,20 @@ enum file_op {
 enum lost_slot {
 	/* no room in the ring buffer */
 	LOST_RING_FULL = 0,
-	/* no room in a map: an operation, commit or block request that cannot be followed */
+	/* no room in a map: an operation, commit or block request is not followed */
 	LOST_MAP_FULL = 1,
-	/* the head of a written buffer or a given path could not be read; the operation itself is reported */
+	/* the head of a written buffer or a path argument could not be read; the operation is reported without it */
 	LOST_HEAD = 2,
-	/* no kernel stack could be taken; the interval itself is reported */
+	/* no kernel stack could be taken; the interval is reported without it */
 	LOST_STACK = 3,
-	/* a sync of a mapped file that could not be found: it is not reported */
+	/* a sync of a mapped file that was not found: it is not reported */
 	LOST_MAPPING = 4,
-	/* the kernel took a thread off the CPU within a call on a file, and no interval of it was reported */
+	/* the kernel took a thread off the CPU within a call on a file, and the interval was not reported */
 	LOST_SWITCH = 5,
 	LOST_SLOTS = 6,
 };
 
-/* A file for as long as it exists: inode numbers are used again, with another generation. */
+/* A file for as long as it exists: inode numbers are reused with another generation. */
 struct file_key {
 	__u64 inode;
 	__u32 device;
@@ -104,9 +103,9 @@ struct file_op_event {
 	__u64 offset;
 	/* all zero where only a name is known: see file_name_event */
 	struct file_key file;
-	/* the path of this file that holds: that of its file_path_event of this time or a later one */
+	/* the file's path is that of its file_path_event of this time or a later one */
 	__u64 path_ns;
-	/* bytes of the range asked for that this call added to the page cache, and bytes outside the range */
+	/* bytes of the requested range that this call added to the page cache, and bytes outside the range */
 	__u64 disk_bytes;
 	__u64 readahead_bytes;
 	__u32 pid;
@@ -118,7 +117,7 @@ struct file_op_event {
 	__u8 has_handle;
 	/* valid bytes of the head in file_write_event */
 	__u8 head_len;
-	/* disk_bytes and readahead_bytes mean something */
+	/* whether disk_bytes and readahead_bytes are valid */
 	__u8 reads_pages;
 	char comm[TASK_COMM_LEN];
 };
@@ -130,12 +129,12 @@ struct file_write_event {
 	__u8 reserved[3];
 };
 
-/* A path as it was given, and the directory it starts from unless it starts at the root. */
+/* A path argument, and the directory that it starts from unless it starts at the root. */
 struct given_path {
 	struct file_key dir;
 	/* as in file_op_event */
 	__u64 dir_path_ns;
-	/* bytes in file_name_event.given, the terminating NUL included; 0 where it could not be read */
+	/* bytes in file_name_event.given, including the terminating NUL; 0 if it could not be read */
 	__u16 length;
 	__u16 reserved[3];
 };
@@ -150,7 +149,7 @@ struct file_name_event {
 	char given[2 * GIVEN_BYTES];
 };
 
-/* Where a file is, whenever that may have changed; always before the first operation that builds on it. */
+/* Where a file is, sent when that may have changed, and before the first operation that refers to it. */
 struct file_path_event {
 	__u32 kind;
 	/* valid bytes of path */
@@ -165,9 +164,9 @@ struct file_path_event {
 	char path[PATH_BYTES];
 };
 
-/* A connection's two ends, in the packets' byte order; IPv4 addresses are mapped into IPv6 ones. */
+/* Both ends of a connection, in network byte order; IPv4 addresses are mapped into IPv6 ones. */
 struct endpoints {
-	/* the target's */
+	/* the target's end */
 	__u32 local[4];
 	__u32 remote[4];
 	__u16 local_port;
@@ -196,7 +195,7 @@ struct socket_event {
 };
 
 enum tcp_trouble {
-	/* a segment was sent again */
+	/* a segment was retransmitted */
 	TCP_RETRANSMIT = 1,
 	/* the peer's window was closed when a thread wanted to write */
 	TCP_ZERO_WINDOW = 2,
@@ -204,7 +203,7 @@ enum tcp_trouble {
 	TCP_NO_WINDOW_SCALING = 3,
 };
 
-/* Something is wrong with a connection of the target. */
+/* Trouble on a connection of the target. */
 struct tcp_trouble_event {
 	__u32 kind;
 	/* enum tcp_trouble */
@@ -214,7 +213,7 @@ struct tcp_trouble_event {
 	__u32 reserved;
 };
 
-/* A thread was off the CPU within such an operation, or waited long after it. */
+/* A thread was off the CPU within an operation of the target, or waited long after it. */
 struct off_cpu_event {
 	__u32 kind;
 	__u32 tid;
@@ -223,10 +222,10 @@ struct off_cpu_event {
 	/* when it was made runnable; 0 if that was not seen */
 	__u64 woken_ns;
 	char comm[TASK_COMM_LEN];
-	/* who made it runnable; if woken_ns. An interrupt does it in the name of whom it interrupted: 0 is idle. */
+	/* who made it runnable, if woken_ns. An interrupt counts as the thread that it interrupted: 0 is idle. */
 	__u32 waker_tid;
 	char waker_comm[TASK_COMM_LEN];
-	/* it could have gone on: it waited for nothing but the CPU */
+	/* it was runnable: it waited only for a CPU */
 	__u8 preempted;
 	__u8 reserved[3];
 	/* valid frames of stack */
@@ -261,7 +260,7 @@ struct journal_commit_event {
 	struct commit_phases phases;
 };
 
-/* Flags of a block request as they are reported: the running kernel has them at other bits. */
+/* Flags of a block request in records: the running kernel has them at other bits. */
 enum block_flag {
 	BLOCK_PREFLUSH = 1,
 	BLOCK_FUA = 2,
@@ -270,7 +269,7 @@ enum block_flag {
 	BLOCK_META = 16,
 };
 
-/* In place of an operation: rwbs has it and the flags. */
+/* Operation number if rwbs holds the operation and the flags. */
 #define BLOCK_OP_IN_RWBS 0xffff
 
 /* A request to a block device, when it was completed. */
@@ -290,11 +289,11 @@ struct block_io_event {
 	__u32 tid;
 	/* enum req_op of the kernel, or BLOCK_OP_IN_RWBS */
 	__u16 op;
-	/* of enum block_flag */
+	/* bits of enum block_flag */
 	__u16 flags;
 	__u32 reserved;
 	char comm[TASK_COMM_LEN];
-	/* NUL-terminated flags as in the classic tracepoint, where op says so */
+	/* NUL-terminated flags as in the classic tracepoint, if op is BLOCK_OP_IN_RWBS */
 	char rwbs[RWBS_BYTES];
 };
 
@@ -309,20 +308,20 @@ struct dirty_throttle_event {
 	__u64 setpoint_pages;
 };
 
-/* A thread of the target had to free memory, when it was done. */
+/* Direct reclaim by a thread of the target, when it ended. */
 struct reclaim_event {
 	__u32 kind;
 	__u32 tid;
 	__u64 start_ns;
 	__u64 end_ns;
 	__u64 pages;
-	/* a memory cgroup's limit asked for it */
+	/* caused by a memory cgroup's limit */
 	__u8 memcg;
 	__u8 reserved[7];
 	char comm[TASK_COMM_LEN];
 };
 
-/* Kernel functions whose calls are reported, by their names. */
+/* Kernel functions whose calls are reported, by name. */
 enum span_function {
 	no_function,
 	ext4_fc_commit,
@@ -339,7 +338,7 @@ enum span_function {
 	xfs_log_force_seq,
 	btrfs_file_write_iter,
 	btrfs_sync_file,
-	/* until the file system is thawed again */
+	/* lasts until the file system is thawed */
 	freeze_super,
 	/* ends the freeze; not reported by itself */
 	thaw_super,
@@ -347,22 +346,22 @@ enum span_function {
 	direct_reclaim,
 };
 
-/* By what a call's ends are known. */
+/* How the ends of a call are known. */
 enum span_source {
 	SPAN_BY_FUNCTION = 0,
 	SPAN_BY_TRACEPOINTS = 1,
-	/* only the end is known: what the thread waited for in the function says when it began at the latest */
+	/* only the end is known; the thread's waits inside the function give a latest start */
 	SPAN_END_ONLY = 2,
 };
 
 /* A call of a kernel function, when it returned. */
 struct kernel_span_event {
 	__u32 kind;
-	/* the thread that called it */
+	/* the calling thread */
 	__u32 tid;
 	__u64 start_ns;
 	__u64 end_ns;
-	/* of the file system; 0 where it is not known */
+	/* of the file system; 0 if unknown */
 	__u32 device;
 	/* enum span_function */
 	__u16 function;
@@ -372,7 +371,7 @@ struct kernel_span_event {
 	char comm[TASK_COMM_LEN];
 };
 
-/* The kernel stack of who made such a thread runnable after a long wait: comes before the wait itself. */
+/* Kernel stack of the waker that ended such a long wait; sent before the wait itself. */
 struct waker_stack_event {
 	__u32 kind;
 	/* the thread that was made runnable */
@@ -391,14 +390,14 @@ enum stop_reason {
 	STOPPED_BY_TRACER = 3,
 };
 
-/* All threads of the target stood still, when the last was let go on; by a tracer, when the first was. */
+/* A stop of all threads of the target, when the last was released; by a tracer, when the first was. */
 struct process_stop_event {
 	__u32 kind;
 	/* threads that were seen to stop */
 	__u32 threads;
 	__u64 start_ns;
 	__u64 end_ns;
-	/* who sent the signal, is the tracer, or thawed the cgroup; 0 where that was not seen */
+	/* who sent the signal, traces the process or thawed the cgroup; 0 if that was not seen */
 	__u32 by_tid;
 	char by_comm[TASK_COMM_LEN];
 	/* enum stop_reason */
@@ -410,12 +409,12 @@ struct process_stop_event {
 struct cpu_gap_event {
 	__u32 kind;
 	__u32 cpu;
-	/* the clock's interrupts before and after; for less than a gap, those between which steal time was counted */
+	/* the clock's interrupts before and after; for steal time without a gap, those between which it was counted */
 	__u64 start_ns;
 	__u64 end_ns;
-	/* steal time that was counted meanwhile */
+	/* steal time counted meanwhile */
 	__u64 stolen_ns;
-	/* the thread that was on the CPU in a gap; 0 if none */
+	/* the thread on the CPU during a gap; 0 if none */
 	__u32 tid;
 	char comm[TASK_COMM_LEN];
 	/* no interrupt came for long, and the CPU did not run */
@@ -423,7 +422,7 @@ struct cpu_gap_event {
 	__u8 reserved[3];
 };
 
-/* A file system's own thread waited long: it delays all that wait for what it does. */
+/* A file system's own thread waited long: it delays everything that waits for its work. */
 struct kernel_wait_event {
 	__u32 kind;
 	__u32 tid;
@@ -437,8 +436,8 @@ struct kernel_wait_event {
 };
 
 /*
- * Where a tracepoint's field lies in its record, from the tracepoint's own format file: fields move between
- * kernels (block_rq_issue gained ioprio), and for tracepoints of modules there may be no BTF to ask.
+ * Where a tracepoint's field lies in its record, from the tracepoint's own format file: fields move between kernels
+ * (block_rq_issue gained ioprio), and tracepoints of modules may have no BTF.
  */
 struct field {
 	__u16 offset;
@@ -474,36 +473,36 @@ struct settings {
 	/* the process to watch, as the root pid namespace numbers it */
 	__u32 tgid;
 	__u8 stacks;
-	/* only the devices in the map `devices` */
+	/* report only devices in the map `devices` */
 	__u8 only_devices;
 	/* follow the target's TCP connections */
 	__u8 sockets;
-	/* the threads in the map `kernel_threads` too */
+	/* follow the threads in the map `kernel_threads` too */
 	__u8 kernel_threads;
-	/* microseconds of a jiffy; 0 where that is not known */
+	/* microseconds per jiffy; 0 if unknown */
 	__u32 jiffy_us;
-	/* children that the map `children` has from the start */
+	/* entries of the map `children` at load time */
 	__u32 children;
-	/* where the kernel's function of that name begins and ends; 0 if that is unknown */
+	/* where the kernel function of that name begins and ends; 0 if unknown */
 	__u64 filemap_fault;
 	__u64 filemap_fault_end;
 	/* log2 of the page size */
 	__u32 page_shift;
-	/* handlers of system calls may be preempted: they are on fentry and fexit */
+	/* handlers of system calls may be preempted, because they are on fentry and fexit */
 	__u8 preemptible;
-	/* both ends of btrfs's commits are seen by their function */
+	/* both ends of btrfs commits are seen by hooking their function */
 	__u8 exact_commits;
-	/* long interruptible waits of threads that serve requests too */
+	/* report long interruptible waits of request-serving threads too */
 	__u8 futex_waits;
-	/* report when all threads of the target stand still */
+	/* report when all threads of the target are stopped */
 	__u8 process_stops;
-	/* wake the reader when this much is waiting in the ring buffer; 0: when anything is */
+	/* wake the reader when this much is in the ring buffer; 0: as soon as anything is */
 	__u64 wake_bytes;
 };
 
 #pragma clang diagnostic pop
 
-/* Never read: it makes the record types part of the object's BTF, from where the skeleton takes them. */
+/* Never read: it puts the record types into the object's BTF, from which the skeleton takes them. */
 struct records {
 	struct file_op_event file_op;
 	struct file_write_event file_write;

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Operations on files: their paths, calls on a descriptor, calls on names, syncs of mapped files. Has no programs: those
- * of the system calls are in calls.bpf.c.
+ * Operations on files: their paths, calls on descriptors, calls on names, syncs of mapped files. Contains no programs:
+ * those of the system calls are in calls.bpf.c.
  */
 #pragma once
 #include "off_cpu.h"
 #include "state.h"
 
 /*
- * Where files are. A path is sent once and remembered by user space, because it is longer than everything
- * else about an operation: again after any rename by the target, which may have moved the file or a directory
- * above it, and again after a second, for renames by others. An operation says which path it builds on, so
- * that one whose path was lost is reported without a name, not with an old one.
+ * Where files are. A path is sent once and remembered by user space, because it is longer than everything else about an
+ * operation. It is sent again after any rename by the target, which may have moved the file or a directory above it,
+ * and after a second, for renames by others. An operation refers to a path by the time at which it was read, so one
+ * whose path was lost is reported without a name instead of with an old one.
  */
 
-/* How long a path holds without being looked at again. */
+/* How long a path stays valid without being read again. */
 #define PATH_FRESH_NS 1000000000ULL
 
 struct known_path {
 	__u64 path_ns;
-	/* `renames` before the path was read */
+	/* `renames` when the path was read */
 	__u32 renames;
 	__u32 reserved;
 };
 
-/* The files in use. One that is pushed out is sent again. */
+/* The files in use. A file that is evicted is sent again. */
 BPF_MAP(known_paths, LRU_HASH, struct file_key, struct known_path, 16384);
 
 /* Renames by the target that succeeded. */
 __u32 renames;
 
-/* The names from the file up to its file system's root. Returns their bytes. */
+/* Reads the names from the file up to its file system's root; returns their bytes. */
 static __always_inline __u64 read_names(struct file_path_event *event, struct dentry *dentry)
 {
 	__u64 length = 0;
@@ -49,7 +49,7 @@ static __always_inline __u64 read_names(struct file_path_event *event, struct de
 		bytes = bpf_probe_read_kernel_str(event->path + length, NAME_BYTES, name);
 		if (bytes <= 0 || bytes > NAME_BYTES)
 			break;
-		/* 1 to NAME_BYTES, said so that the verifier of 6.1 sees it in whichever copy the compiler uses */
+		/* 1 to NAME_BYTES, stated so that the verifier of 6.1 sees it in whichever copy the compiler uses */
 		barrier_var(bytes);
 		length += ((bytes - 1) & (NAME_BYTES - 1)) + 1;
 		dentry = parent;
@@ -57,7 +57,7 @@ static __always_inline __u64 read_names(struct file_path_event *event, struct de
 	return length;
 }
 
-/* False where there was no room for it. */
+/* Returns false if there was no room for it. */
 static __always_inline bool send_path(struct dentry *dentry, struct file_key *file, __u64 now)
 {
 	union scratch *buffer = scratch();
@@ -84,8 +84,8 @@ static __always_inline bool send_path(struct dentry *dentry, struct file_key *fi
 }
 
 /*
- * Sees to it that user space knows where the file is. Returns when what it knows was read, 0 if it does not
- * know. Uses the scratch buffer. The inode check holds off a dentry that another thread's close let go of.
+ * Makes user space know where the file is. Returns the time at which the known path was read, 0 if none is known. Uses
+ * the scratch buffer. The inode check rejects a dentry that another thread's close released.
  */
 static __always_inline __u64 path_of(struct dentry *dentry, struct file_key *file, __u64 now)
 {
@@ -108,19 +108,19 @@ static __always_inline __u64 path_of(struct dentry *dentry, struct file_key *fil
 }
 
 /*
- * Operations on files by the target, from the entry of the system call to its return. Does not see
- * io_uring, and of mapped files only their syncs. Knows no hook: calls.bpf.c does.
+ * The target's operations on files, from the entry of the system call to its return. Does not see io_uring, and of
+ * mapped files only their syncs. Knows no hook: calls.bpf.c does.
  */
 
-/* The offset of a call that names none. */
+/* Offset of a call without an offset argument. */
 #define AT_POSITION (-1LL)
 
-/* What a call asks of the file behind a descriptor, as its arguments say. */
+/* What a call's arguments request of the file behind a descriptor. */
 struct io_args {
 	__u8 op;
 	/* buffer is an array of iovecs */
 	__u8 vectored;
-	/* it takes bytes from the file */
+	/* it reads from the file */
 	__u8 reads;
 	__u32 fd;
 	__u64 buffer;
@@ -128,7 +128,7 @@ struct io_args {
 	__s64 offset;
 };
 
-/* The offset of an operation that names none: only the entry still knows it. */
+/* The offset of an operation without an offset argument, known only at entry. */
 static __always_inline __u64 position(struct file *file, struct inode *inode, __u8 op)
 {
 	if (op == OP_WRITE && DIRECT(file, f_flags) & O_APPEND)
@@ -141,7 +141,7 @@ static __always_inline bool moves_bytes(__u8 op)
 	return op >= OP_WRITE && op <= OP_COPY;
 }
 
-/* Directories are synced like files, and a broker does so after it made or renamed one. */
+/* Directories are synced like files: a broker does so after it creates or renames one. */
 static __always_inline bool is_followed_type(__u16 mode, __u8 op)
 {
 	if ((mode & S_IFMT) == S_IFREG)
@@ -155,7 +155,7 @@ static __always_inline void watch_pages(struct op *op, struct file *file)
 	op->direct = !!(DIRECT(file, f_flags) & O_DIRECT);
 }
 
-/* The call on a regular file begins; NULL where it cannot be followed. */
+/* Begins a call on a regular file; returns NULL if it cannot be followed. */
 static __always_inline struct op *begin_file(__u32 tid, struct file *file, struct inode *inode,
 					     const struct io_args *args)
 {
@@ -182,7 +182,7 @@ static __always_inline struct op *begin_file(__u32 tid, struct file *file, struc
 	return op;
 }
 
-/* Read when the call returns: the kernel has just read the buffer, so its pages are present. */
+/* Reads the head when the call returns: the kernel has just read the buffer, so its pages are present. */
 static __always_inline __u8 read_head(__u8 *head, struct op *op)
 {
 	struct iovec first = { (const void *)op->buffer, op->count };
@@ -234,7 +234,7 @@ static __always_inline void send_write(struct op *op, __s64 result, __u64 now, _
 	if (!event)
 		return;
 	describe(&event->op, op, result, now, path_ns);
-	/* what is not head is of records that were read before */
+	/* bytes beyond the head are left over from earlier records */
 	event->op.head_len = result > 0 ? read_head(event->head, op) : 0;
 	submit(event);
 }
@@ -262,9 +262,9 @@ static __always_inline void end_file(struct op *op, __s64 result)
 }
 
 /*
- * Operations on names: rename, unlink, truncate by path, open. The kernel's tracepoints give the paths as the
- * program wrote them, with the directories that relative ones start from; user space makes files of them. An
- * open that succeeded is reported by what it opened.
+ * Operations on names: rename, unlink, truncate by path, open. The kernel's tracepoints show the paths as the program
+ * wrote them, with the directories that relative ones start from; user space resolves them to files. A successful open
+ * is reported by the file that it opened.
  */
 
 /* A call on one or two paths begins. */
@@ -287,7 +287,7 @@ static __always_inline int begin_name(__u8 kind, __s32 dir, __u64 path, __s32 to
 	return 0;
 }
 
-/* Sees to it that user space knows the directory that a relative path starts from. Uses the scratch buffer. */
+/* Makes user space know the directory that a relative path starts from. Uses the scratch buffer. */
 static __always_inline void read_start_dir(struct given_path *given, __u64 path, __s32 dir, __u64 now)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
@@ -306,7 +306,7 @@ static __always_inline void read_start_dir(struct given_path *given, __u64 path,
 	given->dir_path_ns = path_of(dentry, &given->dir, now);
 }
 
-/* Read when the call returns, because the kernel has just read it. Returns its bytes with the NUL. */
+/* Reads a path argument when the call returns, because the kernel has just read it. Returns its bytes with the NUL. */
 static __always_inline __u16 read_given(char *to, __u64 path)
 {
 	long bytes = path ? bpf_probe_read_user_str(to, GIVEN_BYTES, (const void *)path) : 0;
@@ -316,7 +316,7 @@ static __always_inline __u16 read_given(char *to, __u64 path)
 	return bytes > 0 ? bytes : 0;
 }
 
-/* The call returned, and no file is known for it but by its name. */
+/* The call returned, and its file is known only by name. */
 static __always_inline void send_names(struct op *op, __s64 result, __u64 now)
 {
 	struct given_path from, to;
@@ -375,8 +375,8 @@ static __always_inline void end_name(struct op *op, __s64 result)
 }
 
 /*
- * Syncs of mapped files. The file is found by the address, with a helper that Linux has since 5.17: a separate
- * program, so that older kernels do without this one alone.
+ * Syncs of mapped files. The file is found by address, with a helper that Linux has since 5.17: a separate program, so
+ * that older kernels lack only this one.
  */
 
 struct mapping {
@@ -411,7 +411,7 @@ static __always_inline int begin_msync(__u64 address)
 	reset_op(mapping.op, OP_MSYNC);
 	mapping.op->fd = -1;
 	mapping.op->phase = PHASE_NONE;
-	/* fails where another thread changes the mappings right now */
+	/* fails while another thread changes the mappings */
 	if (bpf_find_vma(bpf_get_current_task_btf(), mapping.address, use_mapping, &mapping, 0))
 		count_lost(LOST_MAPPING);
 	if (!mapping.found)

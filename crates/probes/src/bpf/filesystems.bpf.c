@@ -4,9 +4,9 @@
 #include "state.h"
 
 /*
- * ext4's fast commits: an fsync that writes a few blocks beside the journal instead of a whole transaction.
- * They run in the thread that asked, of whichever process. A call that finds no fast commit possible falls back
- * to a jbd2 commit and waits for it before it returns (ext4_fc_commit, fs/ext4/fast_commit.c).
+ * ext4's fast commits: an fsync that writes a few blocks beside the journal instead of a whole transaction. They run in
+ * the calling thread, of any process. If no fast commit is possible, the call falls back to a jbd2 commit and waits for
+ * it before it returns (ext4_fc_commit, fs/ext4/fast_commit.c).
  */
 
 SEC("tracepoint/ext4/ext4_fc_commit_start")
@@ -25,8 +25,8 @@ int fc_commit_stop(void *ctx)
 }
 
 /*
- * XFS's log: waits for space in it, and writes of its in-core buffers to the disk, by whichever thread. Classic
- * tracepoints, which need no BTF of the module. Who waits for a log force or an inode lock is in off-CPU stacks.
+ * XFS's log: waits for space in it, and writes of its in-core buffers to the disk, by any thread. Classic tracepoints,
+ * which need no BTF of the module. Waits for a log force or an inode lock show in off-CPU stacks.
  */
 
 /* Fires each time the thread goes to sleep for space (xlog_grant_head_wait, fs/xfs/xfs_log.c). */
@@ -45,17 +45,17 @@ int grant_wake(void *ctx)
 	return span_exit(xlog_grant_head_wait, SPAN_BY_TRACEPOINTS);
 }
 
-/* A log's device and the sequence number of the buffer's first record, which no other buffer has. */
+/* A log's device and the sequence number of the buffer's first record, unique to the buffer. */
 struct iclog_key {
 	__u64 lsn;
 	__u32 device;
 	__u32 reserved;
 };
 
-/* A log has eight buffers at most; entries of a file system that was shut down meanwhile go by and by. */
+/* A log has at most eight buffers; entries of a file system that was shut down are evicted over time. */
 BPF_MAP(iclog_writes, LRU_HASH, struct iclog_key, struct kernel_span_event, 1024);
 
-/* The last to use a buffer hands it to the disk: an fsync's thread or a worker of the log's. */
+/* The last user of a buffer hands it to the disk: an fsync's thread or a worker of the log. */
 SEC("tracepoint/xfs/xlog_iclog_syncing")
 int iclog_syncing(void *ctx)
 {
@@ -71,7 +71,7 @@ int iclog_syncing(void *ctx)
 	return 0;
 }
 
-/* In a worker, once the disk has it. */
+/* Runs in a worker, once the buffer is on the disk. */
 SEC("tracepoint/xfs/xlog_iclog_sync_done")
 int iclog_sync_done(void *ctx)
 {
@@ -90,8 +90,8 @@ int iclog_sync_done(void *ctx)
 }
 
 /*
- * btrfs: commits of transactions, of all processes. The only tracepoint of a commit fires at its end, so this
- * reports ends; user space finds the beginning in what the thread waited for inside. fentry sees both ends.
+ * btrfs: commits of transactions, of all processes. The only tracepoint of a commit fires at its end, so only ends are
+ * reported; user space derives the start from the thread's waits inside. fentry sees both ends.
  */
 
 SEC("tp_btf/btrfs_transaction_commit")
@@ -99,7 +99,7 @@ int BPF_PROG(btrfs_transaction_commit, struct btrfs_fs_info *fs)
 {
 	struct kernel_span_event event;
 
-	/* Linux 6.12 takes no argument of a module's tracepoint for granted */
+	/* since Linux 6.12 the verifier assumes that arguments of a module's tracepoint may be NULL */
 	if (!fs || settings.exact_commits)
 		return 0;
 	event = span_of_current(btrfs_commit_transaction, SPAN_END_ONLY, BPF_CORE_READ(fs, sb, s_dev));
@@ -109,22 +109,22 @@ int BPF_PROG(btrfs_transaction_commit, struct btrfs_fs_info *fs)
 }
 
 /*
- * Frozen file systems: from the entry of freeze_super, which stops writers first and then writes back what is dirty, to the
- * return of thaw_super (fs/super.c). By these functions, for all their callers (the ioctls, device mapper, a suspend); where
- * no functions can be hooked, by the ioctls FIFREEZE and FITHAW alone.
+ * Frozen file systems: from the entry of freeze_super, which first stops writers and then writes back what is dirty, to
+ * the return of thaw_super (fs/super.c). These functions cover all callers (the ioctls, device mapper, a suspend); if
+ * functions cannot be hooked, only the ioctls FIFREEZE and FITHAW are seen.
  */
 
 /* include/uapi/linux/fs.h */
 #define FIFREEZE 0xc0045877
 #define FITHAW 0xc0045878
 
-/* By device: a file system is frozen once at a time. One whose freeze failed stays until the next. */
+/* By device: a file system has one freeze at a time. A failed freeze's entry stays until the next. */
 BPF_MAP(freezes, HASH, __u32, struct kernel_span_event, 256);
 
-/* How many threads are in a thaw: as long as none is, no return of an ioctl need be looked up. */
+/* Number of threads inside a thaw: while it is 0, returns of ioctls need no look-up. */
 static __u32 thaws;
 
-/* SB_UNFROZEN is 0: who comes to a file system that is frozen already, or being so, is refused or counted. */
+/* SB_UNFROZEN is 0: freezing a file system that is frozen, or being frozen, fails or is only counted. */
 static __always_inline int freeze_begins(struct super_block *super, __u8 source)
 {
 	__u32 device = BPF_CORE_READ(super, s_dev);
@@ -139,7 +139,7 @@ static __always_inline int freeze_begins(struct super_block *super, __u8 source)
 	return 0;
 }
 
-/* The file system may be gone when its thaw returns: which it is, is kept by thread. */
+/* The file system may be gone when its thaw returns, so it is recorded by thread. */
 static __always_inline int thaw_begins(struct super_block *super)
 {
 	__u32 device = BPF_CORE_READ(super, s_dev);
@@ -173,7 +173,7 @@ int BPF_PROG(freeze_super_enter, struct super_block *super)
 	return freeze_begins(super, SPAN_BY_FUNCTION);
 }
 
-/* One that failed. */
+/* A failed freeze. */
 SEC("fexit/freeze_super")
 int BPF_PROG(freeze_super_leave, struct super_block *super)
 {
@@ -220,10 +220,10 @@ int ioctl_exit(void *ctx)
 }
 
 /*
- * File-system functions whose entry and return are hooked where the kernel allows fentry: exact lengths, which
- * off-CPU stacks give only in part. One pair of programs a function, `NAME_enter` and `NAME_leave`; loaded only
- * if the plan names them, for most are in modules that need not be there. Calls that can hold up others are
- * reported of all processes, calls that serve one caller only of the target.
+ * File-system functions hooked at entry and return where the kernel allows fentry: exact durations, which off-CPU
+ * stacks give only in part. One pair of programs per function, `NAME_enter` and `NAME_leave`, loaded only if the plan
+ * names them, because most are in modules that may be missing. Calls that can delay others are reported for all
+ * processes, calls that serve only their caller for the target alone.
  */
 
 static __always_inline __u32 device_of_inode(struct inode *inode)
@@ -267,11 +267,12 @@ static __always_inline bool of_target(void)
 }
 
 /*
- * fsyncs on ext4 of other processes, for which its journal is committed at once (ext4_fsync_journal, fs/ext4/fsync.c): who has a
- * handle or wants a buffer of that transaction waits with who asked for it. The target's own are calls on files.
+ * fsyncs on ext4 by other processes, which commit its journal immediately (ext4_fsync_journal, fs/ext4/fsync.c):
+ * threads that have a handle or want a buffer of that transaction wait as long as the caller. The target's own fsyncs
+ * are calls on files.
  */
 
-/* A commit that nobody had to wait for, or that was over at once, holds up nobody. */
+/* A commit that no thread had to wait for, or that ended immediately, delays no thread. */
 #define MIN_FSYNC_NS 1000000
 
 static __always_inline bool of_another_process(void)
@@ -306,7 +307,7 @@ int sync_file_exit(void *ctx)
 	return 0;
 }
 
-/* `argument` is the function's first, from which `device` finds the file system. */
+/* `argument` is the function's first; `device` finds the file system from it. */
 #define SPAN(name, whose, argument, device)                                                                  \
 	SEC("fentry/" #name)                                                                                 \
 	int BPF_PROG(name##_enter, argument)                                                                 \

@@ -2,8 +2,8 @@
 #include "state.h"
 
 /*
- * jbd2: commits of every journal, and which transaction the target's writes joined. By classic tracepoints,
- * which need no BTF of the jbd2 module. Does not know which file system is the broker's.
+ * jbd2: commits of every journal, and which transaction the target's writes joined. Uses classic tracepoints, which
+ * need no BTF of the jbd2 module. Does not know which file system is the broker's.
  */
 
 /* A journal commits one transaction at a time: its device is the key. */
@@ -50,7 +50,7 @@ int run_stats(void *ctx)
 	return 0;
 }
 
-/* A commit whose start was not seen is not reported: it has no length. */
+/* A commit whose start was not seen is not reported: its duration is unknown. */
 SEC("tracepoint/jbd2/jbd2_end_commit")
 int end_commit(void *ctx)
 {
@@ -82,7 +82,7 @@ int handle_start(void *ctx)
 	if (!op)
 		return 0;
 	READ_FIELD(device, ctx, handle_start.dev);
-	/* a name's file system is not known here, and an overlay's handles are of the one below */
+	/* an operation on a name has no known file system here, and an overlay's handles belong to the one below */
 	if (device != op->file.device && !op->named && !op->stacked)
 		return 0;
 	READ_FIELD(op->transaction, ctx, handle_start.tid);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What HotSpot's own probes tell: waits for monitors, and stops of all Java threads. A separate object: its programs
- * sit in one process's library, where the probes of probes.bpf.c have nothing to do.
+ * HotSpot's own probes: monitor waits, and JVM pauses. A separate object: its programs sit in one process's library,
+ * unlike those of probes.bpf.c.
  *
- * Programs on user space's probes may be preempted and moved between each other (Linux 6.0: bpf_prog_run_array_uprobe), so
- * nothing here is per CPU but counters, and those are added to atomically.
+ * Programs on user-space probes may be preempted and migrated between each other (Linux 6.0:
+ * bpf_prog_run_array_uprobe), so only counters are per CPU, and those are added to atomically.
  */
 #include "kernel.h"
 
-/* At most two places a probe in the JVMs that were looked at. */
+/* At most two locations per probe in the JVMs examined. */
 #define BPF_USDT_MAX_SPEC_CNT 64
 #include <bpf/usdt.bpf.h>
 
@@ -20,7 +20,7 @@ const volatile struct jvm_records records = {};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	/* user space sets the size it wants before loading */
+	/* user space sets the size before loading */
 	__uint(max_entries, 256 * 1024);
 } ring SEC(".maps");
 
@@ -35,8 +35,8 @@ static __always_inline void count(__u32 slot, __u64 by)
 }
 
 /*
- * The reader of waits comes by itself: it is woken only where it may be too late, so that threads send no interrupts. Of pauses,
- * which are rare, the first since the reader had read all wakes it (wake_bytes 0).
+ * The reader polls waits by itself: it is woken only before the buffer fills up, so that threads send few interrupts.
+ * Pauses are rare: the first after the reader has read everything wakes it (wake_bytes 0).
  */
 static __always_inline __u64 wake(void)
 {
@@ -54,7 +54,7 @@ static __always_inline void emit(void *event, __u64 size)
 		count(JVM_RING_FULL, 1);
 }
 
-/* Children that have not yet executed another program run into the same breakpoints. */
+/* Child processes that have not yet called exec run into the same breakpoints. */
 static __always_inline bool is_target(__u64 id)
 {
 	return id >> 32 == settings.tgid;
@@ -68,7 +68,7 @@ static __always_inline bool argument(struct pt_regs *ctx, __u64 number, long *va
 	return false;
 }
 
-/* A text whose address is that argument and whose length is the next one; its bytes, 0 where it could not be read. */
+/* Reads a text whose address is that argument and whose length is the next; returns its bytes, 0 if unreadable. */
 static __always_inline __u32 read_name(struct pt_regs *ctx, __u64 number, char *to, long most)
 {
 	long name, bytes;
@@ -81,9 +81,10 @@ static __always_inline __u32 read_name(struct pt_regs *ctx, __u64 number, char *
 }
 
 /*
- * Contended waits for monitors, from HotSpot's monitor__contended__* (src/hotspot/share/runtime/objectMonitor.cpp): their
+ * Contended monitor waits, from HotSpot's monitor__contended__* (src/hotspot/share/runtime/objectMonitor.cpp). Their
  * arguments are the Java thread's number, the ObjectMonitor's address, and the class's name with its length. Does not
- * see who takes a monitor without waiting. Who hands it over is seen by contended_waking, or by the third of the probes.
+ * see a thread that takes a monitor without waiting. Who hands it over is seen by contended_waking, or by the third of
+ * the probes.
  */
 
 /* A thread that waits, or has waited. */
@@ -91,33 +92,34 @@ struct monitor_wait {
 	__u64 start_ns;
 	/* 0 once it has the monitor */
 	__u64 monitor;
-	/* since when nobody could hand it the monitor unseen: when it was last woken by anything else, or began to wait */
+	/* since when no hand-over can have been missed: the last wake-up by anything else, or the start of the wait */
 	__u64 seen_from_ns;
 };
 
-/* A thread that let go of a monitor for which others waited. */
+/* A thread that released a monitor for which others waited. */
 struct monitor_release {
-	/* whose place this is: places are written to where they are, and may just have become another's */
+	/* monitor that this entry is for: entries are written in place, and may just have been reused for another */
 	__u64 monitor;
 	__u64 ns;
-	/* as records give it; 0 where it is not certain who it was */
+	/* as in records; 0 if uncertain */
 	__u32 tid;
 	__u32 reserved;
 	char comm[TASK_COMM_LEN];
 };
 
 /*
- * Keyed by tid, and never deleted from: a thread that has waited once waits again, and its place costs it a look, not an
- * insertion and a removal. Far more threads than a broker has: those that did not wait for long make room.
+ * Keyed by tid, and never deleted from: a thread that has waited once waits again, and reusing its entry costs a
+ * look-up instead of an insertion and a removal. Sized for far more threads than a broker has; the least recently used
+ * are evicted.
  */
 BPF_MAP(monitor_waits, LRU_HASH, __u32, struct monitor_wait, 4096);
 
-/* By monitor, the last one. Monitors come and go: what was not used for long makes room, and is then not known. */
+/* The last release of each monitor. Monitors come and go: the least recently used are evicted and then unknown. */
 BPF_MAP(monitor_releases, LRU_HASH, __u64, struct monitor_release, 4096);
 
 /*
- * How many threads wait: as long as none does, most of the time, nobody who is woken need be looked up. A thread that
- * lost its place while it waited counts for ever, which costs looks and nothing else.
+ * Number of waiting threads: while it is 0, most of the time, woken threads need no look-up. A thread whose entry was
+ * evicted while it waited counts for ever, which costs only look-ups.
  */
 static __u64 waiting;
 
@@ -138,7 +140,7 @@ int contended_enter(struct pt_regs *ctx)
 	known = bpf_map_lookup_elem(&monitor_waits, &tid);
 	if (known) {
 		waits_already = known->monitor;
-		/* nobody else has a thread's own */
+		/* only the thread itself uses its entry */
 		*known = wait;
 	} else if (bpf_map_update_elem(&monitor_waits, &tid, &wait, BPF_ANY)) {
 		count(JVM_MAP_FULL, 1);
@@ -149,10 +151,10 @@ int contended_enter(struct pt_regs *ctx)
 	return 0;
 }
 
-/* Who was seen to hand the monitor over during the wait: then that thread had it until then. */
+/* Names the holder if a hand-over of the monitor was seen during the wait: that thread had it until then. */
 static __always_inline void name_holder(struct monitor_wait_event *event, const struct monitor_wait *wait)
 {
-	/* Linux 6.1 takes no key from a ring. */
+	/* Linux 6.1 accepts no key in ring-buffer memory. */
 	__u64 monitor = event->monitor;
 	struct monitor_release *release = bpf_map_lookup_elem(&monitor_releases, &monitor);
 
@@ -163,7 +165,7 @@ static __always_inline void name_holder(struct monitor_wait_event *event, const 
 	__builtin_memcpy(event->holder_comm, release->comm, sizeof(event->holder_comm));
 }
 
-/* Written where it is read from: most of a record are names that are shorter than their room. */
+/* Built in the ring buffer, without a copy: most of a record is names that do not fill their fields. */
 static __always_inline void report_wait(struct pt_regs *ctx, const struct monitor_wait *wait, __u64 end_ns)
 {
 	struct monitor_wait_event *event = bpf_ringbuf_reserve(&ring, sizeof(*event), 0);
@@ -183,7 +185,7 @@ static __always_inline void report_wait(struct pt_regs *ctx, const struct monito
 	bpf_ringbuf_submit(event, wake());
 }
 
-/* The thread has the monitor now. What it waited for before the probes were there is not reported. */
+/* The thread has the monitor now. Waits that began before the probes were attached are not reported. */
 SEC("usdt")
 int contended_entered(struct pt_regs *ctx)
 {
@@ -200,7 +202,7 @@ int contended_entered(struct pt_regs *ctx)
 	wait = *found;
 	found->monitor = 0;
 	__sync_fetch_and_add(&waiting, -1);
-	/* A virtual thread may go on elsewhere, and leaves its wait with the thread that carried it. */
+	/* A virtual thread may continue elsewhere and leave its wait with its carrier thread. */
 	if (wait.monitor != monitor)
 		return 0;
 	if (end_ns - wait.start_ns >= settings.min_ns) {
@@ -212,7 +214,7 @@ int contended_entered(struct pt_regs *ctx)
 	return 0;
 }
 
-/* It cannot be too late: the thread that is about to be woken cannot be there before this has been stored. */
+/* Never too late: the thread about to be woken cannot arrive before this has been stored. */
 static __always_inline void remember_release(__u64 monitor, __u32 tid)
 {
 	struct monitor_release release = { .monitor = monitor, .tid = tid }, *known;
@@ -227,8 +229,8 @@ static __always_inline void remember_release(__u64 monitor, __u32 tid)
 }
 
 /*
- * The monitor is free and a waiting thread is about to be woken. A thread that took it in between may be here at the same
- * time: whichever is stored had it during the wait. Not used where contended_waking is, which is no trap.
+ * The monitor is free and a waiting thread is about to be woken. A thread that took it in between may be here at the
+ * same time: whichever is stored had the monitor during the wait. Unused with contended_waking, which is no trap.
  */
 SEC("usdt")
 int contended_exit(struct pt_regs *ctx)
@@ -241,16 +243,16 @@ int contended_exit(struct pt_regs *ctx)
 }
 
 /*
- * Who hands a monitor over, known by who wakes a thread that waits for it: HotSpot's ObjectMonitor::ExitEpilog releases
- * the monitor, fires monitor__contended__exit, and wakes the waiter (src/hotspot/share/runtime/objectMonitor.cpp). The
- * kernel's tracepoint of wake-ups is no trap for the thread that releases it, as that probe is.
+ * Who hands a monitor over, from who wakes a thread that waits for it: HotSpot's ObjectMonitor::ExitEpilog releases the
+ * monitor, fires monitor__contended__exit, and wakes the waiter (src/hotspot/share/runtime/objectMonitor.cpp). Unlike
+ * that probe, the kernel's tracepoint of wake-ups is no trap for the releasing thread.
  *
- * Runs for every wake-up of the host, and leaves after one look at the woken task while none of the target's threads
- * waits for a monitor. Does not see a waiter that is let in while it is awake: before it sleeps, or after a timer that
- * older HotSpots set, as long as it has no processor. Then the one that was seen before was not the last.
+ * Runs for every wake-up of the host, and returns after one check of the woken task while none of the target's threads
+ * waits for a monitor. Misses a waiter that is let in while it is awake: before it sleeps, or after a timer that older
+ * HotSpots set, as long as it has no processor. Then the releaser seen before was not the last.
  */
 
-/* include/uapi/linux/futex.h; older C libraries signal a condition by FUTEX_WAKE_OP */
+/* include/uapi/linux/futex.h; older C libraries signal a condition with FUTEX_WAKE_OP */
 #define FUTEX_WAKE 1
 #define FUTEX_WAKE_OP 5
 #define FUTEX_WAKE_BITSET 10
@@ -272,13 +274,13 @@ int contended_exit(struct pt_regs *ctx)
 
 #define CALL_OF(registers) ((__s32)(registers)->CALL_NUMBER)
 
-/* With which a thread entered the kernel. */
+/* Registers with which a thread entered the kernel. */
 static __always_inline struct pt_regs *registers_of(struct task_struct *task)
 {
 	return (void *)bpf_task_pt_regs(task);
 }
 
-/* One thread is to be woken, as who has let go of a monitor does; the end of a safepoint wakes all that are there. */
+/* Whether one thread is woken, as by the release of a monitor; the end of a safepoint wakes all its waiters. */
 static __always_inline bool wakes_one(struct pt_regs *waker)
 {
 	__u32 operation = (__u32)SECOND_OF(waker) & ~FUTEX_FLAGS;
@@ -289,8 +291,9 @@ static __always_inline bool wakes_one(struct pt_regs *waker)
 }
 
 /*
- * The thread that runs is waking that one, by the word that it sleeps on. A timer that ends a sleep, or a signal, comes
- * from elsewhere, if in an interrupt of some thread; one that is inside this very call wakes the sleeper anyway.
+ * Whether the current thread wakes that one through the futex word on which it sleeps. A timer or a signal that ends a
+ * sleep comes from elsewhere, perhaps in an interrupt of some thread; a thread inside this very call wakes the sleeper
+ * anyway.
  */
 static __always_inline bool wakes(struct pt_regs *sleeper)
 {
@@ -300,9 +303,9 @@ static __always_inline bool wakes(struct pt_regs *sleeper)
 }
 
 /*
- * A thread that releases a monitor has cleared its owner before. Thread.interrupt wakes a waiter too and releases nothing:
- * mostly somebody has the monitor then. So it may be where another thread took the monitor within that moment, and then
- * it is not certain who it was.
+ * A thread that releases a monitor has cleared its owner before. Thread.interrupt also wakes a waiter but releases
+ * nothing: usually some thread then has the monitor. So if the owner is set, another thread may have taken the monitor
+ * in that moment, and the releaser is uncertain.
  */
 static __always_inline bool is_free(__u64 monitor)
 {
@@ -326,7 +329,7 @@ int BPF_PROG(contended_waking, struct task_struct *task)
 	wait = bpf_map_lookup_elem(&monitor_waits, &tid);
 	monitor = wait ? wait->monitor : 0;
 	sleeper = registers_of(task);
-	/* who is in no call waits for memory, as in the trap of the probe that tells that it has the monitor */
+	/* a thread outside of calls waits for memory, as in the trap of the probe that reports the monitor entered */
 	if (!monitor || !sleeper || CALL_OF(sleeper) < 0)
 		return 0;
 	if (is_target(current_ids()) && wakes(sleeper))
@@ -336,7 +339,7 @@ int BPF_PROG(contended_waking, struct task_struct *task)
 	return 0;
 }
 
-/* In place of the other, to be measured: what the kernel takes to call a program there. */
+/* Alternative for measuring: shows what the kernel takes to call a program there. */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(nothing_waking, struct task_struct *task)
 {
@@ -344,9 +347,9 @@ int BPF_PROG(nothing_waking, struct task_struct *task)
 }
 
 /*
- * Stops of all Java threads: safepoints as a whole (src/hotspot/share/services/runtimeService.cpp), the VM operation that
- * they were for (src/hotspot/share/runtime/vmThread.cpp) and collections within them (src/hotspot/share/gc/shared/
- * gcVMOperations.cpp). All of it happens in the VM's own thread, one after the other.
+ * JVM pauses: whole safepoints (src/hotspot/share/services/runtimeService.cpp), the VM operations that caused them
+ * (src/hotspot/share/runtime/vmThread.cpp) and collections within them
+ * (src/hotspot/share/gc/shared/gcVMOperations.cpp). All of it happens in the VM thread, in sequence.
  */
 
 struct safepoint {
@@ -356,7 +359,7 @@ struct safepoint {
 	__u64 operation_ns;
 	/* 0 outside of collections */
 	__u64 collection_ns;
-	/* collections may be parts of others: only the outermost is reported */
+	/* collections may nest: only the outermost is reported */
 	__u32 depth;
 	__u32 full;
 	__u32 operation_bytes;
@@ -401,7 +404,7 @@ int safepoint_begin(struct pt_regs *ctx)
 	return 0;
 }
 
-/* Operations also run outside of safepoints; one may run others. */
+/* Operations also run outside of safepoints, and may run others. */
 SEC("usdt")
 int operation_begin(struct pt_regs *ctx)
 {
@@ -456,7 +459,7 @@ int safepoint_end(struct pt_regs *ctx)
 	return 0;
 }
 
-/* In place of any other, to be measured: what it costs is what the kernel takes to call a program. */
+/* Alternative for measuring: its cost is what the kernel takes to call a program. */
 SEC("usdt")
 int nothing(struct pt_regs *ctx)
 {

@@ -10,7 +10,7 @@
 
 #include "kernel.h"
 
-/* Bytes kept of a class's name: longer ones lose their end. A power of two. */
+/* Bytes kept of a class's name: longer names lose their end. A power of two. */
 #define CLASS_BYTES 128
 /* Bytes kept of a VM operation's name. */
 #define OPERATION_BYTES 64
@@ -33,13 +33,13 @@ enum jvm_pause_kind {
 enum jvm_count {
 	/* records for which the ring buffer had no room */
 	JVM_RING_FULL = 0,
-	/* waits that were not followed: too many threads */
+	/* waits not followed: too many threads */
 	JVM_MAP_FULL = 1,
 	/* probes whose arguments could not be read */
 	JVM_NO_ARGUMENT = 2,
-	/* waits that are shorter than settings.min_ns */
+	/* waits shorter than settings.min_ns */
 	JVM_SHORT_WAITS = 3,
-	/* nanoseconds of those */
+	/* nanoseconds of those waits */
 	JVM_SHORT_NS = 4,
 	JVM_COUNTS = 5,
 };
@@ -51,9 +51,9 @@ struct jvm_settings {
 	__u32 reserved;
 	/* shorter waits are counted and not sent */
 	__u64 min_ns;
-	/* bytes in the ring buffer from which on the reader is woken; 0 for the first record since it had read all */
+	/* wake the reader from this many bytes in the ring buffer; 0: for the first record after it has read all */
 	__u64 wake_bytes;
-	/* where an ObjectMonitor keeps its owner, which is 0 where it has none; bytes from its address */
+	/* offset of the owner in an ObjectMonitor; the owner is 0 if there is none */
 	__u64 owner_at;
 };
 
@@ -65,9 +65,9 @@ struct monitor_wait_event {
 	__u64 end_ns;
 	/* address of the JVM's ObjectMonitor */
 	__u64 monitor;
-	/* the thread that last handed the monitor over during the wait; 0 if none was seen to, or not for certain */
+	/* the thread that last handed the monitor over during the wait; 0 if not seen, or uncertain */
 	__u32 holder_tid;
-	/* valid bytes of class_name; what is behind them is not sent */
+	/* valid bytes of class_name; the rest is not sent */
 	__u32 class_bytes;
 	char comm[TASK_COMM_LEN];
 	char holder_comm[TASK_COMM_LEN];
@@ -93,7 +93,7 @@ struct jvm_pause_event {
 
 #pragma clang diagnostic pop
 
-/* Never read: it makes these types part of the object's BTF, from where the skeleton takes them. */
+/* Never read: it puts these types into the object's BTF, from which the skeleton takes them. */
 struct jvm_records {
 	struct monitor_wait_event monitor_wait;
 	struct jvm_pause_event pause;

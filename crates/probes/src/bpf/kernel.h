@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What these programs use of the kernel: numbers, of UAPI from the C library's headers, and the few fields of kernel
- * structures that they read, relocated to the running kernel by CO-RE. No vmlinux.h. Nothing here says what is done with
- * them.
+ * The parts of the kernel that these programs use: numbers (UAPI ones come from the C library's headers), and the few
+ * fields of kernel structures that they read, relocated to the running kernel by CO-RE. Uses no vmlinux.h. Knows no
+ * program.
  */
 #ifndef BROKERSCOPE_KERNEL_H
 #define BROKERSCOPE_KERNEL_H
@@ -83,7 +83,7 @@ struct xfs_inode {
 
 struct dentry {
 	struct dentry *d_parent;
-	/* since 6.16 inside an anonymous union; CO-RE looks into those */
+	/* in an anonymous union since 6.16; CO-RE searches those */
 	struct qstr d_name;
 	struct inode *d_inode;
 };
@@ -122,16 +122,16 @@ struct files_struct {
 struct pid_namespace;
 struct seq_file;
 
-/* a process's or thread's number in one pid namespace */
+/* the id of a process or thread in one pid namespace */
 struct upid {
 	int nr;
 	struct pid_namespace *ns;
 };
 
 struct pid {
-	/* below the root namespace */
+	/* levels below the root namespace */
 	unsigned int level;
-	/* from the root namespace's to the innermost's */
+	/* from the root namespace to the innermost */
 	struct upid numbers[];
 };
 
@@ -145,12 +145,12 @@ struct rq {
 	__u64 clock;
 };
 
-/* its rq is there with CONFIG_FAIR_GROUP_SCHED only */
+/* its rq exists only with CONFIG_FAIR_GROUP_SCHED */
 struct cfs_rq {
 	struct rq *rq;
 };
 
-/* By enum cpu_usage_stat, below. */
+/* Indexed by enum cpu_usage_stat, below. */
 struct kernel_cpustat {
 	__u64 cpustat[8];
 };
@@ -161,7 +161,7 @@ struct sched_entity {
 
 /* with CONFIG_TASK_XACCT */
 struct task_io_accounting {
-	/* the thread's calls that read and that write, counted as each returns (inc_syscw, include/linux/sched/xacct.h) */
+	/* the thread's reading and writing calls, counted as each returns (inc_syscw, include/linux/sched/xacct.h) */
 	__u64 syscr;
 	__u64 syscw;
 };
@@ -176,7 +176,7 @@ struct task_struct {
 	unsigned in_iowait : 1;
 	/* with CONFIG_CGROUPS */
 	unsigned frozen : 1;
-	/* how often it gave the CPU up, and how often that was taken from it */
+	/* how often it gave the CPU up, and how often it was preempted */
 	unsigned long nvcsw;
 	unsigned long nivcsw;
 	int pid;
@@ -203,7 +203,10 @@ struct pt_regs {
 #endif
 };
 
-/* Where they have the call's number and its first arguments. The number is -1 for interrupts and faults (arch/x86/entry/entry_64.S, arch/arm64/kernel/entry.S). */
+/*
+ * The call's number and its first arguments in it. The number is -1 for interrupts and faults
+ * (arch/x86/entry/entry_64.S, arch/arm64/kernel/entry.S).
+ */
 #if defined(__TARGET_ARCH_arm64)
 #define CALL_NUMBER syscallno
 #define FIRST_ARGUMENT regs[0]
@@ -216,7 +219,7 @@ struct pt_regs {
 #define THIRD_ARGUMENT dx
 #endif
 
-/* arch/arm64/include/uapi/asm/ptrace.h: where bpf_tracing.h looks for an arm64's program counter */
+/* arch/arm64/include/uapi/asm/ptrace.h: bpf_tracing.h reads an arm64's program counter from it */
 struct user_pt_regs {
 	__u64 pc;
 };
@@ -261,7 +264,7 @@ struct in6_addr {
 	} in6_u;
 };
 
-/* ports and addresses are in anonymous unions; the IPv6 ones only with CONFIG_IPV6 */
+/* ports and addresses are in anonymous unions; the IPv6 ones exist only with CONFIG_IPV6 */
 struct sock_common {
 	__be32 skc_daddr;
 	__be32 skc_rcv_saddr;
@@ -362,7 +365,7 @@ struct request___with_disk {
 
 #pragma clang attribute pop
 
-/* include/linux/kernel_stat.h: what a CPU's time went to, in nanoseconds; in the same places since 2.6 */
+/* include/linux/kernel_stat.h: categories of a CPU's time, in nanoseconds; unchanged since 2.6 */
 enum cpu_usage_stat {
 	CPUTIME_USER = 0,
 	CPUTIME_NICE,
@@ -375,7 +378,7 @@ enum cpu_usage_stat {
 	CPU_TIMES,
 };
 
-/* include/linux/blk_types.h: the operations' numbers are old, the flags' places move and are relocated */
+/* include/linux/blk_types.h: the operations' numbers are stable, the flags' bits move and are relocated */
 #define REQ_OP_MASK 0xff
 #define REQ_OP_READ 0
 #define REQ_OP_WRITE 1
@@ -394,7 +397,7 @@ struct iovec {
 	unsigned long iov_len;
 };
 
-/* include/trace/syscall.h as BPF programs see it: the first word is the kernel's own. */
+/* include/trace/syscall.h as BPF programs see it: the first word is the kernel's. */
 struct syscall_enter {
 	__u64 reserved;
 	__u64 nr;
@@ -407,7 +410,7 @@ struct syscall_exit {
 	__s64 ret;
 };
 
-/* bpf_tracing.h then takes the kernel's names for registers, as above. */
+/* Makes bpf_tracing.h use the kernel's names for registers, as above. */
 #define __VMLINUX_H__
 
 #include <bpf/bpf_helpers.h>
@@ -415,7 +418,7 @@ struct syscall_exit {
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_tracing.h>
 
-/* A map of so many entries, by BPF_MAP_TYPE_. */
+/* Declares a map with that many entries, of BPF_MAP_TYPE_##kind. */
 #define BPF_MAP(name, kind, key_type, value_type, entries)                                                   \
 	struct {                                                                                             \
 		__uint(type, BPF_MAP_TYPE_##kind);                                                           \
@@ -424,7 +427,7 @@ struct syscall_exit {
 		__type(value, value_type);                                                                   \
 	} name SEC(".maps")
 
-/* What a tracepoint's task sleeps for, 0 if it is runnable. The field was renamed in 5.14. */
+/* A task's state: what it sleeps for, 0 if it is runnable. The field was renamed in 5.14. */
 static __always_inline __u32 state_of(struct task_struct *task)
 {
 	struct task_struct___before_5_14 *old = (void *)task;
@@ -435,8 +438,8 @@ static __always_inline __u32 state_of(struct task_struct *task)
 }
 
 /*
- * Whether cgroup version 2's freezer has a task: do_freezer_trap, kernel/signal.c. Who waits for a child of vfork is marked so too,
- * and sleeps killably (wait_for_vfork_done, kernel/fork.c).
+ * Whether cgroup version 2's freezer has a task: do_freezer_trap, kernel/signal.c. A thread that waits for a child of
+ * vfork is marked so too, but sleeps killably (wait_for_vfork_done, kernel/fork.c).
  */
 static __always_inline bool is_in_freezer_trap(struct task_struct *task, __u32 state)
 {
@@ -445,22 +448,22 @@ static __always_inline bool is_in_freezer_trap(struct task_struct *task, __u32 s
 }
 
 /*
- * Reads of kernel structures by plain loads where the kernel has the means (Linux 6.2: bpf_rdonly_cast), which take a
- * fraction of a helper's call for each field. Elsewhere by helpers; the verifier drops what does not apply.
- * Either way a bad address reads as zero.
+ * Reads kernel structures by plain loads if the kernel can (Linux 6.2: bpf_rdonly_cast), which cost a fraction of a
+ * helper call per field; otherwise by helpers. The verifier drops the branch that does not apply. Either way a bad
+ * address reads as zero.
  */
 extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __weak;
 
-/* What is at an address of the kernel: for DIRECT. */
+/* Types a kernel address, for DIRECT. */
 #define TYPED(type, address)                                                                                 \
 	((type *)(bpf_ksym_exists(bpf_rdonly_cast)                                                           \
 			  ? bpf_rdonly_cast((void *)(address), bpf_core_type_id_kernel(type))                \
 			  : (void *)(address)))
 
-/* One field of what TYPED gave, or of what such a field points to. */
+/* Reads one field through a pointer from TYPED, or through a pointer read that way. */
 #define DIRECT(from, field) (bpf_ksym_exists(bpf_rdonly_cast) ? (from)->field : BPF_CORE_READ(from, field))
 
-/* The pointer that is at such an address: what a list's head begins with is one. */
+/* Reads the pointer at such an address, for example a list's head. */
 static __always_inline void *pointer_at(const void *address)
 {
 	struct list_head *pointer = TYPED(struct list_head, address);

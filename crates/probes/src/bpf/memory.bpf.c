@@ -4,9 +4,9 @@
 #include "state.h"
 
 /*
- * Pages of files that the target's own threads bring into the page cache. Within an operation they say how
- * much of it came from the device; outside of one, the thread stores to or loads from a mapped file, and if it
- * then waits for the page, that is an OP_MMAP_FAULT.
+ * Pages of files that the target's own threads bring into the page cache. Within an operation they show how much of it
+ * came from the device; outside of one, the thread accesses a mapped file, and if it then waits for the page, that is
+ * an OP_MMAP_FAULT.
  */
 
 static __always_inline bool is_same_file(struct op *op, __u64 inode, __u32 device)
@@ -26,7 +26,7 @@ static __always_inline void count_pages(struct op *op, __u64 start, __u64 bytes)
 	op->readahead_bytes += bytes - wanted;
 }
 
-/* The thread is in a fault on this file, as far as it is known now. */
+/* The thread is in a fault on this file, as far as is known now. */
 static __always_inline void note_fault(struct op *op, __u64 inode, __u32 device, __u64 offset)
 {
 	op->fault_ns = bpf_ktime_get_ns();
@@ -47,13 +47,13 @@ int page_added(void *ctx)
 	if (!is_target(id))
 		return 0;
 	op = own_op(id);
-	/* most pages are added by writes, of which nothing is asked */
+	/* most pages are added by writes, for which nothing is counted */
 	if (!op || op->phase == PHASE_SOCKET || (op->phase == PHASE_INSIDE && !op->reads))
 		return 0;
 	READ_FIELD(inode, ctx, page_added.i_ino);
 	READ_FIELD(device, ctx, page_added.s_dev);
 	READ_FIELD(index, ctx, page_added.index);
-	/* since 5.18; before, a page at a time */
+	/* since 5.18; before that, one page at a time */
 	if (fields.page_added.order.size)
 		READ_FIELD(order, ctx, page_added.order);
 	bytes = 1ULL << (settings.page_shift + (order & 15));
@@ -69,7 +69,7 @@ int page_added(void *ctx)
 	return 0;
 }
 
-/* Says which page was wanted, and sees waits for a page that another thread is reading; since 6.12. */
+/* Shows which page the fault needs, and sees waits for a page that another thread reads; since 6.12. */
 SEC("tracepoint/filemap/mm_filemap_fault")
 int page_fault(void *ctx)
 {
@@ -101,7 +101,7 @@ int balance_dirty_pages(void *ctx)
 
 	if (!is_target(id))
 		return 0;
-	/* zero or less: looked at and let go (mm/page-writeback.c) */
+	/* zero or less: checked and not paused (mm/page-writeback.c) */
 	READ_FIELD(pause_ms, ctx, balance_dirty_pages.pause);
 	if (pause_ms <= 0)
 		return 0;
@@ -115,11 +115,11 @@ int balance_dirty_pages(void *ctx)
 }
 
 /*
- * Direct reclaim on the target's threads, wherever they are: they had to free memory before they could have
- * some. Global, because the host ran short, or for a memory cgroup that reached its limit. Does not see kswapd.
+ * Direct reclaim on the target's threads, wherever they are: they had to free memory before they could allocate. Global
+ * reclaim, because the host ran short, or for a memory cgroup that reached its limit. Does not see kswapd.
  */
 
-/* A thread reclaims once at a time: what it allocates meanwhile comes from reserves. */
+/* Reclaim does not nest: allocations during reclaim come from reserves. */
 static __always_inline int begin_reclaim(bool memcg)
 {
 	return is_target(current_ids()) ? span_enter(direct_reclaim, memcg) : 0;
@@ -137,7 +137,7 @@ int memcg_reclaim_begin(void *ctx)
 	return begin_reclaim(true);
 }
 
-/* Both ends are of one class of tracepoints and have the same fields (include/trace/events/vmscan.h). */
+/* Both events are of one class of tracepoints and have the same fields (include/trace/events/vmscan.h). */
 SEC("tracepoint/vmscan/mm_vmscan_direct_reclaim_end")
 int reclaim_end(void *ctx)
 {

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * A thread that is back on the CPU: what is reported of the time that it was off it. Knows no hook: sched.bpf.c does.
- */
+/* Reports a thread's off-CPU time when it is back on the CPU. Knows no hook: sched.bpf.c does. */
 #ifndef BROKERSCOPE_OFF_CPU_H
 #define BROKERSCOPE_OFF_CPU_H
 
 #include "state.h"
 
-/* Shorter waits after a call are not worth an event, shorter ones within not their waker's stack. */
+/* After a call, shorter waits are not reported; within a call, they are reported without their waker's stack. */
 #define LONG_WAIT_NS 1000000
 
 /*
- * How many threads are off the CPU and followed. As long as none is, most of the time, no thread that is woken or
- * gets a CPU need be looked up; nobody changes it but for such an away.
+ * The off-CPU count: how many followed threads are off the CPU. While it is 0, most of the time, no thread that is
+ * woken or gets a CPU is looked up; only such threads change it.
  */
 static __u32 off_cpu_count;
 
-/* Within a call every interval counts; after one, or for want of a CPU, long ones; and those for a mapped page. */
+/* Within a call every interval is reported; after a call, or without a CPU, long ones; and those for a mapped page. */
 static __always_inline bool is_reported(struct op *op, bool in_fault, __u64 length_ns)
 {
 	if (op->phase == PHASE_INSIDE || in_fault)
@@ -24,12 +22,12 @@ static __always_inline bool is_reported(struct op *op, bool in_fault, __u64 leng
 	return (op->phase == PHASE_AFTER || op->preempted) && length_ns >= LONG_WAIT_NS;
 }
 
-/* Deepest that filemap_fault is above __schedule. */
+/* Deepest position of filemap_fault above __schedule. */
 #define FAULT_FRAMES 16
 
 /*
- * The stack proves it: a thread may have gone on after a fault that had its page in memory. Where stacks or
- * names are not to be had, pages that were added must do.
+ * The stack proves it: after a fault whose page was in memory, a thread may have continued. If stacks or names are
+ * unavailable, pages that were added must do.
  */
 static __always_inline bool left_in_fault(struct op *op)
 {
@@ -64,7 +62,7 @@ static __always_inline void send_fault(union scratch *buffer, struct op *op, str
 	event->file.device = op->fault_device;
 	event->fd = -1;
 	event->op = OP_MMAP_FAULT;
-	/* a page that another thread was reading is from the device as well */
+	/* a page that another thread was reading comes from the device as well */
 	event->disk_bytes = page;
 	event->readahead_bytes = op->fault_bytes > page ? op->fault_bytes - page : 0;
 	event->reads_pages = 1;
@@ -91,7 +89,7 @@ static __always_inline void send_off_cpu(union scratch *buffer, struct task_stru
 	event->preempted = op->preempted;
 	event->frames = op->frames;
 	bpf_probe_read_kernel_str(event->comm, sizeof(event->comm), task->comm);
-	/* bounded right before it is used: verifiers before 6.3 forget the bound of a value that was spilled */
+	/* bounded right before it is used: verifiers before 6.3 forget the bound of a spilled value */
 	stack_bytes = (__u64)op->frames * sizeof(op->stack[0]);
 	barrier_var(stack_bytes);
 	if (stack_bytes > sizeof(op->stack))
@@ -116,7 +114,7 @@ static __always_inline void report_return(union scratch *buffer, struct op *op, 
 	op->fault_ns = 0;
 }
 
-/* The clock of the task's run queue, of which the scheduler's account is; 0 where the kernel has none. */
+/* Clock of the task's run queue, on which the scheduler's accounting is based; 0 if the kernel has none. */
 static __always_inline __u64 queue_clock(struct task_struct *task)
 {
 	struct cfs_rq *queue;
@@ -131,9 +129,9 @@ static __always_inline __u64 queue_clock(struct task_struct *task)
 }
 
 /*
- * A thread runs that was not seen to return. No tracepoint fires while a thread runs that the host hides from tracing, as a
- * Firecracker guest hid its agent: not where it hands the CPU to another thread either. The scheduler's account says when
- * that was (sched_info_arrive, kernel/sched/stats.h).
+ * A running thread whose return was not seen. No tracepoint fires while a thread runs that the host hides from tracing,
+ * as a Firecracker guest hid its agent, not even when it hands the CPU to another thread. The scheduler's accounting
+ * shows when that was (sched_info_arrive, kernel/sched/stats.h).
  */
 static __noinline int return_late(union scratch *buffer, struct op *op, struct task_struct *task)
 {
@@ -142,7 +140,7 @@ static __noinline int return_late(union scratch *buffer, struct op *op, struct t
 	__sync_fetch_and_add(&off_cpu_count, -1);
 	if (bpf_core_field_exists(task->sched_info.last_arrival))
 		arrived = BPF_CORE_READ(task, sched_info.last_arrival);
-	/* what a parked thread waited for its stack would tell, which is gone */
+	/* only its stack would show what a parked thread waited for, and that is gone */
 	if (!op->parked && op->off_clock && arrived > op->off_clock)
 		report_return(buffer, op, task, op->off_ns + (arrived - op->off_clock));
 	op->parked = NOT_PARKED;
@@ -150,13 +148,13 @@ static __noinline int return_late(union scratch *buffer, struct op *op, struct t
 	return 0;
 }
 
-/* The same of the current thread. */
+/* Like return_late(), for the current thread. */
 static __always_inline void current_returned_late(struct op *op)
 {
 	return_late(scratch(), op, TYPED(struct task_struct, bpf_get_current_task()));
 }
 
-/* The call returns: an interval that nobody saw would leave its time without a reason, and no trace. */
+/* The call returns: an interval that was not seen would leave its time unexplained and uncounted. */
 static __always_inline void settle_switches(struct op *op)
 {
 	__u16 switches = switches_of_current() - op->switches;
@@ -167,7 +165,7 @@ static __always_inline void settle_switches(struct op *op)
 		count_lost(LOST_SWITCH);
 }
 
-/* What every call starts with; its start is set by the caller, last. leave_cpu() sets what an off-CPU interval needs. */
+/* Initial state of every call; the caller sets its start last. leave_cpu() sets what an off-CPU interval needs. */
 static __always_inline void reset_op(struct op *op, __u8 kind)
 {
 	if (op->off_ns)

@@ -5,7 +5,7 @@
 
 #include "kernel.h"
 
-/* NULL where the number is no open file. A racing close makes reads fail or be of another file: harmless. */
+/* NULL if no open file has that number. With a racing close, reads fail or are of another file: harmless. */
 static __always_inline struct file *open_file(__u32 fd)
 {
 	struct task_struct *task = TYPED(struct task_struct, bpf_get_current_task());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The BPF object of the probes: one file per thing observed, in any order, all sharing the calls under way and one ring
- * buffer (state.h). User space loads only the programs that its plan names.
+ * The BPF object of the probes: one file per observed thing, in any order, all sharing the calls in progress and one
+ * ring buffer (state.h). User space loads only the programs that its plan names.
  */
 #include "block.bpf.c"
 #include "calls.bpf.c"

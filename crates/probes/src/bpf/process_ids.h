@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * By which numbers records name processes and threads: those of the pid namespace that user space reads in its /proc.
- * Everything else, filters and the maps' keys, goes by the root pid namespace's, which are the kernel's own. Where
- * that is the namespace, as it mostly is, the verifier drops the rest.
+ * Translates ids for records, which name processes and threads as in the pid namespace whose /proc user space reads.
+ * Everything else, filters and map keys, uses the root pid namespace's ids, which are the kernel's own. If both are the
+ * same namespace, as usual, the verifier drops the translation.
  */
 #ifndef BROKERSCOPE_PROCESS_IDS_H
 #define BROKERSCOPE_PROCESS_IDS_H
@@ -11,16 +11,16 @@
 
 /* Set once before loading. */
 struct pid_settings {
-	/* the namespace, by where the kernel keeps it */
+	/* the namespace, by its kernel address */
 	__u64 pid_namespace;
-	/* how far it is below the root one */
+	/* levels below the root namespace */
 	__u32 pid_level;
 	__u32 reserved;
 };
 
 const volatile struct pid_settings pid_settings = {};
 
-/* That of the namespace so far below the root one; none where the pid is above it. The numbers are an array. */
+/* The id in the namespace at that level below the root; none if the pid is above it. The ids are an array. */
 static __always_inline struct upid number_at(struct pid *pid, __u32 level)
 {
 	struct upid id = {};
@@ -35,13 +35,10 @@ static __always_inline struct upid number_at(struct pid *pid, __u32 level)
 	return id;
 }
 
-/*
- * The helper bpf_get_current_pid_tgid, said to be a function of nothing, as it is within a program: called once for all
- * that a program wants of it.
- */
+/* The helper bpf_get_current_pid_tgid, declared const, as it is within a program: one call serves all uses. */
 static __u64 (*const current_ids)(void) __attribute__((const)) = (void *)14;
 
-/* 0 for what the namespace does not see, as the kernel's own threads and the host's. */
+/* 0 for what the namespace does not see, such as the kernel's own threads and the host's processes. */
 static __always_inline __u32 visible(struct pid *pid)
 {
 	struct upid id = number_at(pid, pid_settings.pid_level);
@@ -49,7 +46,7 @@ static __always_inline __u32 visible(struct pid *pid)
 	return (__u64)id.ns == pid_settings.pid_namespace ? id.nr : 0;
 }
 
-/* Of any task, as an argument or as what TYPED gave. */
+/* For any task, as an argument or from TYPED. */
 static __always_inline __u32 visible_tid_of(struct task_struct *task)
 {
 	return pid_settings.pid_level ? visible(BPF_CORE_READ(task, thread_pid)) : DIRECT(task, pid);

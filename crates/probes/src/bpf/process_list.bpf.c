@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Lists processes by the root pid namespace's numbers and by those that the reader's /proc shows, for readers in a nested pid
- * namespace. Run once when something is attached, and unloaded again; hooks nothing.
+ * Lists processes by the root pid namespace's ids and by those that the reader's /proc shows, for readers in a nested
+ * pid namespace. Runs once when something is attached, and is then unloaded; hooks nothing.
  */
 #include "kernel.h"
 
@@ -9,22 +9,22 @@
 
 /* Set once before loading. */
 struct process_list_settings {
-	/* how many pid namespaces lie between the reader's and the one whose numbers its /proc shows, which is above */
+	/* levels from the reader's pid namespace up to the one whose ids its /proc shows */
 	__u32 below;
 };
 
-/* A process, by both its numbers. */
+/* A process by both its ids. */
 struct process_ids {
-	/* the namespace, by where the kernel keeps it */
+	/* the namespace, by its kernel address */
 	__u64 pid_namespace;
-	/* how far it is below the root one; there both numbers are one */
+	/* levels below the root namespace; 0: both ids are the same */
 	__u32 level;
 	__u32 root;
 	__u32 visible;
 	__u32 reserved;
 };
 
-/* Never read: it makes the type part of the object's BTF. */
+/* Never read: it puts the type into the object's BTF. */
 struct process_list_records {
 	struct process_ids process_ids;
 };
@@ -45,7 +45,7 @@ struct bpf_iter__task {
 
 #pragma clang attribute pop
 
-/* The iterator visits the tasks of the namespace that its reader is in (kernel/bpf/task_iter.c). */
+/* The iterator visits the tasks of its reader's namespace (kernel/bpf/task_iter.c). */
 SEC("iter/task")
 int list_processes(struct bpf_iter__task *ctx)
 {

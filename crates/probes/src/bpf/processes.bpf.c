@@ -2,8 +2,8 @@
 #include "state.h"
 
 /*
- * The target's children: processes that it or a child of it starts become part of it, until they end; and
- * threads that end are forgotten. Children that were there before are in the map from the start.
+ * The target's children: processes that it or a child of it starts are followed until they end; threads that end are
+ * forgotten. Children that exist at attach time are in the map from the start.
  */
 
 /* include/uapi/linux/sched.h */

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Where a process's threads spend their time, on and off the CPU: a separate object, so that a profile
- * neither needs nor slows the probes of probes.bpf.c. Time is added up here, by thread name and stacks: what
- * a profile costs does not grow with its length, and user space reads it once, at the end.
+ * Profiles where a process's threads spend their time, on and off the CPU: a separate object, so that a profile neither
+ * needs nor slows the probes of probes.bpf.c. Time is summed here, by thread name and stacks: the cost of a profile
+ * does not grow with its length, and user space reads it once, at the end.
  *
- * `sample_total` and `sched_switch` are for that; `sample_each` hands over single samples instead, for a
- * recording. User space loads what it uses.
+ * `sample_total` and `sched_switch` do that; `sample_each` delivers single samples instead, for a recording. User space
+ * loads what it uses.
  */
 #include "kernel.h"
 
@@ -21,8 +21,8 @@ const volatile struct profile_records records = {};
 BPF_MAP(lost, PERCPU_ARRAY, __u32, __u64, PROFILE_LOST_SLOTS);
 
 /*
- * Stacks by a hash of their frames. Not a BPF_MAP_TYPE_STACK_TRACE: that has one slot for a hash's low bits,
- * and of two thousand stacks in sixteen thousand slots one in sixteen would find its own taken.
+ * Stacks by a hash of their frames. Not a BPF_MAP_TYPE_STACK_TRACE: that has one slot for a hash's low bits, so of two
+ * thousand stacks in sixteen thousand slots one in sixteen would find its slot taken.
  */
 BPF_MAP(stacks, HASH, __u64, struct stack, 8192);
 
@@ -36,7 +36,7 @@ struct {
 	__uint(max_entries, 256 * 1024);
 } ring SEC(".maps");
 
-/* Room for what is larger than a BPF stack. All users run with interrupts off, so none meets another. */
+/* Scratch space for what exceeds a BPF stack. All users run with interrupts off, so they never nest. */
 BPF_MAP(scratches, PERCPU_ARRAY, __u32, struct stack, 1);
 
 static __always_inline void count_lost(__u32 slot, __u64 by)
@@ -47,7 +47,10 @@ static __always_inline void count_lost(__u32 slot, __u64 by)
 		*count += by;
 }
 
-/* Whether the current thread is inside one of the system calls: the registers with which it entered the kernel say in which. */
+/*
+ * Whether the current thread is inside one of the selected system calls, by the registers with which it entered the
+ * kernel.
+ */
 static __always_inline bool is_inside(void)
 {
 	struct pt_regs *registers;
@@ -78,7 +81,7 @@ static __always_inline __u64 hash_of(const struct stack *stack)
 	return hash > STACK_LOST ? hash : STACK_LOST + 1;
 }
 
-/* The number of the current thread's stack, kernel or user; the stack itself is kept once. */
+/* Returns the number of the current thread's stack, kernel or user; the stack itself is stored once. */
 static __always_inline __u64 store_stack(void *ctx, __u64 flags)
 {
 	__u32 zero = 0;
@@ -154,20 +157,20 @@ int sample_each(void *ctx)
 	sample.user_stack = store_stack(ctx, BPF_F_USER_STACK);
 	sample.kernel_stack = store_stack(ctx, 0);
 	bpf_get_current_comm(sample.comm, sizeof(sample.comm));
-	/* the reader looks once a second: samples are few, and waking it would cost more than they do */
+	/* the reader polls once a second: samples are few, and waking it would cost more than they do */
 	if (bpf_ringbuf_output(&ring, &sample, sizeof(sample), BPF_RB_NO_WAKEUP))
 		count_lost(PROFILE_LOST_RING, 1);
 	return 0;
 }
 
-/* The stacks are taken where the thread leaves: when it is back, the CPU still runs on the other's. */
+/* The stacks are taken when the thread leaves: when it returns, the CPU still runs on the other thread's stack. */
 static __always_inline void leave_cpu(void *ctx, struct task_struct *task)
 {
 	__u32 tid = task->pid;
 	struct off_cpu *known = bpf_map_lookup_elem(&off_cpu_threads, &tid);
 	struct off_cpu away = {};
 
-	/* a dead thread's id may be given to another, and its place is */
+	/* a dead thread's id may be reused, and so may its entry */
 	if (state_of(task) & TASK_DEAD) {
 		bpf_map_delete_elem(&off_cpu_threads, &tid);
 		return;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The contract between profile.bpf.c and user space: settings, the tables that the programs fill and the
- * record of a single sample. The Rust side gets these types from the generated skeleton.
+ * The contract between profile.bpf.c and user space: settings, the tables that the programs fill, and the record of a
+ * single sample. The Rust side gets these types from the generated skeleton.
  *
- * All times are CLOCK_MONOTONIC in nanoseconds. Every padding byte is named: keys are compared as bytes.
+ * All times are CLOCK_MONOTONIC in nanoseconds. Every padding byte is named, because keys are compared as bytes.
  */
 #ifndef BROKERSCOPE_PROFILE_H
 #define BROKERSCOPE_PROFILE_H
 
 #include "kernel.h"
 
-/* kernel.perf_event_max_stack as kernels have it by default: no stack is longer unless that was raised. */
+/* Default of kernel.perf_event_max_stack: no stack is longer unless that was raised. */
 #define PROFILE_FRAMES 127
 /* System calls of a family: write(2) has five forms. */
 #define PROFILE_CALLS 8
@@ -19,7 +19,7 @@
 #pragma clang diagnostic push
 #pragma clang diagnostic error "-Wpadded"
 
-/* In place of a stack's number: there is none (all in user space, or all in the kernel), or it was lost. */
+/* In place of a stack's number: there is no stack (all in user space, or all in the kernel), or it was lost. */
 enum { STACK_NONE = 0, STACK_LOST = 1 };
 
 enum time_state {
@@ -31,11 +31,11 @@ enum time_state {
 enum profile_lost {
 	/* no room for another stack: the time is counted without it */
 	PROFILE_LOST_STACK = 0,
-	/* no room for another combination: time that is in no table */
+	/* no room for another combination: the time is in no table */
 	PROFILE_LOST_TIME = 1,
-	/* nanoseconds of those */
+	/* nanoseconds of that time */
 	PROFILE_LOST_NS = 2,
-	/* no room for another thread: an interval that was not followed */
+	/* no room for another thread: an interval was not followed */
 	PROFILE_LOST_THREAD = 3,
 	/* no room in the ring buffer: single samples */
 	PROFILE_LOST_RING = 4,
@@ -48,14 +48,14 @@ struct profile_settings {
 	__u32 tgid;
 	/* keep threads of the same name apart */
 	__u8 by_thread;
-	/* valid entries of `call`; 0: wherever a thread is */
+	/* valid entries of `call`; 0: sample everywhere */
 	__u8 calls;
 	__u16 reserved;
-	/* the time that a sample stands for */
+	/* the time that one sample stands for */
 	__u64 period_ns;
-	/* shorter intervals off the CPU are left out */
+	/* shorter off-CPU intervals are left out */
 	__u64 min_ns;
-	/* only within these system calls, by number */
+	/* sample only within these system calls, by number */
 	__s32 call[PROFILE_CALLS];
 };
 
@@ -65,7 +65,7 @@ struct stack {
 	__u64 frame[PROFILE_FRAMES];
 };
 
-/* What time is added up by. */
+/* The key by which time is summed. */
 struct stack_key {
 	__u64 user_stack;
 	__u64 kernel_stack;
@@ -82,7 +82,7 @@ struct stack_time {
 
 /* A thread that is off the CPU. */
 struct off_cpu {
-	/* 0 while it runs, and where the interval is left out */
+	/* 0 while it runs, or if the interval is left out */
 	__u64 since_ns;
 	__u64 user_stack;
 	__u64 kernel_stack;
@@ -101,7 +101,7 @@ struct sample_event {
 
 #pragma clang diagnostic pop
 
-/* Never read: it makes these types part of the object's BTF, from where the skeleton takes them. */
+/* Never read: it puts these types into the object's BTF, from which the skeleton takes them. */
 struct profile_records {
 	struct stack stack;
 	struct stack_key stack_key;

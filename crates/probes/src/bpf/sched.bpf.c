@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Threads that leave and regain the CPU: of the target, and of file systems. */
+/* Threads that leave and regain the CPU: the target's, and those of file systems. */
 #include "off_cpu.h"
 #include "state.h"
 #include "stops.bpf.c"
 
 /*
- * Whether a thread that leaves the CPU waits for a page of a mapped file, and the OP_MMAP_FAULT when it has
- * waited: from the fault's entry into the page cache (before 6.12: from the first page it added) to the CPU.
+ * Whether a thread that leaves the CPU waits for a page of a mapped file, and the OP_MMAP_FAULT after the wait: from
+ * the fault's entry into the page cache (before 6.12: from the first page it added) until it is back on the CPU.
  * memory.bpf.c knows the file.
  */
 
 /*
- * Waits for a page that is being read are killable and for I/O (__folio_lock_killable, mm/filemap.c), other than
- * those for a file system's metadata and for a free request, which may come before it.
+ * Waits for a page that is being read are killable and for I/O (__folio_lock_killable, mm/filemap.c), unlike those for
+ * a file system's metadata and for a free request, which may come before it.
  */
 static __always_inline bool waits_for_page(struct op *op, struct task_struct *task)
 {
@@ -24,11 +24,11 @@ static __always_inline bool waits_for_page(struct op *op, struct task_struct *ta
 }
 
 /*
- * Long waits of the file systems' own threads, which commit and clean for everyone: of those that user space lists,
- * because no field of a task says what it works for. Called from the one hook on switches. Idle threads
- * sleep so that signals wake them or so that they count as no load; those that wait for a device or a lock do not.
- * The stack is taken when such a thread returns, and only after a long wait: it then lacks the functions that wait
- * for others (__sched, stack_trace_save_tsk in kernel/stacktrace.c), but not those of the file system.
+ * Long waits of the file systems' own threads, which commit and clean for everyone. User space lists those threads,
+ * because no field of a task shows what it works for. Called from the one hook on switches. Idle threads sleep so that
+ * signals wake them or so that they count as no load; those that wait for a device or a lock do not. The stack is taken
+ * when such a thread returns, and only after a long wait: it then lacks the functions that wait for others (__sched,
+ * stack_trace_save_tsk in kernel/stacktrace.c), but not those of the file system.
  */
 
 #define KERNEL_WAIT_NS 1000000
@@ -41,7 +41,7 @@ struct kernel_thread {
 /* Keyed by tid; user space fills it. */
 BPF_MAP(kernel_threads, HASH, __u32, struct kernel_thread, 1024);
 
-/* How many of them wait: as long as none does, no thread that comes back need be looked up. */
+/* Number of these threads that wait: while it is 0, returning threads need no look-up. */
 static __u32 waiting_threads;
 
 static __always_inline bool is_kernel_thread(struct task_struct *task)
@@ -80,7 +80,7 @@ static __always_inline void report_wait(struct task_struct *task, __u64 since_ns
 	event->reserved = 0;
 	bpf_probe_read_kernel_str(event->comm, sizeof(event->comm), task->comm);
 	bytes = bpf_get_task_stack(task, event->stack, sizeof(event->stack), 0);
-	/* without a stack nobody knows what the wait was for */
+	/* only the stack shows what the wait was for */
 	if (bytes <= 0 || bytes > (long)sizeof(event->stack)) {
 		count_lost(LOST_STACK);
 		return;
@@ -109,19 +109,19 @@ static __always_inline void kernel_thread_returns(struct task_struct *task)
 }
 
 /*
- * When a thread of the target leaves and regains the CPU within a call on a file, the kernel stack at which it left,
- * and who made it runnable. These hooks run for every switch and wake-up of the host: they compare the process id of
- * the tasks at hand, which are in the cache, and leave before any look-up.
+ * The intervals in which a thread of the target is off the CPU within a call on a file, with the kernel stack at which
+ * it left, and who made it runnable. These hooks run for every switch and wake-up of the host: they compare the process
+ * ids of the tasks at hand, which are cached, and return before any look-up.
  *
- * After such a call, until the thread's next one, only uninterruptible waits of a millisecond or more are
- * followed: Kafka appends to the segment's mapped indexes there, still holding the log, and a fault on such a
- * page waits for the same journal and the same device as a write does. Waits for locks and for work are
- * interruptible and are not followed, so idle threads cost nothing more; where such a thread could have run for a
- * millisecond or more and had no CPU, the scheduler's own account says so when it gets one. Threads that have not
- * been in a call on a file or a socket are not followed, but for faults on mapped files.
+ * After such a call, until the thread's next one, only uninterruptible waits of at least a millisecond are followed:
+ * Kafka then appends to the segment's mapped indexes while it still holds the log, and a fault on such a page waits for
+ * the same journal and the same device as a write does. Waits for locks and for work are interruptible and not
+ * followed, so idle threads cost nothing more; if such a thread was runnable without a CPU for at least a millisecond,
+ * the scheduler's accounting shows it when it gets one. Threads that have not been in a call on a file or a socket are
+ * followed only for faults on mapped files.
  */
 
-/* Whether the thread's time off the CPU is to be reported. */
+/* Whether the thread's time off the CPU may be reported. */
 static __always_inline bool is_followed(struct op *op, struct task_struct *task, bool runnable)
 {
 	if (op->phase == PHASE_INSIDE)
@@ -146,7 +146,7 @@ static __always_inline void leave_cpu(void *ctx, struct op *op, struct task_stru
 	op->off_clock = queue_clock(task);
 	sees_switches = 1;
 	__sync_fetch_and_add(&off_cpu_count, 1);
-	/* who waits for nothing but the CPU may be anywhere */
+	/* a thread that waits only for a CPU may be anywhere */
 	if (!settings.stacks || runnable)
 		return;
 	bytes = bpf_get_stack(ctx, op->stack, sizeof(op->stack), 0);
@@ -157,17 +157,18 @@ static __always_inline void leave_cpu(void *ctx, struct op *op, struct task_stru
 }
 
 /*
- * Threads that serve requests wait for Java's locks in a futex, which is an interruptible wait outside of any call on a
- * file. Of such waits only long ones are reported, with who ended them. Request handlers wait for work in a futex too:
- * what a network thread ends, or an interrupt of an idle CPU, is left out. Network threads wait for work in epoll, which
- * user space tells apart by the stack. That is taken when the thread returns, as for kernel threads.
+ * Threads that serve requests wait for Java locks in a futex, an interruptible wait outside of any call on a file. Only
+ * long ones of these waits are reported, with the thread that ended them. Request handlers also wait for work in a
+ * futex: waits ended by a network thread, or by an interrupt of an idle CPU, are left out. Network threads wait for
+ * work in epoll, which user space recognises by the stack. The stack is taken when the thread returns, as for kernel
+ * threads.
  */
 
-/* Shorter ones hold up no request for long; longer ones are of idle threads. */
+/* Shorter waits delay no request for long; longer ones are of idle threads. */
 #define FUTEX_WAIT_NS 10000000
 #define FUTEX_WAIT_MAX_NS 10000000000
 
-/* Kafka's request handlers and network threads; before Kafka 2.2 without the first two words. */
+/* Kafka's request handlers and network threads; before Kafka 2.2 the names lack the first two words. */
 static __always_inline bool serves_requests(struct task_struct *task)
 {
 	char name[8] = {};
@@ -201,9 +202,9 @@ static __always_inline void park(struct op *op, struct task_struct *task)
 }
 
 /*
- * For how long the thread that gets the CPU now had been on its run queue: since it was woken, preempted, or moved
- * there from another. The tracepoint comes before sched_info_arrive clears the account (__schedule and
- * prepare_task_switch, kernel/sched/core.c; kernel/sched/stats.h). 0 where the kernel keeps none.
+ * How long the thread that gets the CPU now had been on its run queue: since it was woken, preempted, or moved there
+ * from another queue. The tracepoint fires before sched_info_arrive clears the account (__schedule and
+ * prepare_task_switch, kernel/sched/core.c; kernel/sched/stats.h). 0 if the kernel keeps none.
  */
 static __always_inline __u64 waited_for_cpu(struct task_struct *task)
 {
@@ -215,7 +216,7 @@ static __always_inline __u64 waited_for_cpu(struct task_struct *task)
 	return queued && now > queued ? now - queued : 0;
 }
 
-/* A thread that was not followed and was long without a CPU counts as preempted: for that time it waited for nothing else. */
+/* A thread that was not followed and was long without a CPU counts as preempted: it waited for nothing else then. */
 static __always_inline void use_scheduler_account(struct op *op, __u64 waited)
 {
 	op->off_ns = bpf_ktime_get_ns() - waited;
@@ -225,7 +226,7 @@ static __always_inline void use_scheduler_account(struct op *op, __u64 waited)
 	op->fault_waits = 0;
 }
 
-/* A thread that was parked may have waited for the CPU after that: that part is the scheduler's own account. */
+/* A parked thread may have waited for the CPU afterwards: that part is in the scheduler's accounting. */
 static __always_inline void unpark(struct task_struct *task, struct op *op, __u64 waited)
 {
 	__u64 now = bpf_ktime_get_ns(), until = waited >= LONG_WAIT_NS ? now - waited : now;
@@ -238,7 +239,7 @@ static __always_inline void unpark(struct task_struct *task, struct op *op, __u6
 	if (until < op->off_ns + FUTEX_WAIT_NS || until > op->off_ns + FUTEX_WAIT_MAX_NS)
 		return;
 	bytes = bpf_get_task_stack(task, op->stack, sizeof(op->stack), 0);
-	/* without a stack nobody knows that it was a futex */
+	/* only the stack shows that it was a futex */
 	if (bytes <= 0) {
 		count_lost(LOST_STACK);
 		return;
@@ -297,7 +298,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	return 0;
 }
 
-/* Wake-ups come in interrupts too, which may hit a handler that is using the other scratch buffer. */
+/* Wake-ups also come in interrupts, which may hit a handler that uses the other scratch buffer. */
 BPF_MAP(waker_scratches, PERCPU_ARRAY, __u32, struct waker_stack_event, 1);
 
 static __always_inline void send_waker_stack(void *ctx, struct task_struct *task, __u64 woken_ns)
@@ -326,10 +327,10 @@ static __always_inline bool is_network_thread(struct op *op)
 	return op && op->socket.ends.remote_port;
 }
 
-/* A handler that gets work unlocks the queue within this time, which may wake the next one that gets work. */
+/* A handler that takes work unlocks the queue within this time, which may wake the next one to take work. */
 #define TAKES_WORK_NS 1000000
 
-/* Whether a handler that is parked gets work from the thread that runs now. Nobody runs where an idle CPU is interrupted. */
+/* Whether a parked handler gets work from the current thread. An interrupt of an idle CPU has no current thread. */
 static __always_inline bool gets_work(struct op *op, __u64 now)
 {
 	__u32 tid = current_ids();
@@ -347,8 +348,8 @@ static __always_inline bool gets_work(struct op *op, __u64 now)
 }
 
 /*
- * Runs in the waker, once for each time that the task becomes runnable (try_to_wake_up, kernel/sched/core.c); what
- * the wake-up itself takes counts as waiting for the CPU.
+ * Runs in the waker, once each time the task becomes runnable (try_to_wake_up, kernel/sched/core.c); the time of the
+ * wake-up itself counts as waiting for the CPU.
  */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *task)

@@ -5,9 +5,9 @@
 #include "state.h"
 
 /*
- * The target's TCP connections: their ends, and what goes wrong with them: segments sent again, peers that
- * close their window, connections without window scaling. A connection is the target's once one of its threads
- * has read from it or written to it. Does not know system calls.
+ * The target's TCP connections: their ends, and their troubles: retransmitted segments, peers that close their window,
+ * connections without window scaling. A connection is the target's once one of its threads has read from it or written
+ * to it. Does not know system calls.
  */
 
 /* include/net/tcp_states.h */
@@ -17,8 +17,8 @@ enum { TCP_SYN_SENT = 2, TCP_SYN_RECV = 3 };
 enum { TCP_CHRONO_RWND_LIMITED = 2 };
 
 /*
- * Writing stands still for the peer's window at least this long before the kernel probes it (TCP_RTO_MIN,
- * include/net/tcp.h). Shorter waits are how a window works.
+ * A write is blocked by the peer's window at least this long before the kernel probes it (TCP_RTO_MIN,
+ * include/net/tcp.h). Shorter waits are normal flow control.
  */
 #define STALL_US 200000
 
@@ -26,13 +26,13 @@ struct connection {
 	struct endpoints ends;
 	/* the last write found the peer's window closed */
 	__u32 stalled;
-	/* jiffies for which the peer's window was what the connection waited for, as the last write found them */
+	/* jiffies for which the peer's window limited the connection, as of the last write */
 	__u32 limited;
 };
 
 /*
- * By the address of its struct sock, which another connection gets later: the ends tell them apart. Of a
- * connection forgotten for others, what was reported once may be so again.
+ * By the address of its struct sock, which a later connection may reuse: the ends tell them apart. After an eviction,
+ * trouble that was reported once may be reported again.
  */
 BPF_MAP(connections, LRU_HASH, struct sock *, struct connection, 16384);
 
@@ -46,7 +46,7 @@ static __always_inline bool same_ends(const struct endpoints *one, const struct 
 	return !differ;
 }
 
-/* An IPv4 address as an IPv6 one (RFC 4291, 2.5.5.2). */
+/* Converts an IPv4 address to an IPv6 one (RFC 4291, 2.5.5.2). */
 static __always_inline void map_address(__u32 *to, __be32 address)
 {
 	to[0] = 0;
@@ -56,8 +56,8 @@ static __always_inline void map_address(__u32 *to, __be32 address)
 }
 
 /*
- * False where there is no connection yet. The local port is inet_sport: skc_num is 0 once the connection is
- * down (__inet_put_port, net/ipv4/inet_hashtables.c).
+ * Returns false if there is no connection yet. The local port is inet_sport: skc_num is 0 once the connection is down
+ * (__inet_put_port, net/ipv4/inet_hashtables.c).
  */
 static __always_inline bool read_ends(struct endpoints *ends, struct sock *sock)
 {
@@ -89,7 +89,7 @@ static __always_inline __u32 peer_window(struct sock *sock)
 	return DIRECT(tcp, snd_wnd);
 }
 
-/* See TCP_CHRONO_RWND_LIMITED in include/linux/tcp.h, and tcpi_rwnd_limited. A wait that lasts is not in it yet. */
+/* See TCP_CHRONO_RWND_LIMITED in include/linux/tcp.h, and tcpi_rwnd_limited. An ongoing wait is not included yet. */
 static __always_inline __u32 limited_by_window(struct sock *sock)
 {
 	struct tcp_sock *tcp = TYPED(struct tcp_sock, sock);
@@ -98,8 +98,8 @@ static __always_inline __u32 limited_by_window(struct sock *sock)
 }
 
 /*
- * Whether that many jiffies are a stall. Where the way is long, a window that is too small for it makes the
- * connection wait for a round trip at a time, which is none.
+ * Whether that many jiffies are a stall. On a long path, a window that is too small makes the connection wait for a
+ * round trip at a time, which is no stall.
  */
 static __always_inline bool is_stall(struct sock *sock, __u32 jiffies)
 {
@@ -125,7 +125,7 @@ static __always_inline void report_trouble(__u32 trouble, const struct endpoints
 	emit(&event, sizeof(event));
 }
 
-/* The connection's entry, made by the first call on it. */
+/* The connection's entry, created by the first call on it. */
 static __always_inline struct connection *connection_of(struct sock *sock, const struct endpoints *ends)
 {
 	struct connection *known = bpf_map_lookup_elem(&connections, &sock);
@@ -141,7 +141,7 @@ static __always_inline struct connection *connection_of(struct sock *sock, const
 	return bpf_map_lookup_elem(&connections, &sock);
 }
 
-/* A write found the window closed: reported once until a write begins with an open one. */
+/* A write found the window closed: reported once until a write finds it open. */
 static __always_inline void report_zero_window(struct connection *connection)
 {
 	if (!connection->stalled)
@@ -150,8 +150,8 @@ static __always_inline void report_zero_window(struct connection *connection)
 }
 
 /*
- * A write begins. It may find the window closed; or open again, and that the connection stood still meanwhile:
- * a thread that waits until the socket takes more (epoll) is not woken while the window is closed.
+ * A write begins. It may find the window closed; or open again after a stall: a thread that waits until the socket
+ * takes more (epoll) is not woken while the window is closed.
  */
 static __always_inline void check_window(struct connection *connection, struct sock *sock, __u32 window)
 {
@@ -168,7 +168,7 @@ static __always_inline void check_window(struct connection *connection, struct s
 	connection->stalled = 0;
 }
 
-/* Mostly in a timer or an interrupt, so whose thread runs says nothing. */
+/* Usually runs in a timer or an interrupt, so the current thread means nothing. */
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(tcp_retransmit_skb, struct sock *sock)
 {
@@ -181,12 +181,12 @@ int BPF_PROG(tcp_retransmit_skb, struct sock *sock)
 }
 
 /*
- * Calls on the target's TCP connections: what calls.bpf.c hands over when a descriptor is no file, and the
- * connection's side of a sendfile or splice. Each is reported with both ends and the sequence numbers before and
- * after, which are those of the packets. Other sockets are not followed.
+ * Calls on the target's TCP connections: those that calls.bpf.c hands over when a descriptor is no file, and the
+ * connection's side of a sendfile or splice. Each is reported with both ends and the sequence numbers before and after,
+ * which are those of the packets. Other sockets are not followed.
  *
- * A call that moved nothing (a selector's empty read, a write into a full buffer, the end of a stream) is
- * counted in empty_socket_calls and not reported.
+ * A call that moved nothing (a selector's empty read, a write into a full buffer, the end of a stream) is counted in
+ * empty_socket_calls and not reported.
  */
 
 /* include/uapi/asm-generic/errno-base.h */
@@ -213,7 +213,7 @@ static __always_inline bool is_socket_io(__u8 kind)
 	return kind == OP_READ || kind == OP_WRITE || kind == OP_SENDFILE || kind == OP_SPLICE;
 }
 
-/* The TCP socket of a file that is a socket; NULL where it is another. */
+/* The TCP socket of a file; NULL if the file is none. */
 static __always_inline struct sock *tcp_of(struct file *file)
 {
 	struct socket *socket = TYPED(struct socket, DIRECT(file, private_data));
@@ -225,7 +225,7 @@ static __always_inline struct sock *tcp_of(struct file *file)
 	return sock;
 }
 
-/* The number of the next byte to read or to write. */
+/* Sequence number of the next byte to read or to write. */
 static __always_inline __u32 next_sequence(struct sock *sock, bool sending)
 {
 	struct tcp_sock *tcp = TYPED(struct tcp_sock, sock);
@@ -269,7 +269,7 @@ static __always_inline void describe_side(struct socket_event *event, struct op 
 	bpf_get_current_comm(event->comm, sizeof(event->comm));
 }
 
-/* It returned. Closed by another thread meanwhile, the socket may be another connection's by now. */
+/* The call returned. If another thread closed the socket meanwhile, it may belong to another connection by now. */
 static __always_inline void end_side(struct op *op, __s64 result)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -293,7 +293,7 @@ static __always_inline void end_side(struct op *op, __s64 result)
 		count_empty_call();
 		return;
 	}
-	/* no call moves more than MAX_RW_COUNT (include/linux/fs.h), which 31 bits hold */
+	/* no call moves more than MAX_RW_COUNT (include/linux/fs.h), which fits in 31 bits */
 	event = reserve(sizeof(*event));
 	if (!event)
 		return;
@@ -325,7 +325,7 @@ static __always_inline int begin_socket(__u32 tid, struct file *file, __u8 kind,
 	return 0;
 }
 
-/* A sendfile or splice whose file is followed as `op` also writes to this descriptor. */
+/* A sendfile or splice that is followed as `op` for its file also writes to this descriptor. */
 static __always_inline void begin_socket_side(struct op *op, __u32 fd)
 {
 	begin_side(op, settings.sockets ? tcp_of(open_file(fd)) : NULL);

@@ -5,19 +5,19 @@
 #include "state.h"
 
 /*
- * Calls of kernel functions, from entry to return, one table for all of them. Does not know which functions
- * those are nor which hooks show their ends: filesystems.bpf.c and memory.bpf.c do.
+ * Calls of kernel functions, from entry to return, in one table. Does not know which functions those are or which hooks
+ * show their ends: filesystems.bpf.c and memory.bpf.c do.
  */
 
 struct span_key {
 	__u32 tid;
-	/* enum span_function: a thread may be inside several at once, but in each of them only once */
+	/* enum span_function: a thread may be inside several functions at once, but in each only once */
 	__u32 function;
 };
 
 struct span_start {
 	__u64 ns;
-	/* of the file system; of reclaim: whether a memory cgroup asked for it */
+	/* of the file system; for reclaim: whether a memory cgroup caused it */
 	__u32 device;
 	__u32 reserved;
 };
@@ -34,7 +34,7 @@ static __always_inline int span_enter(__u32 function, __u32 device)
 	return 0;
 }
 
-/* The entry of the call that the thread is inside of, forgotten with this; false where it was not seen. */
+/* Takes the entry of the call that the thread is inside of out of the table; returns false if it was not seen. */
 static __always_inline bool take_span(__u32 function, struct span_start *start)
 {
 	struct span_key key = { .tid = current_ids(), .function = function };
@@ -47,7 +47,7 @@ static __always_inline bool take_span(__u32 function, struct span_start *start)
 	return true;
 }
 
-/* A call of the current thread, whose times the caller sets. */
+/* A call of the current thread; the caller sets its times. */
 static __always_inline struct kernel_span_event span_of_current(__u32 function, __u8 source, __u32 device)
 {
 	struct kernel_span_event event = { .kind = EVENT_KERNEL_SPAN,
@@ -60,7 +60,7 @@ static __always_inline struct kernel_span_event span_of_current(__u32 function, 
 	return event;
 }
 
-/* A call whose entry was not seen is not reported: it has no length. */
+/* A call whose entry was not seen is not reported: its duration is unknown. */
 static __always_inline int span_exit(__u32 function, __u8 source)
 {
 	struct kernel_span_event event;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the handlers share: settings, the ring buffer, the counters of what was lost, and the calls that
- * the target's threads are inside of. Knows no hook.
+ * State shared by the handlers: settings, the ring buffer, the loss counters, and the calls that the target's threads
+ * are inside of. Knows no hook.
  */
 #ifndef BROKERSCOPE_STATE_H
 #define BROKERSCOPE_STATE_H
@@ -17,18 +17,18 @@ const volatile struct records records = {};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	/* user space sets the size it wants before loading */
+	/* user space sets the size before loading */
 	__uint(max_entries, 4 * 1024 * 1024);
 } ring SEC(".maps");
 
-/* By enum lost_slot. User space reads it in memory that both share: session.rs says why. */
+/* Indexed by enum lost_slot. User space reads it in shared memory: bpf.rs explains why. */
 __u64 lost[LOST_SLOTS];
 
 /* The connection's side of a call on a socket, or of a sendfile or splice to one. */
 struct socket_side {
-	/* NULL where that is no TCP connection */
+	/* NULL if it is no TCP connection */
 	struct sock *sock;
-	/* both as the call found them */
+	/* both at the call's entry */
 	__u32 sequence;
 	__u32 peer_window;
 	struct endpoints ends;
@@ -36,30 +36,30 @@ struct socket_side {
 };
 
 /*
- * A system call that a thread is inside of, or the last one it was inside of. The entry stays when the call
- * returns: what the thread waits for next, as for a fault on a segment's mapped index, belongs to the same
- * append, and an entry that is there need not be inserted again.
+ * The system call that a thread is inside of, or its last one. The entry stays when the call returns: what the thread
+ * waits for next, such as a fault on a segment's mapped index, belongs to the same append, and a present entry need not
+ * be inserted again.
  */
 struct op {
-	/* what every switch and wake-up of the thread looks at, in one cache line */
+	/* fields that every switch and wake-up of the thread reads, in one cache line */
 
 	/* when the thread left the CPU; 0 while it runs */
 	__u64 off_ns;
-	/* a fault on a mapped file outside of a call, see memory.bpf.c; 0 if there was none since the last call */
+	/* a fault on a mapped file outside of a call, see memory.bpf.c; 0 if none since the last call */
 	__u64 fault_ns;
-	/* one of enum phase */
+	/* enum phase */
 	__u8 phase;
 	/* enum file_op */
 	__u8 kind;
 	__u8 has_handle;
 	__u8 vectored;
 	__u8 preempted;
-	/* the op is of a name: its file is known when the call returns, if at all */
+	/* the operation is on a name: its file is known when the call returns, if at all */
 	__u8 named;
 	/* it reads this file through the page cache; past it; through another file system's */
 	__u8 reads;
 	__u8 direct;
-	/* whose it is; 0 if nobody's */
+	/* the thread; 0 if the entry is free */
 	__u32 tid;
 	__u32 transaction;
 
@@ -67,25 +67,25 @@ struct op {
 	__u64 offset;
 	/* user space's buffer, or its first iovec if vectored; a path for operations on names */
 	__u64 buffer;
-	/* bytes asked for; a rename's second path */
+	/* requested bytes; a rename's second path */
 	__u64 count;
-	/* the file's; not for operations on names */
+	/* of the file; unset for operations on names */
 	struct dentry *dentry;
 
-	/* what else every call sets, in the next one */
+	/* fields that every call also sets, in the next cache line */
 
 	struct file_key file;
 	/* the directory that a relative path starts from, for operations on names */
 	__s32 fd;
-	/* the same for a rename's second path */
+	/* likewise for a rename's second path */
 	__s32 to_fd;
 	__u8 stacked;
 	/* enum parked */
 	__u8 parked;
-	/* for settle_switches(): the program on switches ran before the call began */
+	/* for settle_switches(): the program on switches was running before the call began */
 	__u8 counts_switches;
 	__u8 reserved;
-	/* the kernel's count of the thread's switches when the call began, and those reported since; modulo 2^16 */
+	/* the kernel's count of the thread's switches when the call began, and switches reported since; modulo 2^16 */
 	__u16 switches;
 	__u16 reported;
 	__u64 disk_bytes;
@@ -101,20 +101,20 @@ struct op {
 	/* the thread left the CPU to wait for that fault's page */
 	__u32 fault_waits;
 	__u64 woken_ns;
-	/* who made it runnable; if woken_ns */
+	/* who made it runnable, if woken_ns */
 	__u32 waker_tid;
 	/* valid frames of stack */
 	__u32 frames;
 	char waker_comm[TASK_COMM_LEN];
-	/* taken where the thread left the CPU */
+	/* taken when the thread left the CPU */
 	__u64 stack[STACK_FRAMES];
 } __attribute__((aligned(64)));
 
-/* Whether the thread is off the CPU, since off_ns, for what user space decides. */
+/* Whether the thread is off the CPU, since off_ns, for a reason that user space decides. */
 enum parked {
 	NOT_PARKED = 0,
 	PARKED = 1,
-	/* it was for work that it got */
+	/* it waited for work and got it */
 	PARKED_IDLE = 2,
 };
 
@@ -130,24 +130,24 @@ enum phase {
 };
 
 /*
- * Threads' entries. Each has the slot of its number's last bits, which threads that were started one after the other
- * do not contend for; to find it there takes no call and no search. Made at a system call's entry: the scheduler's
- * handlers look up and change values in place, so they take no lock while holding the run queue's.
+ * Threads' entries. A thread has the slot of its id's last bits, which consecutively started threads do not share;
+ * finding it takes no call and no search. Entries are made at a system call's entry: the scheduler's handlers look up
+ * and change values in place, so they take no lock while they hold the run queue's.
  */
 #define SLOTS 4096
 
 BPF_MAP(ops, ARRAY, __u32, struct op, SLOTS);
 
-/* Which slots are taken: of several threads that want one at once, one gets it. Whose it is, the entry says. */
+/* Which slots are taken: of several threads that want one at once, one gets it. The entry names its thread. */
 BPF_MAP(slots, HASH, __u32, __u8, SLOTS);
 
-/* The entries of the others, by tid. Preallocated; beyond it calls are counted as lost. */
+/* Entries of threads whose slot another thread has, by tid. Preallocated; calls beyond it are counted as lost. */
 BPF_MAP(overflow_ops, HASH, __u32, struct op, 1024);
 
-/* How many those are. */
+/* Number of overflow entries. */
 static __u32 overflow;
 
-/* Room for what is larger than a BPF stack. */
+/* Scratch space for what exceeds a BPF stack. */
 union scratch {
 	struct op op;
 	struct file_write_event file_write;
@@ -160,10 +160,7 @@ union scratch {
 /* For handlers that run with preemption off. */
 BPF_MAP(scratches, PERCPU_ARRAY, __u32, union scratch, 1);
 
-/*
- * For handlers that may be preempted: in their midst another thread's may run on the same CPU. Made only if
- * settings.preemptible.
- */
+/* For handlers that may be preempted by another thread's on the same CPU. Created only if settings.preemptible. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -186,8 +183,8 @@ static __always_inline union scratch *cpu_scratch(void)
 }
 
 /*
- * For the system calls' handlers. Tracepoints of system calls keep preemption off (kernel/trace/trace_syscalls.c);
- * fentry and fexit keep a thread on its CPU only (__bpf_prog_enter_recur, kernel/bpf/trampoline.c).
+ * For handlers of system calls. Tracepoints of system calls keep preemption off (kernel/trace/trace_syscalls.c); fentry
+ * and fexit only keep a thread on its CPU (__bpf_prog_enter_recur, kernel/bpf/trampoline.c).
  */
 static __always_inline union scratch *scratch(void)
 {
@@ -203,9 +200,9 @@ static __always_inline union scratch *scratch(void)
 }
 
 /*
- * The reader looks by itself every few dozen milliseconds; waking it for every record would cost the broker's
- * threads an interrupt each, so it is woken only when the buffer fills up. Of rare events, the first since the reader
- * had read all wakes it (wake_bytes 0).
+ * The reader polls by itself every few dozen milliseconds; waking it for every record would cost the broker's threads
+ * an interrupt each, so it is woken only when the buffer fills up. Of rare events, the first after the reader has read
+ * everything wakes it (wake_bytes 0).
  */
 static __always_inline __u64 wake_up(void)
 {
@@ -217,7 +214,10 @@ static __always_inline __u64 wake_up(void)
 	return filling ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 }
 
-/* Room in the ring buffer for a record of a constant size: it need not be copied. For submit(); NULL where there is none. */
+/*
+ * Reserves room in the ring buffer for a record of a constant size, which avoids a copy. For submit(); NULL if it is
+ * full.
+ */
 static __always_inline void *reserve(__u64 size)
 {
 	void *record = bpf_ringbuf_reserve(&ring, size, 0);
@@ -232,7 +232,7 @@ static __always_inline void submit(void *record)
 	bpf_ringbuf_submit(record, wake_up());
 }
 
-/* Hands a record of any size over; false where there was no room. */
+/* Sends a record of any size; returns false if there was no room. */
 static __always_inline bool emit(void *record, __u64 size)
 {
 	if (bpf_ringbuf_output(&ring, record, size, wake_up())) {
@@ -245,10 +245,10 @@ static __always_inline bool emit(void *record, __u64 size)
 /* The target's children by process id. */
 BPF_MAP(children, HASH, __u32, __u8, 1024);
 
-/* How many more there are than when the programs were loaded. */
+/* How many more children there are than when the programs were loaded. */
 __s32 more_children;
 
-/* The target itself costs one compare, and so does everybody else while it has no children. */
+/* The target itself costs one comparison, and so does every other process while the target has no children. */
 static __always_inline bool is_target_process(__u32 tgid)
 {
 	if (tgid == settings.tgid)
@@ -299,7 +299,7 @@ static __always_inline void add_overflow_op(__u32 tid)
 		__sync_fetch_and_add(&overflow, 1);
 }
 
-/* Makes an entry of a thread that has none. */
+/* Makes an entry for a thread that has none. */
 static __noinline int make_op(__u32 tid)
 {
 	__u32 slot = tid & (SLOTS - 1);
@@ -330,8 +330,8 @@ static __always_inline void drop_op(__u32 tid)
 }
 
 /*
- * The entry of the thread, made where there is none. Changed in place by its own thread alone, but for
- * woken_ns, which means something only while the thread is off the CPU.
+ * The thread's entry, made if there is none. Only its own thread changes it, except for woken_ns, which is valid only
+ * while the thread is off the CPU.
  */
 static __always_inline struct op *own_op(__u32 tid)
 {
@@ -346,7 +346,7 @@ static __always_inline struct op *own_op(__u32 tid)
 /* Whether the program on switches has run. */
 static __u8 sees_switches;
 
-/* By the kernel's own count, which it raises for each time that it hands the CPU to another thread (__schedule). */
+/* The kernel's own count, incremented each time it hands the CPU to another thread (__schedule). */
 static __always_inline __u16 switches_of_current(void)
 {
 	struct task_struct *task = TYPED(struct task_struct, bpf_get_current_task());
@@ -354,7 +354,10 @@ static __always_inline __u16 switches_of_current(void)
 	return DIRECT(task, nvcsw) + DIRECT(task, nivcsw);
 }
 
-/* From here on the thread is within a call on a file. A handler that may be preempted counts one switch too many at most. */
+/*
+ * The thread is within a call on a file from now on. A handler that may be preempted counts at most one switch too
+ * many.
+ */
 static __always_inline void enter_call(struct op *op)
 {
 	op->counts_switches = sees_switches;
@@ -365,8 +368,8 @@ static __always_inline void enter_call(struct op *op)
 }
 
 /*
- * A call that is not followed. An exit that was missed must not be completed by this call's; and a thread
- * that writes to a socket or wakes another one is done with its append.
+ * A call that is not followed. It must not complete a call whose exit was missed; and a thread that writes to a socket
+ * or wakes another one is done with its append.
  */
 static __always_inline void forget_op(__u32 tid)
 {
@@ -386,7 +389,7 @@ static __always_inline void identify(struct file_key *file, struct inode *found)
 	file->device = DIRECT(super, s_dev);
 }
 
-/* Reads a classic tracepoint's field from where its format file says it is. */
+/* Reads a classic tracepoint's field at the offset from its format file. */
 #define READ_FIELD(to, ctx, field)                                                                           \
 	bpf_probe_read_kernel(&(to), sizeof(to), (const void *)(ctx) + fields.field.offset)
 

@@ -1,51 +1,55 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Times in which all threads of the target stand still: stopped by a signal, frozen with their cgroup, or halted by a tracer.
- * The hooks on switches and wake-ups (sched.bpf.c) call this: a thread leaves the CPU in a state that says so, and what lets it
- * go on wakes it while it still is in that state (try_to_wake_up, kernel/sched/core.c).
+ * Times in which all threads of the target stand still: stopped by a signal, frozen with their cgroup, or halted by a
+ * tracer. The hooks on switches and wake-ups (sched.bpf.c) call this: a thread leaves the CPU in a state that shows it,
+ * and what releases the thread wakes it while it is still in that state (try_to_wake_up, kernel/sched/core.c).
  *
- * Signals and freezers stop every thread of a process, one after the other, and so they let it go on: it stands still from the
- * first that leaves to the last that is woken, because what one of them has to do waits until then. A tracer may halt single
- * threads, as strace does at each call: there, more than half must be halted, until the first is woken.
- * Freezers of Linux 6.1 and later leave most sleeping threads where they are, and see to it that nothing wakes them: only those
- * are woken by the thaw that something else would have woken.
- * Of the target alone, not of its children.
+ * Signals and freezers stop every thread of a process, one after the other, and release them likewise: the process
+ * stands still from the first thread that leaves to the last that is woken, because each thread's work waits until
+ * then. A tracer may halt single threads, as strace does at each call: then more than half must be halted, and the stop
+ * lasts until the first is woken.
+ *
+ * Freezers of Linux 6.1 and later leave most sleeping threads where they are, and prevent their wake-ups: the thaw
+ * wakes only those that something else would have woken. Covers the target alone, not its children.
  */
 #pragma once
 #include "state.h"
 
-/* include/linux/sched.h: before Linux 6.1, in place of TASK_FROZEN; another flag since */
+/* include/linux/sched.h: before Linux 6.1 the frozen state, in place of TASK_FROZEN; another flag since */
 #define PF_FROZEN 0x10000
 
 /* include/uapi/asm-generic/signal.h: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU */
 #define FIRST_STOP_SIGNAL 19
 #define LAST_STOP_SIGNAL 22
 
-/* Shorter ones slow nobody. */
+/* Shorter stops delay no request noticeably. */
 #define MIN_STOP_NS 1000000
 
 extern int LINUX_KERNEL_VERSION __kconfig;
 #define VERSION(major, minor) (((major) << 16) + ((minor) << 8))
 
 /*
- * Who thaws a cgroup needs a CPU as well, and those that it has woken want it: on a busy machine the last thread goes on much
- * later than the first. A stop is over where nobody was let go on for this long.
+ * A thread that thaws a cgroup needs a CPU too, and so do those that it has woken: on a busy machine the last thread
+ * continues much later than the first. A stop is over when no thread has been released for this long.
  */
 #define SETTLED_NS 100000000
 
-/* The threads that left the CPU so and were not woken yet; fewer, where others were woken that nobody saw freeze. */
+/*
+ * Threads that left the CPU in such a state and were not woken yet; too low if threads were woken that were not seen to
+ * freeze.
+ */
 static __u32 stopped_threads;
 
-/* What goes on now, if start_ns; with end_ns where some were let go on. */
+/* The current stop, if start_ns is set; with end_ns once some threads were released. */
 static struct process_stop_event stop;
 
-/* Who last sent a signal that stops. */
+/* Who last sent a stop signal. */
 static struct {
 	__u32 tid;
 	char comm[TASK_COMM_LEN];
 } stop_sender;
 
-/* One of enum stop_reason. */
+/* Returns an enum stop_reason. */
 static __always_inline __u8 stop_reason_of(struct task_struct *task)
 {
 	__u32 state = state_of(task);
@@ -63,7 +67,7 @@ static __always_inline __u8 stop_reason_of(struct task_struct *task)
 	return NOT_STOPPED;
 }
 
-/* A tracer is its tracees' parent meanwhile (ptrace_link, kernel/ptrace.c). */
+/* While it traces, a tracer is its tracees' parent (ptrace_link, kernel/ptrace.c). */
 static __always_inline void name_tracer(struct task_struct *task)
 {
 	struct task_struct *tracer = BPF_CORE_READ(task, parent);
@@ -81,14 +85,14 @@ static __always_inline void name_sender(void)
 	stop_sender.comm[0] = 0;
 }
 
-/* Who has let it go on is known when that is done. */
+/* Who released the process is known when it does so. */
 static __always_inline void name_current(void)
 {
 	stop.by_tid = visible_tid();
 	bpf_get_current_comm(stop.by_comm, sizeof(stop.by_comm));
 }
 
-/* Another CPU may do the same at the same time: user space drops what comes twice. */
+/* Another CPU may do the same at the same time: user space drops duplicates. */
 static __always_inline void end_stop(void)
 {
 	struct process_stop_event ended = stop;
@@ -99,7 +103,7 @@ static __always_inline void end_stop(void)
 		emit(&ended, sizeof(ended));
 }
 
-/* A thread of the target gets the CPU, after some were let go on. */
+/* A thread of the target gets the CPU after some were released. */
 static __always_inline void settle_stop(void)
 {
 	if (bpf_ktime_get_ns() - stop.end_ns >= SETTLED_NS)
@@ -118,14 +122,14 @@ static __always_inline void begin_stop(struct task_struct *task, __u8 reason)
 	stop.start_ns = bpf_ktime_get_ns();
 }
 
-/* A thread of the target leaves the CPU, and not because another one gets its turn. */
+/* A thread of the target leaves the CPU, but not because another one gets its turn. */
 static __always_inline void thread_leaves(struct task_struct *task)
 {
 	__u8 reason = stop_reason_of(task);
 
 	if (reason == NOT_STOPPED)
 		return;
-	/* the next one began before that was seen to be over */
+	/* the next stop began before the end of that one was seen */
 	if (stop.end_ns)
 		end_stop();
 	__sync_fetch_and_add(&stopped_threads, 1);
@@ -138,7 +142,7 @@ static __always_inline void thread_leaves(struct task_struct *task)
 	}
 }
 
-/* A thread of the target is woken, while some stand still or until that is over. */
+/* A thread of the target is woken while some stand still, or before that stop is over. */
 static __always_inline void thread_is_woken(struct task_struct *task)
 {
 	if (stop_reason_of(task) == NOT_STOPPED)

@@ -1,4 +1,4 @@
-//! Records of operations on files and of block requests, and the paths that both build on.
+//! Decodes file operations and block requests, and the paths that both refer to.
 
 use std::collections::HashMap;
 use std::mem::offset_of;
@@ -12,13 +12,13 @@ use crate::bpf::probes::types::{self, block_flag, file_op};
 use crate::bpf::{bytes_of, record};
 use crate::event::{BlockFile, BlockIo, FileOp, FilePath, HEAD_BYTES, PathArgument, PathArguments, StartDir};
 
-/// In place of an operation: `rwbs` has it and the flags.
+/// Operation number if `rwbs` holds the operation and the flags.
 const BLOCK_OP_IN_RWBS: u16 = 0xffff;
 const HEADER_BYTES: usize = size_of::<types::file_op_event>();
 const GIVEN_AT: usize = offset_of!(types::file_name_event, given);
 /// `include/uapi/linux/fs.h`.
 const RENAME_EXCHANGE: u64 = 1 << 1;
-/// A path argument of as many bytes as are read of one may be cut.
+/// A path argument this long may be cut.
 const MAX_ARGUMENT_BYTES: usize = 1024;
 
 const _: () = assert!(size_of::<types::file_name_event>() == GIVEN_AT + 2 * MAX_ARGUMENT_BYTES);
@@ -29,7 +29,7 @@ impl Decoder {
         let key = key(&header.file);
         let place = self.paths.since(key, header.path_ns);
         let (path, fs) = place.map(|place| (place.path.clone(), Arc::clone(&place.fs))).unzip();
-        let watched = header.reads_pages != 0;
+        let counts_pages = header.reads_pages != 0;
         let (head, head_len) = head_of(&header, bytes);
         Some(FileOp {
             start_ns: header.start_ns,
@@ -46,16 +46,16 @@ impl Decoder {
             generation: header.file.generation,
             fs: fs.unwrap_or_default(),
             path,
-            given: if key == (0, 0, 0) { Some(Box::new(self.given(bytes)?)) } else { None },
-            disk_bytes: watched.then_some(header.disk_bytes),
-            readahead_bytes: watched.then_some(header.readahead_bytes),
+            path_arguments: if key == (0, 0, 0) { Some(Box::new(self.path_arguments(bytes)?)) } else { None },
+            disk_bytes: counts_pages.then_some(header.disk_bytes),
+            readahead_bytes: counts_pages.then_some(header.readahead_bytes),
             head,
             head_len,
             journal_transaction: (header.has_handle != 0).then_some(header.transaction),
         })
     }
 
-    fn given(&mut self, bytes: &[u8]) -> Option<PathArguments> {
+    fn path_arguments(&mut self, bytes: &[u8]) -> Option<PathArguments> {
         let from: types::given_path = record(bytes.get(offset_of!(types::file_name_event, from)..)?, 32)?;
         let to: types::given_path = record(bytes.get(offset_of!(types::file_name_event, to)..)?, 32)?;
         let texts = bytes.get(GIVEN_AT..)?;
@@ -70,18 +70,18 @@ impl Decoder {
         })
     }
 
-    fn given_path(&mut self, given: &types::given_path, text: &[u8]) -> PathArgument {
+    fn given_path(&mut self, argument: &types::given_path, text: &[u8]) -> PathArgument {
         let readable = !text.is_empty() && text.len() < MAX_ARGUMENT_BYTES;
         let name = text.strip_suffix(b"\0").unwrap_or(text);
-        let key = key(&given.dir);
+        let key = key(&argument.dir);
         let start = (key != (0, 0, 0)).then(|| StartDir {
-            device: device(given.dir.device),
-            path: self.paths.since(key, given.dir_path_ns).map(|place| place.path.clone()),
+            device: device(argument.dir.device),
+            path: self.paths.since(key, argument.dir_path_ns).map(|place| place.path.clone()),
         });
         PathArgument { text: readable.then(|| String::from_utf8_lossy(name).into()), start }
     }
 
-    /// Remembers where a file is.
+    /// Records where a file is.
     pub(super) fn file_path(&mut self, bytes: &[u8]) -> Option<()> {
         let record: types::file_path_event = record(bytes, offset_of!(types::file_path_event, path))?;
         let names = bytes_of(&record.path);
@@ -117,12 +117,12 @@ fn operation(number: u8) -> Option<FileOpKind> {
     })
 }
 
-/// Such an operation has its flags in place of an offset.
+/// Renames have their flags in place of an offset.
 fn is_rename(header: &types::file_op_event) -> bool {
     file_op(u32::from(header.op)) == file_op::OP_RENAME
 }
 
-/// The bytes that were sent of it; the rest is zero.
+/// The head as sent; the rest is zero.
 fn head_of(header: &types::file_op_event, bytes: &[u8]) -> ([u8; HEAD_BYTES], u8) {
     let mut head = [0; HEAD_BYTES];
     let sent = bytes.get(HEADER_BYTES..).unwrap_or_default();
@@ -150,7 +150,7 @@ impl Decoder {
         }
     }
 
-    /// The page cache writes files back long after their operations: any known place will do.
+    /// The page cache writes files back long after their operations, so any known place is good enough.
     fn block_file(&mut self, file: &types::file_key) -> BlockFile {
         let place = self.paths.since((file.device, file.inode, file.generation), 1);
         BlockFile {
@@ -161,7 +161,7 @@ impl Decoder {
     }
 }
 
-/// As `blk_fill_rwbs` writes it (kernel/trace/blktrace.c).
+/// Formats flags like `blk_fill_rwbs` (kernel/trace/blktrace.c).
 fn rwbs(op: u16, flags: u16) -> String {
     // enum req_op of include/linux/blk_types.h
     let name = match op {
@@ -196,10 +196,10 @@ pub(super) struct Place {
     pub(super) fs: Arc<str>,
 }
 
-/// The places of files: at most two of these halves are kept.
+/// Size of each half of the table of places; at most two halves are kept.
 const HALF: usize = 16_384;
 
-/// Files by number. A file that is neither reported nor looked up while as many others are is forgotten.
+/// Places of files. Forgets a file that is neither reported nor looked up while as many others are.
 #[derive(Default)]
 pub(super) struct Paths {
     recent: HashMap<FileKey, Place, RandomState>,
@@ -207,7 +207,7 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    /// A file is here now.
+    /// Records where a file is now.
     pub(super) fn learn(&mut self, file: FileKey, place: Place) {
         if self.recent.len() >= HALF && !self.recent.contains_key(&file) {
             self.older = std::mem::take(&mut self.recent);
@@ -215,8 +215,7 @@ impl Paths {
         self.recent.insert(file, place);
     }
 
-    /// Where the file was at that time or later; none where that was not told, however well an earlier
-    /// place is known.
+    /// Where the file was at that time or later; `None` if no such place was reported, even if an earlier one is known.
     pub(super) fn since(&mut self, file: FileKey, at_ns: u64) -> Option<&Place> {
         if at_ns == 0 {
             return None;
@@ -229,7 +228,7 @@ impl Paths {
     }
 }
 
-/// The path of NUL-terminated names, the innermost first.
+/// Joins NUL-terminated names, innermost first, into a path.
 pub(super) fn join_names(bytes: &[u8]) -> String {
     let names = bytes.split(|&byte| byte == 0).filter(|name| !name.is_empty());
     let names: Vec<_> = names.map(String::from_utf8_lossy).rev().collect();
@@ -261,7 +260,7 @@ mod tests {
         paths.learn((1, 7, 0), place(10, "a"));
         assert_eq!(name(&mut paths, 7, 10).as_deref(), Some("a"));
         assert_eq!(name(&mut paths, 7, 11), None, "reported again at 11, and that was lost");
-        assert_eq!(name(&mut paths, 7, 0), None, "never told");
+        assert_eq!(name(&mut paths, 7, 0), None, "never reported");
         paths.learn((1, 7, 0), place(12, "b"));
         assert_eq!(name(&mut paths, 7, 11).as_deref(), Some("b"));
         assert_eq!(paths.since((1, 7, 1), 10).map(|place| place.at_ns), None, "another file's number");

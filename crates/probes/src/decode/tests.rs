@@ -1,4 +1,4 @@
-//! Records as the C structures lay them out, written by hand, and everything shorter.
+//! Tests with hand-written records in the layout of the C structures, and with every truncation.
 
 mod sockets;
 
@@ -10,7 +10,7 @@ use crate::event::{BlockFile, Event, FileOp, FilePath, PathArgument};
 use crate::kallsyms::Symbols;
 use crate::stacks::Stacks;
 
-/// Rows have the times of the records.
+/// The clock of the records.
 fn clock() -> ClockOffset {
     ClockOffset::from_ns(0)
 }
@@ -48,7 +48,7 @@ impl Bytes {
     }
 }
 
-/// An operation with its tail; a file of all zeros is one that only a name is known of.
+/// A file operation with its tail; a file of all zeros is known only by name.
 fn file_op(op: u8, inode: u64, path_ns: u64, head_len: u8, tail: &[u8]) -> Vec<u8> {
     let device = if inode == 0 { 0 } else { (259 << 20) | 3 };
     let mut record = Bytes::default()
@@ -158,7 +158,10 @@ fn a_write() {
     assert_eq!((write.device, write.inode, write.generation), ((259, 3), 99, 1));
     let whole = FilePath { path: "data/topicA-0/0000.log".into(), whole: true };
     assert_eq!(write.path, Some(whole));
-    assert_eq!((write.journal_transaction, write.disk_bytes, write.given.clone()), (Some(2285), None, None));
+    assert_eq!(
+        (write.journal_transaction, write.disk_bytes, write.path_arguments.clone()),
+        (Some(2285), None, None)
+    );
     assert_eq!(write.head(), [b'H'; 61]);
 }
 
@@ -186,13 +189,13 @@ fn given_paths(relative: bool, from: &[u8], to: &[u8]) -> Vec<u8> {
 fn a_rename() {
     let mut decoder = decoder(None);
     let rename = operation(&mut decoder, &file_op(11, 0, 0, 0, &given_paths(false, b"/d/a\0", b"/d/b\0")));
-    let given = rename.given.unwrap();
+    let given = rename.path_arguments.unwrap();
     let absolute = |text: &str| PathArgument { text: Some(text.into()), start: None };
     assert_eq!((given.from, given.to), (absolute("/d/a"), Some(absolute("/d/b"))));
 
     assert_eq!(decoder.decode(&file_path(5, 500, b"d\0")), Decoding::Context);
     let unlink = operation(&mut decoder, &file_op(12, 0, 0, 0, &given_paths(true, b"a\0", b"")));
-    let given = unlink.given.unwrap();
+    let given = unlink.path_arguments.unwrap();
     let start = given.from.start.unwrap();
     assert_eq!((start.device, &*start.path.unwrap().path), ((259, 3), "d"));
     assert_eq!((given.from.text.as_deref(), given.to), (Some("a"), None));
@@ -202,7 +205,7 @@ fn a_rename() {
 fn a_given_path_that_was_not_read_or_cut_is_none() {
     for text in [Vec::new(), vec![b'x'; 1024]] {
         let bytes = file_op(12, 0, 0, 0, &given_paths(false, &text, b""));
-        assert_eq!(operation(&mut decoder(None), &bytes).given.unwrap().from.text, None);
+        assert_eq!(operation(&mut decoder(None), &bytes).path_arguments.unwrap().from.text, None);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What this process may do: `bpf(2)`, capabilities, lockdown; and whose process ids it knows. Asks for nothing more.
+//! What this process may do: `bpf(2)`, capabilities, lockdown; and its pid namespace. Requests no privileges.
 
 #![allow(clippy::disallowed_methods, reason = "/proc or /sys")]
 
@@ -28,12 +28,12 @@ impl Capabilities {
     /// `CAP_BPF` (Linux 5.8).
     pub const BPF: u32 = 39;
 
-    /// Whether the capability of that number is there.
+    /// Whether the set contains the capability with that number.
     pub fn has(self, number: u32) -> bool {
         self.0.checked_shr(number).is_some_and(|bits| bits & 1 == 1)
     }
 
-    /// Those of this process; none where it cannot be told.
+    /// Capabilities of this process; empty if they cannot be read.
     pub fn of_this_process() -> Self {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         Self::parse(&status).unwrap_or_default()
@@ -52,9 +52,9 @@ model::named! {
         Unknown = "unknown",
         /// Nothing is locked down.
         None = "none",
-        /// Nothing may change the kernel; BPF may read it.
+        /// The kernel cannot be modified; BPF may read it.
         Integrity = "integrity",
-        /// Nothing may read the kernel's memory: BPF programs that observe are refused.
+        /// The kernel's memory cannot be read: observing BPF programs are refused.
         Confidentiality = "confidentiality",
     }
 }
@@ -64,14 +64,14 @@ impl Lockdown {
         fs::read_to_string("/sys/kernel/security/lockdown").map_or(Self::Unknown, |text| Self::of_file(&text))
     }
 
-    /// The file lists all states, the current one in brackets.
+    /// Parses the file, which lists all states with the current one in brackets.
     fn of_file(text: &str) -> Self {
         let current = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
         current.and_then(Self::parse).unwrap_or(Self::Unknown)
     }
 }
 
-/// Tries to create a map and to load a program; what the kernel says if it refuses.
+/// Tries to create a map and to load a program; returns the kernel's error if it refuses.
 pub(super) fn bpf_refused() -> Option<String> {
     let options = libbpf_sys::bpf_map_create_opts {
         sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
@@ -94,14 +94,14 @@ pub(crate) fn has_helper(kind: libbpf_sys::bpf_prog_type, helper: libbpf_sys::bp
     unsafe { libbpf_sys::libbpf_probe_bpf_helper(kind, helper, none) == 1 }
 }
 
-/// By whose ids this process knows others.
+/// Which pid namespace this process's ids belong to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PidNamespace {
-    /// The host's, which are the kernel's own.
+    /// The host's namespace; its ids are the kernel's own.
     Root,
-    /// Those of a namespace so many levels below the host's; the probes translate.
+    /// A namespace that many levels below the host's; the probes translate ids.
     Below(u32),
-    /// That cannot be told, and why.
+    /// Unknown, and why.
     Unknown(String),
 }
 

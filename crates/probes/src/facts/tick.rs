@@ -1,4 +1,4 @@
-//! The kernel's HZ, in which jbd2 counts: from its build configuration, else measured. Never assumed.
+//! The kernel's HZ, the unit of jbd2's times: from its build configuration, else measured. Never assumed.
 
 #![allow(clippy::disallowed_methods, reason = "/proc or /sys")]
 
@@ -6,24 +6,24 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-/// What `kernel/Kconfig.hz` offers.
+/// The choices of `kernel/Kconfig.hz`.
 const RATES: [u32; 4] = [100, 250, 300, 1000];
 /// Long enough to tell 250 from 300 with an error of one tick at either end.
 const MEASURE: Duration = Duration::from_millis(120);
 
-/// Ticks a second of the running kernel.
+/// Ticks per second of the running kernel.
 pub(super) fn rate(kernel_release: &str) -> Option<u32> {
     let places = [format!("/boot/config-{kernel_release}"), format!("/lib/modules/{kernel_release}/config")];
     let configured = places.iter().find_map(|path| configured(&fs::read_to_string(path).ok()?));
-    configured.or_else(measured)
+    configured.or_else(measure)
 }
 
 fn configured(config: &str) -> Option<u32> {
     config.lines().find_map(|line| line.strip_prefix("CONFIG_HZ="))?.parse().ok()
 }
 
-/// Two readings of the time and the jiffies in `/proc/timer_list` (`kernel/time/timer_list.c`).
-fn measured() -> Option<u32> {
+/// Measures the rate from two readings of the time and the jiffies in `/proc/timer_list` (`kernel/time/timer_list.c`).
+fn measure() -> Option<u32> {
     let first = Reading::parse(&fs::read_to_string("/proc/timer_list").ok()?)?;
     thread::sleep(MEASURE);
     let second = Reading::parse(&fs::read_to_string("/proc/timer_list").ok()?)?;
@@ -43,7 +43,7 @@ impl Reading {
         Some(Self { ns: ns.trim().parse().ok()?, jiffies: jiffies.trim().parse().ok()? })
     }
 
-    /// The rate that fits best; none where none fits within a fifteenth or the clock stood still.
+    /// The best matching rate; `None` if none matches within a fifteenth or the clock stood still.
     fn rate_until(self, later: Self) -> Option<u32> {
         let seconds = later.ns.checked_sub(self.ns)? as f64 / 1e9;
         let ticks = later.jiffies.checked_sub(self.jiffies)? as f64;

@@ -1,6 +1,6 @@
-//! The tracepoints of the running kernel: their numbers and fields from tracefs, how many arguments they pass from BTF. Does
-//! not say which are needed. Reads a mounted tracefs, else a private mount that no other process sees and that ends with the
-//! survey: the host's mounts stay as they are.
+//! The tracepoints of the running kernel: ids and fields from tracefs, argument counts from BTF. Does not know which
+//! are needed. Reads a mounted tracefs, else a private mount that no other process sees and that ends with the survey:
+//! the host's mounts stay unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::registry;
 /// One tracepoint of the running kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Format {
-    /// The number that `perf_event_open` wants.
+    /// The id for `perf_event_open`.
     pub id: u64,
     /// Its fields by name.
     pub fields: BTreeMap<String, Field>,
@@ -33,7 +33,7 @@ pub struct Field {
 }
 
 impl Format {
-    /// Reads a format file; none where it has no number.
+    /// Parses a format file; `None` if it has no id.
     pub fn parse(text: &str) -> Option<Self> {
         let id = text.lines().find_map(|line| line.strip_prefix("ID:"))?.trim().parse().ok()?;
         let fields = text.lines().filter_map(parse_field).collect();
@@ -41,7 +41,7 @@ impl Format {
     }
 }
 
-/// `field:char rwbs[10]; offset:34; size:10; signed:0;`, with tabs between the parts
+/// Parses `field:char rwbs[10]; offset:34; size:10; signed:0;`, with tabs between the parts.
 fn parse_field(line: &str) -> Option<(String, Field)> {
     let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
     let declaration = parts.next()?;
@@ -60,18 +60,18 @@ fn parse_field(line: &str) -> Option<(String, Field)> {
 
 const MOUNT_POINTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// How tracefs could be read.
+/// How tracefs was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tracefs {
-    /// It is mounted there.
+    /// Mounted at this path.
     Mounted(PathBuf),
-    /// It is not mounted where this process can read it; a private mount served.
+    /// Not mounted where this process can read it; read through a private mount.
     Private,
-    /// It cannot be read; why.
+    /// Not readable, and why.
     Missing(String),
 }
 
-/// Where tracefs is, and the tracepoints of interest that exist.
+/// Finds tracefs, and the declared tracepoints that exist.
 pub(super) fn survey() -> (Tracefs, BTreeMap<String, Format>) {
     if let Some(place) =
         MOUNT_POINTS.into_iter().map(Path::new).find(|place| fs::read_dir(place.join("events")).is_ok())
@@ -101,14 +101,14 @@ fn read_formats(tracefs: &Path) -> BTreeMap<String, Format> {
     formats.collect()
 }
 
-/// A detached mount (Linux 5.2): it is in no directory and goes away with the file descriptor.
+/// Makes a detached mount (Linux 5.2), which is in no directory and ends with the file descriptor.
 fn mount_privately() -> io::Result<OwnedFd> {
     let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(context.as_fd())?;
     Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?)
 }
 
-/// The arguments of a tracepoint of the kernel itself; none where it has no BTF or no such tracepoint. The kernel
+/// Number of arguments of a tracepoint of the kernel itself; `None` without BTF or such a tracepoint. The kernel
 /// declares `typedef void (*btf_trace_NAME)(void *, …)` for each (`include/trace/bpf_probe.h`).
 pub(super) fn arguments(tracepoint: &str) -> Option<usize> {
     let kernel = Btf::from_vmlinux().ok()?;

@@ -1,4 +1,4 @@
-//! Records of the JVM's probes to events. The layout is `bpf/jvm.h`'s.
+//! Decodes records of the JVM's probes into events. The layout is `bpf/jvm.h`.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Of the JVM of that process; `clock` is from `CLOCK_MONOTONIC` to the clock of the events.
+    /// Creates a decoder for that JVM; `clock` is from `CLOCK_MONOTONIC` to the clock of the events.
     pub(super) fn new(pid: Pid, clock: ClockOffset) -> Self {
         Self { pid, clock, texts: Texts::default(), classes: Texts::default() }
     }
 
-    /// One record; none if it is of no known kind or shorter than its kind.
+    /// Decodes one record; `None` if its kind is unknown or it is shorter than its kind.
     pub(super) fn decode(&mut self, bytes: &[u8]) -> Option<Event> {
         match jvm_event_kind(u32::from_ne_bytes(*bytes.first_chunk()?)) {
             jvm_event_kind::JVM_MONITOR_WAIT => Some(self.monitor_wait(bytes)?.into()),
@@ -74,7 +74,7 @@ impl Decoder {
         })
     }
 
-    /// As Java writes it, not as class files do: every other tool shows it so.
+    /// Formats a class name as Java does, not as class files do, like every other tool.
     fn class(&mut self, name: &[u8]) -> Arc<str> {
         if !name.contains(&b'/') {
             return self.classes.share(name);

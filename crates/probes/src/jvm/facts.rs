@@ -1,4 +1,4 @@
-//! What one process offers for probing its JVM, as data. Decides nothing: see [`super::JvmPlan`].
+//! What one process offers for probing its JVM. Decides nothing: see [`super::JvmPlan`].
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -10,38 +10,38 @@ use super::hotspot::{self, Tables};
 use super::library::Library;
 use crate::facts;
 
-/// The flag without which the monitors' probes are passed by.
+/// Without this flag the JVM skips the monitors' probes.
 const FLAG: &str = "DTraceMonitorProbes";
-/// An `ObjectMonitor` has some 200 bytes.
+/// An `ObjectMonitor` has about 200 bytes.
 const MAX_MONITOR_BYTES: u64 = 4_096;
 
-/// A process as the survey found it.
+/// The facts of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JvmFacts {
     /// The process.
     pub pid: u32,
-    /// Where this process reaches its `libjvm.so`; else why it does not.
+    /// Where this process can reach the other's `libjvm.so`; else why it cannot.
     pub library: Result<PathBuf, String>,
-    /// The probes that are in it, by provider and name with a colon between.
+    /// The probes in it, as `provider:name`.
     pub probes: BTreeSet<String>,
-    /// Whether `DTraceMonitorProbes` is on, which `ExtendedDTraceProbes` switches on too; else why that is not known.
+    /// Whether `DTraceMonitorProbes` is on, which `ExtendedDTraceProbes` also switches on; else why that is unknown.
     pub monitor_probes: Result<bool, String>,
-    /// Where an `ObjectMonitor` keeps its owner, bytes from its address; else why that is not known.
+    /// Offset of the owner in an `ObjectMonitor`, in bytes; else why it is unknown.
     pub owner_at: Result<u64, String>,
-    /// Whether programs can look at the registers with which a thread entered the kernel (`bpf_task_pt_regs`, Linux 5.15).
+    /// Whether programs can read the registers with which a thread entered the kernel (`bpf_task_pt_regs`, Linux 5.15).
     pub call_registers: bool,
-    /// Whether the kernel has probes in user space (`CONFIG_UPROBE_EVENTS`).
+    /// Whether the kernel supports probes in user space (`CONFIG_UPROBE_EVENTS`).
     pub uprobes: bool,
 }
 
 impl JvmFacts {
-    /// Looks at a process; it is not stopped meanwhile. Reads its library, some 30 MB.
+    /// Surveys a process without stopping it. Reads its library, about 30 MB.
     pub fn survey(pid: u32) -> Self {
         let library = Library::of(pid);
         Self {
             pid,
-            monitor_probes: ask(pid, &library, "flags", |tables| hotspot::is_on(tables, FLAG)),
-            owner_at: ask(pid, &library, "monitors' owners", owner_at),
+            monitor_probes: read_tables(pid, &library, "flags", |tables| hotspot::is_on(tables, FLAG)),
+            owner_at: read_tables(pid, &library, "monitors' owners", owner_at),
             probes: library.as_ref().map(|library| library.probes.clone()).unwrap_or_default(),
             library: library.map(|library| library.path),
             call_registers: facts::has_helper(
@@ -53,18 +53,18 @@ impl JvmFacts {
     }
 }
 
-/// What the process's own tables say.
+/// Reads the process's own tables.
 #[allow(clippy::disallowed_methods, reason = "/proc")]
-fn ask<T>(
+fn read_tables<T>(
     pid: u32,
     library: &Result<Library, String>,
     what: &str,
-    question: impl FnOnce(&Tables<'_>) -> Option<T>,
+    read: impl FnOnce(&Tables<'_>) -> Option<T>,
 ) -> Result<T, String> {
     let library = library.as_ref().map_err(Clone::clone)?;
     let memory = File::open(format!("/proc/{pid}/mem"))
         .map_err(|error| format!("the memory of process {pid} cannot be read: {error}"))?;
-    question(&Tables { memory: &memory, exported: &library.exported })
+    read(&Tables { memory: &memory, exported: &library.exported })
         .ok_or_else(|| format!("the {what} of process {pid} are not where HotSpot's vmStructs tables say"))
 }
 

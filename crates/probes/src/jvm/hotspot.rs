@@ -1,17 +1,17 @@
-//! `HotSpot`'s own descriptions of its types and its flags, in a running JVM: what it exports for its Serviceability Agent
+//! `HotSpot`'s own descriptions of its types and flags, in a running JVM, which it exports for its Serviceability Agent
 //! (`src/hotspot/share/runtime/vmStructs.hpp`). Reads the process's memory without stopping it, and changes nothing.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// JDK 25 has some 4,000 fields and 1,900 types.
+/// JDK 25 has about 4,000 fields and 1,900 types.
 const MAX_ENTRIES: u64 = 20_000;
 const TEXT_BYTES: usize = 64;
 
 /// Another process's memory.
 pub(super) trait Memory {
-    /// Fills the bytes; whether all of them are there.
+    /// Fills the bytes; returns whether all of them could be read.
     fn read(&self, address: u64, bytes: &mut [u8]) -> bool;
 }
 
@@ -21,7 +21,7 @@ impl Memory for File {
     }
 }
 
-/// `HotSpot`'s descriptions of types.
+/// `HotSpot`'s descriptions of its types.
 pub(super) struct Tables<'a> {
     pub(super) memory: &'a dyn Memory,
     /// Addresses of the library's variables.
@@ -29,31 +29,31 @@ pub(super) struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    /// Bytes of a type.
+    /// Size of a type in bytes.
     pub(super) fn size_of(&self, kind: &str) -> Option<u64> {
-        let name_at = self.exported("gHotSpotVMTypeEntryTypeNameOffset")?;
-        let size_at = self.exported("gHotSpotVMTypeEntrySizeOffset")?;
+        let name_at = self.variable("gHotSpotVMTypeEntryTypeNameOffset")?;
+        let size_at = self.variable("gHotSpotVMTypeEntrySizeOffset")?;
         let entry = self.entry("gHotSpotVMTypes", "gHotSpotVMTypeEntryArrayStride", |entry| {
             self.names(entry, name_at, kind)
         })?;
         self.long(entry.checked_add(size_at)?)
     }
 
-    /// A static field's address, or another one's offset.
+    /// A static field's address, or another field's offset.
     pub(super) fn field(&self, kind: &str, field: &str, fixed: bool) -> Option<u64> {
-        let kind_at = self.exported("gHotSpotVMStructEntryTypeNameOffset")?;
-        let field_at = self.exported("gHotSpotVMStructEntryFieldNameOffset")?;
+        let kind_at = self.variable("gHotSpotVMStructEntryTypeNameOffset")?;
+        let field_at = self.variable("gHotSpotVMStructEntryFieldNameOffset")?;
         let place = if fixed { "Address" } else { "Offset" };
-        let place_at = self.exported(&format!("gHotSpotVMStructEntry{place}Offset"))?;
+        let place_at = self.variable(&format!("gHotSpotVMStructEntry{place}Offset"))?;
         let entry = self.entry("gHotSpotVMStructs", "gHotSpotVMStructEntryArrayStride", |entry| {
             self.names(entry, kind_at, kind) && self.names(entry, field_at, field)
         })?;
         self.long(entry.checked_add(place_at)?)
     }
 
-    /// The first entry of a table that is the one. Tables end with zeros.
+    /// The first entry of a table that satisfies `is_it`. Tables end with zeros.
     fn entry(&self, table: &str, stride: &str, is_it: impl Fn(u64) -> bool) -> Option<u64> {
-        let (first, stride) = (self.exported(table)?, self.exported(stride)?);
+        let (first, stride) = (self.variable(table)?, self.variable(stride)?);
         let entries = (0..MAX_ENTRIES).map_while(|index| first.checked_add(index.checked_mul(stride)?));
         entries
             .take_while(|&entry| self.long(entry).is_some_and(|word| word != 0))
@@ -65,30 +65,30 @@ impl Tables<'_> {
         address.is_some_and(|address| self.is_text(address, text))
     }
 
-    /// Whether that text stands there, and ends there.
+    /// Whether exactly that text is at the address, NUL-terminated.
     pub(super) fn is_text(&self, address: u64, text: &str) -> bool {
         let mut room = [0; TEXT_BYTES];
         let Some(room) = room.get_mut(..=text.len()) else { return false };
         self.memory.read(address, room) && room.strip_suffix(&[0]) == Some(text.as_bytes())
     }
 
-    fn exported(&self, name: &str) -> Option<u64> {
+    fn variable(&self, name: &str) -> Option<u64> {
         self.long(*self.exported.get(name)?)
     }
 
-    /// What stands there, if that can be read.
+    /// The 64-bit value at the address, if readable.
     pub(super) fn long(&self, address: u64) -> Option<u64> {
         let mut bytes = [0; 8];
         self.memory.read(address, &mut bytes).then(|| u64::from_ne_bytes(bytes))
     }
 }
 
-/// A flag's entry; JDK 25 has 1,500 flags.
+/// Largest size of a flag's entry; JDK 25 has 1,500 flags.
 const MAX_STRIDE: u64 = 256;
 
-/// The value of a flag that is on or off; none where the JVM has no such flag or its tables cannot be read.
+/// The value of a boolean flag; `None` if the JVM has no such flag or its tables cannot be read.
 pub(super) fn is_on(tables: &Tables<'_>, flag: &str) -> Option<bool> {
-    // JDK 8 calls it `Flag`.
+    // JDK 8 names it `Flag`.
     let (kind, size) = ["JVMFlag", "Flag"].iter().find_map(|kind| Some((*kind, tables.size_of(kind)?)))?;
     let [flags, count] =
         [("flags", true), ("numFlags", true)].map(|(name, fixed)| tables.field(kind, name, fixed));
@@ -143,7 +143,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Two flags: one that is off, then `DTraceMonitorProbes`; and where a monitor keeps its owner.
+    /// A JVM with two flags: one that is off, then `DTraceMonitorProbes`; and a monitor's owner field.
     pub(in crate::jvm) fn jvm(value: u8) -> (Bytes, HashMap<String, u64>) {
         let mut memory = Bytes(Vec::new());
         let kind = memory.text("JVMFlag");

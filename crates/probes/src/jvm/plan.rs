@@ -1,4 +1,4 @@
-//! Which of a JVM's probes to use: a pure function of the host's and the process's facts. Attaches nothing.
+//! Which of a JVM's probes to use: a pure function of the facts of host and process. Attaches nothing.
 
 use std::path::PathBuf;
 
@@ -7,31 +7,31 @@ use crate::facts::Facts;
 use crate::plan::{self, State};
 
 model::named! {
-    /// What a JVM's probes are for; those that others build upon first.
+    /// What a JVM's probes are for; purposes that others build on come first.
     pub enum JvmPurpose {
-        /// Contended waits for monitors.
+        /// Contended monitor waits.
         MonitorWaits = "monitor-waits",
-        /// Who had the monitor.
+        /// Who held the monitor.
         MonitorHolders = "monitor-holders",
         /// Safepoints.
         Safepoints = "safepoints",
-        /// What they were for, and how long threads took to stop.
+        /// Why a safepoint was requested, and how long threads took to stop.
         Operations = "vm-operations",
         /// Collections.
         Collections = "collections",
     }
 }
 
-/// How a hook gets at what it is for.
+/// How a hook attaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JvmMechanism {
-    /// The purpose's USDT probes, each a trap for the thread that comes by.
+    /// The purpose's USDT probes, each a trap for the thread that reaches it.
     Probes,
-    /// The kernel's tracepoint `sched_waking`: who wakes a thread that waits for a monitor has let go of it.
+    /// The kernel's tracepoint `sched_waking`: the thread that wakes a monitor's waiter has released the monitor.
     Wakeups,
 }
 
-/// One of a JVM's probes with the program for it.
+/// A probe of a JVM and the program for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// Its provider.
@@ -52,7 +52,7 @@ impl Probe {
     }
 }
 
-/// Ends before beginnings: what is seen beginning is then also seen ending.
+/// Ends before beginnings, so that a wait whose beginning is seen has its end seen too.
 const MONITOR_WAITS: &[Probe] = &[
     probe("hotspot", "monitor__contended__entered", "contended_entered"),
     probe("hotspot", "monitor__contended__enter", "contended_enter"),
@@ -67,7 +67,7 @@ const COLLECTIONS: &[Probe] =
     &[probe("hotspot", "gc__end", "collection_end"), probe("hotspot", "gc__begin", "collection_begin")];
 
 impl JvmPurpose {
-    /// The probes that serve it.
+    /// The probes that serve this purpose.
     pub fn probes(self) -> &'static [Probe] {
         match self {
             Self::MonitorWaits => MONITOR_WAITS,
@@ -88,9 +88,9 @@ impl JvmPurpose {
 pub struct JvmHook {
     /// What it is for.
     pub purpose: JvmPurpose,
-    /// How it works.
+    /// How it attaches.
     pub mechanism: JvmMechanism,
-    /// Whether it works here.
+    /// Whether it is available here.
     pub state: State,
 }
 
@@ -98,7 +98,7 @@ impl JvmHook {
     /// The program on wake-ups.
     pub(super) const ON_WAKEUPS: &'static str = "contended_waking";
 
-    /// The JVM's probes that it takes.
+    /// The JVM's probes it needs.
     pub fn probes(&self) -> &'static [Probe] {
         match self.mechanism {
             JvmMechanism::Probes => self.purpose.probes(),
@@ -106,17 +106,17 @@ impl JvmHook {
         }
     }
 
-    /// The program on the kernel's tracepoint of wake-ups, if it takes that.
+    /// The program on the kernel's tracepoint of wake-ups, if it uses that.
     pub(super) fn on_wakeups(&self) -> Option<&'static str> {
         (self.mechanism == JvmMechanism::Wakeups).then_some(Self::ON_WAKEUPS)
     }
 
-    /// The BPF programs that it takes.
+    /// The BPF programs it needs.
     pub(super) fn programs(&self) -> impl Iterator<Item = &'static str> {
         self.probes().iter().map(|probe| probe.program).chain(self.on_wakeups())
     }
 
-    /// By what it sees, for people.
+    /// Describes its mechanism, for people.
     pub fn describe(&self) -> String {
         let names = self.probes().iter().rev().map(|probe| format!("{}:{}", probe.provider, probe.name));
         match self.mechanism {
@@ -131,16 +131,16 @@ impl JvmHook {
 pub struct JvmPlan {
     /// The process.
     pub pid: u32,
-    /// One for each [`JvmPurpose`], in its order.
+    /// One hook per [`JvmPurpose`], in its order.
     pub hooks: Vec<JvmHook>,
     pub(super) library: PathBuf,
-    /// Where an `ObjectMonitor` keeps its owner, bytes from its address; 0 where that is not known.
+    /// Offset of the owner in an `ObjectMonitor`, in bytes; 0 if unknown.
     pub(super) owner_at: u64,
     facts: Box<(Facts, JvmFacts)>,
 }
 
 impl JvmPlan {
-    /// Decides by the facts alone.
+    /// Chooses hooks from the facts alone.
     pub fn choose(host: &Facts, jvm: &JvmFacts) -> Self {
         let hook = |purpose| JvmHook {
             purpose,
@@ -156,14 +156,14 @@ impl JvmPlan {
         }
     }
 
-    /// What remains where the kernel refuses the program on its wake-ups: the JVM's own probe in its place.
+    /// The plan after the kernel refused the program on wake-ups: it uses the JVM's own probe instead.
     pub(super) fn without_wakeups(&self, why: &str) -> Self {
         let (mut host, jvm) = (*self.facts).clone();
         host.refused.insert(JvmHook::ON_WAKEUPS.to_owned(), why.to_owned());
         Self::choose(&host, &jvm).only(|purpose| self.hooks.iter().any(|hook| hook.purpose == purpose))
     }
 
-    /// Whether what serves this purpose will be used.
+    /// Whether this purpose will be served.
     pub fn uses(&self, purpose: JvmPurpose) -> bool {
         self.used().any(|hook| hook.purpose == purpose)
     }
@@ -173,10 +173,10 @@ impl JvmPlan {
         self.hooks.iter().filter(|hook| hook.state == State::Use)
     }
 
-    /// Leaves out what is not wanted: it is in the plan no more.
+    /// Removes the purposes for which `keep` is false from the plan.
     #[must_use]
-    pub fn only(mut self, wanted: impl Fn(JvmPurpose) -> bool) -> Self {
-        self.hooks.retain(|hook| wanted(hook.purpose));
+    pub fn only(mut self, keep: impl Fn(JvmPurpose) -> bool) -> Self {
+        self.hooks.retain(|hook| keep(hook.purpose));
         self
     }
 }
@@ -190,7 +190,7 @@ fn mechanism(purpose: JvmPurpose, host: &Facts, jvm: &JvmFacts) -> JvmMechanism 
     }
 }
 
-/// Who wakes a waiter is looked at where it is known who waits.
+/// The probes that a purpose needs: wake-ups name a holder only with the probes that show who waits.
 fn needed(purpose: JvmPurpose, host: &Facts, jvm: &JvmFacts) -> &'static [Probe] {
     match mechanism(purpose, host, jvm) {
         JvmMechanism::Probes => purpose.probes(),
@@ -262,7 +262,7 @@ pub(super) mod tests {
     fn everything_is_used_where_everything_is_there() {
         let (host, mut jvm) = capable();
         assert_eq!(missing(&host, &jvm), []);
-        // That it is not known whether the flag is on is no reason not to look.
+        // An unknown state of the flag is no reason not to attach.
         jvm.monitor_probes = Err("unreadable".to_owned());
         assert_eq!(missing(&host, &jvm), []);
         let plan = JvmPlan::choose(&host, &jvm).only(|purpose| purpose != JvmPurpose::MonitorHolders);
@@ -292,7 +292,7 @@ pub(super) mod tests {
             assert!(hook.describe().contains("monitor__contended__exit"), "{}", hook.describe());
         }
         let fewer = plan.only(|purpose| purpose == JvmPurpose::MonitorHolders).without_wakeups("refused");
-        assert_eq!(fewer.hooks.len(), 1, "what was not wanted is not either now");
+        assert_eq!(fewer.hooks.len(), 1, "the purposes that were left out are gone");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Probes on one JVM: loaded, attached, read, and gone when dropped. Decides nothing: see [`super::JvmPlan`].
+//! Loads, attaches and reads the probes of one JVM; detaches on drop. Decides nothing: see [`super::JvmPlan`].
 
 use std::mem::offset_of;
 use std::os::fd::OwnedFd;
@@ -17,22 +17,22 @@ use crate::overhead::{self, ProgramCost};
 use crate::plan::State;
 use crate::process_ids::ProcessIds;
 
-/// The longest wait where monitors are watched, and so the delay with which events arrive: nobody wakes the reader for each.
+/// The longest wait if monitors are watched, and so the delay of events: nothing wakes the reader for each.
 const MAX_WAIT: Duration = Duration::from_millis(100);
-/// Shorter waits explain no slow request, and are most of all waits.
+/// Shorter waits explain no slow request, and are the majority.
 pub const DEFAULT_MIN_WAIT: Duration = Duration::from_micros(100);
 
 /// How to watch a JVM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JvmOptions {
-    /// Waits for monitors that are shorter are counted ([`JvmProbes::short_waits`]) and not reported.
+    /// Monitor waits shorter than this are counted ([`JvmProbes::short_waits`]) but not reported.
     pub min_wait: Duration,
     /// Bytes of the ring buffer: a power of two, at least one page. Kernel memory, fixed.
     pub ring_bytes: u32,
-    /// Have the kernel measure the BPF programs' run time (see [`JvmProbes::overhead`]).
+    /// Makes the kernel measure the BPF programs' run time (see [`JvmProbes::overhead`]).
     pub measure: bool,
-    /// Put a program on every probe that does nothing, and so reports nothing: what that costs is what the kernel takes to
-    /// call any, the floor to measure against.
+    /// Attaches a program that does nothing to every probe, so that nothing is reported: its cost is what the kernel
+    /// takes to call any program, the baseline for measurements.
     pub idle: bool,
     /// From `CLOCK_MONOTONIC` to the clock of the events.
     pub clock: ClockOffset,
@@ -51,57 +51,57 @@ impl Default for JvmOptions {
     }
 }
 
-/// What the probes could not report, since they were attached.
+/// What the probes could not report since they were attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JvmLosses {
     /// Events for which the ring buffer had no room.
     pub ring_full: u64,
-    /// Waits that could not be followed: too many threads waited at a time.
+    /// Waits not followed: too many threads waited at once.
     pub map_full: u64,
     /// Runs of a BPF program that the kernel skipped. Kernels before 5.12 do not count them.
     pub skipped: u64,
-    /// Arguments of probes that could not be read: a wait is lost, or its class has no name.
+    /// Probe arguments that could not be read: a wait is lost, or its class has no name.
     pub arguments_unread: u64,
     /// Records that user space could not decode.
     pub undecodable: u64,
 }
 
 impl JvmLosses {
-    /// All of them.
+    /// Sum of all losses.
     pub fn sum(&self) -> u64 {
         self.ring_full + self.map_full + self.skipped + self.arguments_unread + self.undecodable
     }
 }
 
-/// Waits that were too short to be reported.
+/// Waits too short to be reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShortWaits {
-    /// How many.
+    /// Number of waits.
     pub count: u64,
-    /// How long they were together, nanoseconds.
+    /// Sum of their durations, in nanoseconds.
     pub total_ns: u64,
 }
 
 /// Attached probes.
 pub struct JvmProbes {
-    // Dropped in this order: no more events, then the buffer, then the maps.
+    // Dropped in this order: events stop, then the buffer goes, then the maps.
     _links: Vec<Link>,
     ring: Ring,
     object: Object,
     decoder: Decoder,
     undecodable: u64,
     plan: JvmPlan,
-    /// Whether the reader is woken for pauses alone, of which each does.
+    /// Whether each event wakes the reader, because only pauses are watched.
     is_woken: bool,
     _measuring: Option<OwnedFd>,
 }
 
 impl JvmProbes {
-    /// Loads and attaches what the plan uses. A purpose whose probes cannot be attached is left out: [`JvmProbes::plan`]
+    /// Loads and attaches what the plan uses. Leaves out a purpose whose probes cannot be attached: [`JvmProbes::plan`]
     /// says why.
     ///
     /// # Errors
-    /// Where nothing remains, or the kernel refuses the programs.
+    /// Nothing remains, or the kernel refuses the programs.
     pub fn attach(plan: &JvmPlan, options: &JvmOptions) -> Result<Self, Error> {
         if plan.used().next().is_none() {
             return Err(Error::NothingToAttach);
@@ -124,16 +124,16 @@ impl JvmProbes {
         })
     }
 
-    /// What was attached: the plan less what could not be.
+    /// The plan as attached, without what could not be.
     pub fn plan(&self) -> &JvmPlan {
         &self.plan
     }
 
-    /// Waits for a pause, where no monitors are watched, or for the ring buffer to fill up, at most for that time. Then delivers
-    /// what is there, in the order in which the events ended.
+    /// Waits at most `timeout` for a pause if no monitors are watched, else for the ring buffer to fill up. Then
+    /// delivers the pending events in order of their ends.
     ///
     /// # Errors
-    /// Where the ring buffer cannot be read.
+    /// The ring buffer cannot be read.
     pub fn poll(&mut self, timeout: Duration, out: &mut dyn FnMut(Event)) -> Result<(), Error> {
         self.ring.wait(if self.is_woken { timeout } else { timeout.min(MAX_WAIT) })?;
         let (decoder, undecodable) = (&mut self.decoder, &mut self.undecodable);
@@ -162,7 +162,7 @@ impl JvmProbes {
         }
     }
 
-    /// What each BPF program cost so far; times and counts only with [`JvmOptions::measure`].
+    /// What each BPF program has cost so far; times and counts only with [`JvmOptions::measure`].
     pub fn overhead(&self) -> Vec<ProgramCost> {
         overhead::costs(&self.object)
     }
@@ -172,7 +172,7 @@ impl JvmProbes {
     }
 }
 
-/// As planned; where the kernel refuses that, with the JVM's own probe in place of wake-ups.
+/// Loads the plan; if the kernel refuses it, uses the JVM's own probe instead of wake-ups.
 fn load(plan: &JvmPlan, options: &JvmOptions) -> Result<(Object, JvmPlan), Error> {
     let on_wakeups = plan.used().any(|hook| hook.mechanism == JvmMechanism::Wakeups);
     match load_planned(plan, options) {
@@ -245,7 +245,7 @@ fn program_or_idle(program: &'static str, options: &JvmOptions) -> &'static str 
     }
 }
 
-/// Attaches a hook's programs: to the process's library, to the kernel's wake-ups.
+/// Attaches a hook's programs to the process's library and to the kernel's wake-ups.
 fn attach_hook(
     object: &Object,
     plan: &JvmPlan,

@@ -1,4 +1,4 @@
-//! What a purpose needs of a host, and what to say where the host lacks it.
+//! What a purpose needs of a host, and the reason and remedy if the host lacks it.
 
 use super::{Mechanism, Point, Purpose, State};
 use crate::facts::{Capabilities, Facts, Field, Format, Lockdown, PidNamespace, Tracefs};
@@ -17,13 +17,13 @@ pub(super) fn points(
         return Ok(Vec::new());
     }
     let is_there = |tracepoint: &&Tracepoint| {
-        // A kernel that has tracepoints of system calls, but not of this one, does not have the call.
+        // A kernel that has tracepoints of system calls, but not this one, does not have the call.
         !tracepoint.optional || facts.tracepoints.contains_key(tracepoint.name)
     };
     declaration.tracepoints.iter().filter(is_there).map(|tracepoint| locate(tracepoint, facts)).collect()
 }
 
-/// The functions to hook, which costs threads that do not call them nothing; or the first thing that is missing.
+/// The functions to hook, which cost threads that do not call them nothing; or the first thing that is missing.
 pub(super) fn functions(purpose: Purpose, facts: &Facts) -> Result<Vec<&'static Function>, State> {
     let declaration = purpose.declaration();
     host(declaration, facts)?;
@@ -62,7 +62,7 @@ fn unhookable(refused: &str, facts: &Facts) -> State {
     )
 }
 
-/// What probes of one process alone need.
+/// Checks what probes of a single process need.
 pub(crate) fn permits_process(facts: &Facts) -> Result<(), State> {
     permits_bpf(facts)?;
     meets(Need::Process, facts)
@@ -73,7 +73,7 @@ fn host(declaration: &Declaration, facts: &Facts) -> Result<(), State> {
     declaration.needs.iter().try_for_each(|need| meets(*need, facts))
 }
 
-/// Whether the host has one thing that a purpose needs.
+/// Checks that the host has one thing that a purpose needs.
 pub(crate) fn meets(need: Need, facts: &Facts) -> Result<(), State> {
     match (need, &facts.pid_namespace) {
         (Need::KernelThreads, PidNamespace::Below(_)) => {
@@ -106,7 +106,7 @@ pub(crate) fn meets(need: Need, facts: &Facts) -> Result<(), State> {
         (Need::Typed(name), _) if !facts.tracepoints.contains_key(name) => {
             Err(no_such_tracepoint(name, facts))
         }
-        // The tracepoint is a module's: its arguments have types only where the module brings them.
+        // It is a module's tracepoint: its arguments have types only if the module has BTF.
         (Need::Typed(name), _) => match name.split_once('/') {
             Some((module, _)) if facts.untyped_modules.contains(module) => {
                 Err(missing(format!("the module {module} has no BTF"), "Linux 5.11 or newer"))
@@ -130,7 +130,7 @@ fn missing(why: impl Into<String>, remedy: &str) -> State {
     State::Missing { why: why.into(), remedy: Some(remedy.to_owned()) }
 }
 
-/// Missing, and nothing is to be done about it.
+/// Missing, without a remedy.
 fn hopeless(why: impl Into<String>) -> State {
     State::Missing { why: why.into(), remedy: None }
 }
@@ -154,8 +154,8 @@ fn permits_bpf(facts: &Facts) -> Result<(), State> {
     Ok(())
 }
 
-/// What BPF takes and this process lacks, and where to say so. The others that are named let it read the broker's
-/// files, processes and packets, the tracepoints' formats and the kernel's symbols.
+/// The privileges that BPF needs and this process lacks, and where to grant them. The other capabilities named let it
+/// read the broker's files, processes and packets, the tracepoints' formats and the kernel's symbols.
 fn privileges(facts: &Facts) -> String {
     let needed = [(Capabilities::BPF, "CAP_BPF"), (Capabilities::PERFMON, "CAP_PERFMON")];
     let lacking = needed.iter().filter(|(number, _)| !facts.capabilities.has(*number)).map(|(_, name)| *name);
@@ -196,7 +196,7 @@ fn no_such_tracepoint(name: &str, facts: &Facts) -> State {
             "mount -t tracefs nodev /sys/kernel/tracing, and CAP_DAC_READ_SEARCH unless root",
         );
     }
-    // File systems bring their tracepoints with them.
+    // Tracepoints of file systems come with their modules.
     match name.split_once('/').map_or(name, |(group, _)| group) {
         "jbd2" if !facts.jbd2 => {
             hopeless("jbd2 is not loaded: no ext4 file system with a journal is mounted")
@@ -220,7 +220,7 @@ fn locate(tracepoint: &'static Tracepoint, facts: &Facts) -> Result<Point, State
     Ok(Point { tracepoint, id: format.id, fields: fields.collect::<Result<_, _>>()? })
 }
 
-/// A field that is gone or has another size means something this program does not know.
+/// Locates a field. A missing field or another size means a layout that this program does not know.
 fn locate_field(tracepoint: &Tracepoint, field: &TracepointField, format: &Format) -> Result<Field, State> {
     let unknown = |what: String| {
         missing(

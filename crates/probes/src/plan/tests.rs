@@ -1,4 +1,4 @@
-//! The plan where one capability after the other is taken away.
+//! Tests of the plan that remove one capability after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use super::{Mechanism, Plan, Purpose, State};
 use crate::facts::{Capabilities, Facts, Field, Format, Functions, Lockdown, PidNamespace, Tracefs};
 use crate::registry::{self, declarations};
 
-/// A host that lacks nothing but leave to hook the kernel's functions.
+/// A host with everything except permission to hook the kernel's functions.
 fn able() -> Facts {
     let mut id = 100;
     let formats = declarations().flat_map(|declaration| declaration.tracepoints).map(|needed| {
@@ -46,7 +46,7 @@ fn able() -> Facts {
     }
 }
 
-/// What is missing where only tracepoints serve, and the change has been made.
+/// The purposes that become missing if only tracepoints serve and the change is made.
 fn lost_by(change: impl FnOnce(&mut Facts)) -> Vec<Purpose> {
     let mut facts = able();
     change(&mut facts);
@@ -56,7 +56,7 @@ fn lost_by(change: impl FnOnce(&mut Facts)) -> Vec<Purpose> {
     missing.filter(|purpose| !BY_FUNCTIONS.contains(purpose)).collect()
 }
 
-/// What nothing but the kernel's functions serves.
+/// Purposes that only the kernel's functions serve.
 const BY_FUNCTIONS: [Purpose; 3] = [Purpose::Ext4Functions, Purpose::XfsFunctions, Purpose::BtrfsFunctions];
 
 fn why(facts: &Facts, purpose: Purpose) -> (String, Option<String>) {

@@ -1,8 +1,8 @@
 //! The profile's BPF object: loaded with its settings, attached to the scheduler and to a sampling clock. Reads no tables.
 //!
-//! The clock is one of the kernel's timers on each CPU. It needs no hardware counter, so that it works in virtual machines
-//! too. What runs with interrupts off, as the scheduler itself, is counted where they are on again: a thread that runs for
-//! microseconds at a time is given a little less than it takes.
+//! The clock is a kernel timer on each CPU. It needs no hardware counter, so it works in virtual machines too. Code
+//! that runs with interrupts off, such as the scheduler, is sampled only when they are on again: a thread that runs for
+//! microseconds at a time gets a little less than its share.
 
 use std::mem::offset_of;
 
@@ -21,12 +21,12 @@ const MAX_CALLS: usize = 8;
 
 const _: () = assert!(size_of::<types::stack>() == 8 + 8 * MAX_FRAMES);
 
-/// What to load it for.
+/// What to load the object for.
 pub(super) enum Sampling<'a> {
-    /// Time added up in the kernel.
+    /// Time summed in the kernel.
     Total {
         options: &'a ProfileOptions,
-        /// Whether the kernel is to look at the system call.
+        /// Whether the kernel filters by system call.
         in_calls: bool,
     },
     /// Single samples of a process, in the ring buffer.
@@ -36,7 +36,7 @@ pub(super) enum Sampling<'a> {
 pub(super) fn load(sampling: &Sampling<'_>) -> Result<Object, Error> {
     let ids = ProcessIds::of_this_host()?;
     let mut loader = Loader::open("brokerscope_prof", OBJECT)?;
-    // What is not used takes no memory. Single samples are read soon, so few stacks are there at a time.
+    // Unused maps take no memory. Single samples are read soon, so few stacks are stored at a time.
     match sampling {
         Sampling::Total { options, .. } => {
             loader.choose_programs(|program| match program {
@@ -93,12 +93,12 @@ pub(super) fn attach_switches(object: &Object) -> Result<Link, Error> {
     program.attach_trace().map_err(|source| Error::Attach { program: "sched_switch".to_owned(), source })
 }
 
-/// Whether programs can look at the registers with which a thread entered the kernel (Linux 5.15).
+/// Whether programs can read the registers with which a thread entered the kernel (Linux 5.15).
 pub(super) fn sees_calls() -> bool {
     facts::has_helper(libbpf_sys::BPF_PROG_TYPE_PERF_EVENT, libbpf_sys::BPF_FUNC_task_pt_regs)
 }
 
-/// Has the program run so many times a second on each CPU that is online now.
+/// Runs the program that many times a second on each CPU that is online now.
 pub(super) fn attach_clock(program: &ProgramMut<'_>, hz: u32) -> Result<Vec<Link>, Error> {
     let attach_one = |cpu| {
         let event = perf_event::cpu_clock(cpu, period_ns(hz)).map_err(Error::Sampling)?;

@@ -1,4 +1,4 @@
-//! Single samples of what runs, for a recording: few a second, each with its time and its stack by name.
+//! Single samples of running threads, for a recording: few a second, each with its time and its named stack.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use crate::error::Error;
 use crate::overhead;
 use crate::slice::Slice;
 
-/// How often the process's code is looked at again: Java is compiled all the time.
+/// How often the process's code is read again: Java compiles all the time.
 const REFRESH: Duration = Duration::from_secs(30);
-/// Distinct stacks, and pairs of them by name, that are remembered: a few MiB.
+/// Distinct stacks, and pairs of named stacks, that are cached: a few MiB.
 const MAX_STACKS: usize = 2_048;
 
 /// Takes samples of one process.
 pub struct Sampler {
-    // Dropped in this order: no more samples, then the buffer, then the maps.
+    // Dropped in this order: samples stop, then the buffer goes, then the maps.
     _links: Vec<Link>,
     ring: Ring,
     object: Object,
     frames: Frames,
     /// Stacks by their number.
     stacks: HashMap<u64, Half>,
-    /// Their names, both halves together.
+    /// Texts of stacks, both halves joined.
     texts: HashMap<(u64, u64), Arc<str>>,
     refreshed: Instant,
     pid: u32,
@@ -39,11 +39,11 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Starts to sample a process, so many times a second on each CPU; `clock` is from `CLOCK_MONOTONIC` to the clock of the
-    /// samples.
+    /// Starts to sample a process, `hz` times a second on each CPU; `clock` is from `CLOCK_MONOTONIC` to the clock of
+    /// the samples.
     ///
     /// # Errors
-    /// Where the kernel refuses the program or the clock.
+    /// The kernel refuses the program or the clock.
     pub fn attach(pid: u32, hz: u32, clock: ClockOffset) -> Result<Self, Error> {
         let object = object::load(&Sampling::Each { pid, hz })?;
         let ring = Ring::new(&object, map_name!(profile.ring))?;
@@ -62,10 +62,10 @@ impl Sampler {
         })
     }
 
-    /// Delivers the samples that are there; threads have the kernel's names. To be called about once a second.
+    /// Delivers the pending samples; threads have the kernel's names. Call about once a second.
     ///
     /// # Errors
-    /// Where the ring buffer or the table of stacks cannot be read.
+    /// The ring buffer or the table of stacks cannot be read.
     pub fn poll(&mut self, out: &mut dyn FnMut(CpuSample)) -> Result<(), Error> {
         if self.refreshed.elapsed() >= REFRESH {
             self.refreshed = Instant::now();
@@ -80,7 +80,7 @@ impl Sampler {
             out(self.sample(&record)?);
             slice.rest_if_over(|| false);
         }
-        // Fetched before the samples were: one that came in between has its stacks in `self.stacks`.
+        // Fetched before the samples: the stacks of a sample that came in between are in `self.stacks`.
         let stacks = bpf::map(&self.object, map_name!(profile.stacks))?;
         for id in fetched {
             let _ = stacks.delete(&id.to_ne_bytes());

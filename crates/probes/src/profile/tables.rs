@@ -1,4 +1,4 @@
-//! Reads the tables that the profile's programs fill. The layouts are `bpf/profile.h`'s.
+//! Reads the tables that the profile's programs fill. The layouts are those of `bpf/profile.h`.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::user::UserCode;
 const STACK_NONE: u64 = 0;
 const STACK_LOST: u64 = 1;
 
-/// Where the time went, with intervals off the CPU that have not ended.
+/// Where the time went, including off-CPU intervals that have not ended.
 pub(super) fn read(
     object: &Object,
     options: &ProfileOptions,
@@ -50,7 +50,7 @@ fn read_map(
     Ok(entries.collect())
 }
 
-/// What was lost; `skipped` are runs that the kernel left out.
+/// What was lost; `skipped` is the number of runs that the kernel skipped.
 pub(super) fn losses(object: &Object, skipped: u64) -> ProfileLosses {
     let lost = |slot: profile_lost| bpf::sum_over_cpus(object, map_name!(profile.lost), slot.0);
     ProfileLosses {
@@ -62,7 +62,7 @@ pub(super) fn losses(object: &Object, skipped: u64) -> ProfileLosses {
     }
 }
 
-/// One entry of the table, or one that is still to come.
+/// An entry of the table, or an ongoing interval that is not in it yet.
 struct Entry {
     user_stack: u64,
     kernel_stack: u64,
@@ -104,7 +104,7 @@ impl Entry {
     }
 }
 
-/// The stack of that number.
+/// The stack with that number.
 pub(super) fn stack(stacks: &Map<'_>, id: u64) -> Half {
     match id {
         STACK_NONE => Half::None,
@@ -116,7 +116,7 @@ pub(super) fn stack(stacks: &Map<'_>, id: u64) -> Half {
     }
 }
 
-/// A count of frames, then the frames.
+/// Parses a count of frames, then the frames.
 fn frames_of(bytes: &[u8]) -> Half {
     let mut words = bytes.chunks_exact(8).filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes));
     let Some(count) = words.next() else { return Half::Lost };
@@ -133,22 +133,22 @@ fn monotonic_ns() -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// The scheduler's own function: what lies further inside is the tracepoint and the BPF program.
+/// The scheduler's function: frames further inside are the tracepoint and the BPF program.
 const SCHEDULER: &str = "__schedule";
-/// In place of frames that were too many to be kept, or for which there was no room.
+/// Replaces frames that were too many to be kept, or for which there was no room.
 const TRUNCATED: &str = "[truncated]";
 const LOST: &str = "[stack lost]";
 
 /// One of the two stacks of a thread: return addresses, innermost first.
 #[derive(Clone, Debug)]
 pub(super) enum Half {
-    /// The thread was not there.
+    /// The thread had no such stack.
     None,
     Lost,
     Frames(Vec<u64>),
 }
 
-/// Names addresses.
+/// Resolves addresses to names.
 pub(super) struct Frames {
     kernel: Symbols,
     pub(super) user: UserCode,
@@ -173,7 +173,7 @@ impl Frames {
     }
 
     fn kernel_names(&self, frames: &[u64]) -> Vec<Arc<str>> {
-        // A return address may be the first of the next function, where a call ends its own.
+        // If a call is a function's last instruction, its return address is the first of the next function.
         let inside =
             |(depth, &frame): (usize, &u64)| if depth == 0 { frame } else { frame.saturating_sub(1) };
         let name = |address| self.kernel.name_of(address).unwrap_or("[unknown]");
@@ -185,7 +185,7 @@ impl Frames {
     }
 }
 
-/// What stands before a stack's names.
+/// The note in front of a stack's names.
 fn note(half: &Half) -> Option<&'static str> {
     match half {
         Half::Lost => Some(LOST),

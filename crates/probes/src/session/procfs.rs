@@ -1,5 +1,5 @@
-//! What `/proc` shows of processes and threads that the programs follow: those that the target has started, and the
-//! kernel's own threads that work for file systems.
+//! Processes and threads that the programs follow, from `/proc`: those that the target has started, and the kernel's
+//! own threads that work for file systems.
 
 #![allow(clippy::disallowed_methods, reason = "/proc")]
 
@@ -13,10 +13,10 @@ use crate::bpf::{self, map_name};
 use crate::error::Error;
 use crate::slice::Slice;
 
-/// As many as the kernel's side has room for.
+/// Size of the programs' map.
 const MAX_CHILDREN: usize = 1024;
 
-/// The children of a process, and theirs. Processes in between that have ended hide those they started.
+/// Descendants of a process. A process in between that has ended hides the ones that it started.
 pub(super) fn children_of(pid: u32) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -27,12 +27,12 @@ pub(super) fn children_of(pid: u32) -> Vec<u32> {
     descendants(pid, &parents.collect::<Vec<_>>())
 }
 
-/// The second word after the command, which is in parentheses and may hold anything.
+/// The parent: the second word after the command, which is in parentheses and may contain anything.
 fn parent_in(stat: &str) -> Option<u32> {
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
-/// Of pairs of a process and its parent.
+/// Descendants, from pairs of a process and its parent.
 fn descendants(pid: u32, parents: &[(u32, u32)]) -> Vec<u32> {
     let mut known = HashSet::from([pid]);
     let mut found = Vec::new();
@@ -47,31 +47,31 @@ fn descendants(pid: u32, parents: &[(u32, u32)]) -> Vec<u32> {
     found
 }
 
-/// How often they are looked up.
+/// How often kernel threads are listed.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// All kernel threads but itself are its children (`kernel/kthread.c`).
+/// All other kernel threads are its children (`kernel/kthread.c`).
 const CHILDREN_OF_KTHREADD: &str = "/proc/2/task/2/children";
 
-/// The threads that are in the programs' map.
+/// The kernel threads in the programs' map.
 #[derive(Default)]
 pub(super) struct KernelThreads {
     listed: HashSet<u32>,
-    looked: Option<Instant>,
+    listed_at: Option<Instant>,
 }
 
 impl KernelThreads {
-    /// Lists them again if it is time. Those that do not fit into the map are not followed.
+    /// Lists the threads again if it is time. Those that do not fit into the map are not followed.
     pub(super) fn refresh(&mut self, object: &Object) -> Result<(), Error> {
-        if self.looked.is_some_and(|looked| looked.elapsed() < INTERVAL) {
+        if self.listed_at.is_some_and(|listed_at| listed_at.elapsed() < INTERVAL) {
             return Ok(());
         }
-        self.looked = Some(Instant::now());
+        self.listed_at = Some(Instant::now());
         let map = bpf::map(object, map_name!(probes.kernel_threads))?;
-        let there = kernel_threads();
-        // Never one that is still there: it may be waiting, and its wait is counted.
-        self.listed.retain(|tid| there.contains(tid) || map.delete(&tid.to_ne_bytes()).is_err());
+        let current = kernel_threads();
+        // Never removes a live thread: it may be waiting, and its wait is counted.
+        self.listed.retain(|tid| current.contains(tid) || map.delete(&tid.to_ne_bytes()).is_err());
         let mut slice = Slice::new(Slice::LONG);
-        for &tid in there.difference(&self.listed.clone()) {
+        for &tid in current.difference(&self.listed.clone()) {
             slice.rest_if_over(|| false);
             let fresh = works_for_file_system(tid)
                 && map.update(&tid.to_ne_bytes(), &0_u64.to_ne_bytes(), MapFlags::NO_EXIST).is_ok();
@@ -92,8 +92,9 @@ fn works_for_file_system(tid: u32) -> bool {
     fs::read_to_string(format!("/proc/{tid}/comm")).is_ok_and(|name| is_file_systems(name.trim_end()))
 }
 
-/// A worker's name tells what it works for, or last worked for, after a `+` or a `-` (`wq_worker_comm`,
-/// kernel/workqueue.c). jbd2's threads are not needed: tracepoints show both ends of what they do.
+/// Whether a thread works for a file system. A worker's name shows what it works for, or last worked for, after a `+`
+/// or a `-` (`wq_worker_comm`, kernel/workqueue.c). jbd2's threads are not needed: tracepoints show both ends of their
+/// work.
 fn is_file_systems(name: &str) -> bool {
     let job =
         name.strip_prefix("kworker/").and_then(|worker| worker.split_once(['+', '-'])).map(|(_, job)| job);
@@ -124,10 +125,10 @@ mod tests {
     #[test]
     fn a_child_is_seen_until_it_is_gone() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let seen = children_of(std::process::id()).contains(&child.id());
+        let is_child = children_of(std::process::id()).contains(&child.id());
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(seen);
+        assert!(is_child);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The functions of a program or library, from its symbol tables. Reads no debug information: without a
-//! symbol table only what a library exports has a name.
+//! The functions of a program or library, from its symbol tables. Reads no debug information: without a symbol table
+//! only exported functions have names.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -7,16 +7,17 @@ use std::path::Path;
 
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 
-/// JDK 25's libjvm.so is 30 MB. Larger files go without names.
+/// JDK 25's libjvm.so has 30 MB. Functions of larger files get no names.
 const MAX_BYTES: u64 = 128 << 20;
-/// A libjvm has some hundred thousand.
+/// A libjvm has about a hundred thousand.
 const MAX_SYMBOLS: usize = 1 << 20;
 const MAX_NAME_BYTES: usize = 4096;
-/// Of a C++ name that is taken apart: its parts, and how deep its grammar nests. With each template within a template the
-/// parser tries twice as much and keeps all of it. The 55,000 names of JDK 25's libjvm.so need 350 bytes and a depth of 48.
+/// Limits for demangling a C++ name: its parts, and the nesting of its grammar. With each template within a template
+/// the parser tries twice as much and keeps all of it. The 55,000 names of JDK 25's libjvm.so need 350 bytes and a
+/// depth of 48.
 const MAX_CPP_BYTES: usize = 1024;
 const MAX_CPP_DEPTH: u32 = 48;
-/// Names of one file, which may all lie in the same few bytes of it: those that are kept, and those that are looked at.
+/// Total bytes of one file's names, which may all share a few bytes of it: those kept, and those examined.
 const MAX_KEPT_BYTES: usize = 32 << 20;
 const MAX_SCANNED_BYTES: usize = 128 << 20;
 
@@ -34,15 +35,15 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// A file's functions.
 #[derive(Debug, Default)]
 pub(crate) struct Functions {
-    /// Address in the file's own numbering, end, place and length of the name; sorted.
+    /// Address in the file's own numbering, end, and offset and length of the name; sorted.
     sorted: Vec<(u64, u64, u32, u16)>,
     names: String,
-    /// Where the file's bytes lie in that numbering: file offset, length, address.
+    /// Segments, from file offsets to that numbering: file offset, length, address.
     segments: Vec<(u64, u64, u64)>,
 }
 
 impl Functions {
-    /// Of the file at this path.
+    /// Reads the functions of a file.
     pub(crate) fn read(path: &Path) -> io::Result<Self> {
         Self::parse(&read(path)?).map_err(io::Error::other)
     }
@@ -79,12 +80,12 @@ impl Functions {
         self.names.push_str(name);
     }
 
-    /// What it takes in memory.
+    /// Size in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.names.capacity() + self.sorted.capacity() * size_of::<(u64, u64, u32, u16)>()
     }
 
-    /// The function that holds the byte at this offset of the file, as people write it.
+    /// Name of the function that holds the byte at this file offset, as people write it.
     pub(crate) fn name_at(&self, offset: u64) -> Option<String> {
         let holds = |&&(start, length, _): &&(u64, u64, u64)| offset >= start && offset - start < length;
         let &(start, _, address) = self.segments.iter().find(holds)?;
@@ -92,12 +93,12 @@ impl Functions {
         let after = self.sorted.partition_point(|&(start, ..)| start <= address);
         let &(_, end, at, length) = self.sorted.get(after.checked_sub(1)?)?;
         let name = self.names.get(at as usize..at as usize + usize::from(length))?;
-        (address < end).then(|| demangled(name))
+        (address < end).then(|| demangle(name))
     }
 }
 
-/// C++ names without their parameters: `JavaThread::run`.
-pub(crate) fn demangled(name: &str) -> String {
+/// Demangles a C++ name, without its parameters: `JavaThread::run`.
+pub(crate) fn demangle(name: &str) -> String {
     let plain = || name.split('@').next().filter(|plain| !plain.is_empty()).unwrap_or(name).to_owned();
     if !name.starts_with("_Z") || name.len() > MAX_CPP_BYTES {
         return plain();
@@ -110,7 +111,7 @@ pub(crate) fn demangled(name: &str) -> String {
     symbol.structured_demangle(&mut text, &options).map_or_else(|_| plain(), |()| text.0)
 }
 
-/// A name may stand for one that doubles with each of its letters.
+/// Bounds the output: a name may stand for one that doubles with each of its letters.
 #[derive(Default)]
 struct ShortText(String);
 
@@ -124,7 +125,7 @@ impl fmt::Write for ShortText {
 
 #[cfg(test)]
 mod tests {
-    use super::{Functions, MAX_NAME_BYTES, demangled};
+    use super::{Functions, MAX_NAME_BYTES, demangle};
     use crate::user::mappings::Mappings;
     use std::path::Path;
 
@@ -134,7 +135,7 @@ mod tests {
         let functions = Functions::read(&exe).unwrap();
         let mappings = Mappings::read(Path::new("/proc/self")).unwrap();
         let here = this_programs_own_functions_have_their_names as fn() as usize as u64;
-        let mapping = mappings.holding(here).unwrap();
+        let mapping = mappings.mapping_at(here).unwrap();
         let name = functions.name_at(here - mapping.start + mapping.offset).unwrap();
         assert!(name.contains("this_programs_own_functions_have_their_names"), "{name}");
         assert_eq!(functions.name_at(u64::MAX), None);
@@ -144,7 +145,7 @@ mod tests {
     fn every_prefix_of_a_program_is_read_or_refused() {
         let bytes = std::fs::read("/proc/self/exe").unwrap();
         for length in (0..4096).step_by(7).chain((0..bytes.len()).step_by(bytes.len() / 40)) {
-            // Must not panic; what a cut file still says may be wrong.
+            // Must not panic; names from a truncated file may be wrong.
             let _ = Functions::parse(&bytes[..length]).map(|functions| functions.name_at(0x1000));
         }
         assert!(Functions::parse(b"\x7fELF").is_err());
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_name_that_doubles_with_each_letter_stays_as_it_is() {
-        // Each pair is of two of the pair before it: `S1_`, `S2_` and so on, `S0_` being `std::pair`.
+        // Each pair is of the two pairs before it: `S1_`, `S2_` and so on, `S0_` being `std::pair`.
         let pairs = |depth: u32| {
             let nested = |n| {
                 let before = char::from_digit(n, 36).unwrap().to_ascii_uppercase();
@@ -168,17 +169,17 @@ mod tests {
             };
             format!("_Z1fISt4pairIiiE{}Evv", (1..depth).map(nested).collect::<String>())
         };
-        let lengths = [1, 2, 3, 4].map(|depth| demangled(&pairs(depth)).len());
-        assert!(lengths.is_sorted_by(|one, next| 3 * one < 2 * next), "{lengths:?} {}", demangled(&pairs(4)));
+        let lengths = [1, 2, 3, 4].map(|depth| demangle(&pairs(depth)).len());
+        assert!(lengths.is_sorted_by(|one, next| 3 * one < 2 * next), "{lengths:?} {}", demangle(&pairs(4)));
         let deep = pairs(34);
-        assert_eq!(demangled(&deep), deep);
+        assert_eq!(demangle(&deep), deep);
     }
 
     #[test]
     fn names_are_shown_as_people_write_them() {
-        assert_eq!(demangled("_ZN10JavaThread3runEv"), "JavaThread::run");
-        assert_eq!(demangled("write@@GLIBC_2.2.5"), "write");
-        assert_eq!(demangled("_Znonsense"), "_Znonsense");
-        assert_eq!(demangled("@GLIBC_2.2.5"), "@GLIBC_2.2.5", "a frame has a name");
+        assert_eq!(demangle("_ZN10JavaThread3runEv"), "JavaThread::run");
+        assert_eq!(demangle("write@@GLIBC_2.2.5"), "write");
+        assert_eq!(demangle("_Znonsense"), "_Znonsense");
+        assert_eq!(demangle("@GLIBC_2.2.5"), "@GLIBC_2.2.5", "a frame has a name");
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-/// `vm.max_map_count` is 65,530 unless raised, 1,048,576 on some; a line is some 100 bytes.
+/// `vm.max_map_count` is 65,530 unless raised, 1,048,576 on some systems; a line has about 100 bytes.
 const MAX_BYTES: u64 = 256 << 20;
 
 /// One executable mapping.
@@ -13,7 +13,7 @@ const MAX_BYTES: u64 = 256 << 20;
 pub(crate) struct Mapping {
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// Where in the file it begins.
+    /// Offset in the file.
     pub(crate) offset: u64,
     /// What is mapped.
     pub(crate) what: CodeSource,
@@ -24,7 +24,7 @@ pub(crate) struct Mapping {
 pub(crate) enum CodeSource {
     /// A file, by its path in the process's own root.
     File(Arc<str>),
-    /// A file that has been deleted or replaced since: its path may name another one now.
+    /// A file that has been deleted or replaced since: its path may name another file now.
     Deleted(Arc<str>),
     /// The kernel's own code for user space (`[vdso]`).
     Kernel(Arc<str>),
@@ -32,12 +32,12 @@ pub(crate) enum CodeSource {
     Memory,
 }
 
-/// Executable mappings in the order of their addresses.
+/// Executable mappings in address order.
 #[derive(Debug, Default)]
 pub(crate) struct Mappings(pub(crate) Vec<Mapping>);
 
 impl Mappings {
-    /// Of the process whose directory in `/proc` this is.
+    /// Reads the mappings of a process by its directory in `/proc`.
     #[allow(clippy::disallowed_methods, reason = "/proc")]
     pub(crate) fn read(process: &Path) -> io::Result<Self> {
         Self::parse(BufReader::new(File::open(process.join("maps"))?.take(MAX_BYTES)))
@@ -55,12 +55,12 @@ impl Mappings {
     }
 
     /// The mapping that holds an address.
-    pub(crate) fn holding(&self, address: u64) -> Option<&Mapping> {
+    pub(crate) fn mapping_at(&self, address: u64) -> Option<&Mapping> {
         let after = self.0.partition_point(|mapping| mapping.start <= address);
         self.0.get(after.checked_sub(1)?).filter(|mapping| address < mapping.end)
     }
 
-    /// The first mapping of a file of that name.
+    /// The first mapping of a file with that name.
     pub(crate) fn of_file(&self, name: &str) -> Option<&Mapping> {
         self.0.iter().find(|mapping| {
             let (CodeSource::File(path) | CodeSource::Deleted(path)) = &mapping.what else { return false };
@@ -69,7 +69,7 @@ impl Mappings {
     }
 }
 
-/// `7f1c2000-7f1c8000 r-xp 00026000 fe:00 1835 /usr/lib/x86_64-linux-gnu/libc.so.6`
+/// Parses `7f1c2000-7f1c8000 r-xp 00026000 fe:00 1835 /usr/lib/x86_64-linux-gnu/libc.so.6`.
 fn parse_line(line: &str) -> Option<Mapping> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
@@ -82,7 +82,7 @@ fn parse_line(line: &str) -> Option<Mapping> {
     let (_device, inode) = (words.next()?, words.next()?);
     let name = words.next().unwrap_or_default().trim_start();
     let what = match name {
-        // Shared memory has an inode and a name too, but no file that could be read.
+        // Shared memory has an inode and a name too, but no readable file.
         _ if name.starts_with('/') && inode != "0" && !is_memory(name) => {
             match name.strip_suffix(" (deleted)") {
                 Some(path) => CodeSource::Deleted(path.into()),
@@ -119,7 +119,7 @@ nonsense
     #[test]
     fn an_address_is_found_in_the_executable_mapping_that_holds_it() {
         let mappings = Mappings::parse(MAPS.as_bytes()).unwrap();
-        let what = |address| mappings.holding(address).map(|mapping| mapping.what.clone());
+        let what = |address| mappings.mapping_at(address).map(|mapping| mapping.what.clone());
         assert_eq!(what(0x55d0_c8a0_0010), None, "not executable");
         assert_eq!(what(0x55d0_c8a0_1010), Some(CodeSource::File("/usr/bin/java".into())));
         assert_eq!(what(0x7f00_000f_ffff), Some(CodeSource::Memory));
@@ -127,7 +127,7 @@ nonsense
         assert_eq!(what(0x7f10_0000_0000), Some(CodeSource::Deleted("/opt/a b/libjvm.so".into())));
         assert_eq!(what(0x7f20_0000_0000), Some(CodeSource::Memory));
         assert_eq!(what(0x7ffd_0000_0000), Some(CodeSource::Kernel("[vdso]".into())));
-        assert_eq!(mappings.holding(0x7f10_0000_0000).unwrap().offset, 0x26000);
+        assert_eq!(mappings.mapping_at(0x7f10_0000_0000).unwrap().offset, 0x26000);
         assert!(mappings.of_file("libjvm.so").is_some() && mappings.of_file("libc.so.6").is_none());
     }
 
@@ -135,6 +135,6 @@ nonsense
     fn this_process_runs_where_its_own_mappings_say() {
         let mappings = Mappings::read(std::path::Path::new("/proc/self")).unwrap();
         let here = this_process_runs_where_its_own_mappings_say as fn() as usize as u64;
-        assert!(matches!(mappings.holding(here).unwrap().what, CodeSource::File(_)));
+        assert!(matches!(mappings.mapping_at(here).unwrap().what, CodeSource::File(_)));
     }
 }

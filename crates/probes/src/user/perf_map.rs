@@ -1,6 +1,6 @@
-//! A process's own list of the code that it compiled at run time: `/tmp/perf-PID.map`, as `jcmd PID
-//! Compiler.perfmap` writes it (JDK 17: `CodeCache::write_perf_map`) and agents do. The process
-//! writes what it likes, so it is read with bounds; what is no entry is passed over.
+//! A process's own list of the code that it compiled at run time: `/tmp/perf-PID.map`, as written by
+//! `jcmd PID Compiler.perfmap` (JDK 17: `CodeCache::write_perf_map`) and by agents. The process may write anything, so
+//! it is read with bounds, and malformed lines are skipped.
 
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -8,18 +8,18 @@ use std::path::Path;
 
 use model::beginning;
 
-/// A large broker's list is some 5 MiB.
+/// A large broker's list has about 5 MiB.
 const MAX_BYTES: u64 = 64 << 20;
 const MAX_ENTRIES: usize = 1 << 20;
 /// Longer names are cut.
 const MAX_NAME_BYTES: usize = 256;
-/// Where entries overlap, how many before an address are looked at.
+/// If entries overlap, how many before an address are examined.
 const LOOK_BACK: usize = 16;
 
 /// Names of compiled code, by address.
 #[derive(Debug, Default)]
 pub(crate) struct PerfMap {
-    /// Sorted by start; of entries with the same start the one that came last in the file is last.
+    /// Sorted by start; of entries with the same start the last one of the file is last.
     pub(super) entries: Vec<Entry>,
     names: String,
 }
@@ -33,7 +33,7 @@ pub(super) struct Entry {
 }
 
 impl PerfMap {
-    /// Reads the list. The file must be regular and belong to `owner` or root: anybody may write to `/tmp`.
+    /// Reads the list. The file must be regular and belong to `owner` or root, because anyone can write to `/tmp`.
     pub(crate) fn read(path: &Path, owner: u32) -> io::Result<Self> {
         let file = foreign::open(path)?;
         let user = file.metadata()?.uid();
@@ -57,7 +57,7 @@ impl PerfMap {
         map
     }
 
-    /// `7f3c5c0a1b20 1a0 int java.lang.String.hashCode()`; the numbers may begin with 0x.
+    /// Parses `7f3c5c0a1b20 1a0 int java.lang.String.hashCode()`; the numbers may begin with 0x.
     fn add(&mut self, line: &[u8]) {
         let mut words = line.splitn(3, |&byte| byte == b' ');
         let mut number = || parse_hex(words.next()?);
@@ -74,7 +74,7 @@ impl PerfMap {
         self.entries.push(Entry { start, end, name_at, name_length: name.len() as u16 });
     }
 
-    /// The code that holds an address; of several, the one that starts last.
+    /// Name of the code that holds an address; of several, the one that starts last.
     pub(crate) fn name_of(&self, address: u64) -> Option<&str> {
         let after = self.entries.partition_point(|entry| entry.start <= address);
         let before = self.entries.get(..after)?;
@@ -88,8 +88,8 @@ fn parse_hex(word: &[u8]) -> Option<u64> {
     u64::from_str_radix(digits.strip_prefix("0x").unwrap_or(digits), 16).ok()
 }
 
-/// `int java.lang.String.hashCode()` is shown as `java.lang.String.hashCode`: a flame graph has no room for
-/// types, and overloads belong together. Other names (`Interpreter`, `StubRoutines (1)`) stay.
+/// Shortens `int java.lang.String.hashCode()` to `java.lang.String.hashCode`: a flame graph has no room for types, and
+/// overloads belong together. Other names (`Interpreter`, `StubRoutines (1)`) are unchanged.
 fn short_name(name: &str) -> &str {
     let Some((head, _)) = name.split_once('(') else { return name };
     let method = head.rsplit(' ').next().unwrap_or(head);

@@ -1,5 +1,5 @@
-//! A broker's end of a connection and its client's, both of this test, with every call made by name. Kafka's frames, whose bodies
-//! are filled up with zeros. Does not know what is recorded of them.
+//! Both ends of a connection, the broker's and the client's, with every call made by name. Sends Kafka's frames with
+//! bodies of zeros. Does not know what is recorded of them.
 
 use std::io::{IoSlice, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ pub(crate) struct Connection {
     pub(crate) server: TcpStream,
 }
 
-/// A request's header, and how many bytes are to follow it.
+/// A request's header, and how many bytes follow it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) api_key: i16,
@@ -34,13 +34,13 @@ pub(crate) fn request(api_key: i16, correlation_id: i32) -> Request {
     Request { api_key, version: 9, correlation_id, max_wait_ms: None, rest: 100 }
 }
 
-/// A Fetch that asks to be kept waiting.
+/// A Fetch that waits for data.
 pub(crate) fn fetch(version: i16, correlation_id: i32, max_wait_ms: i32) -> Request {
     Request { api_key: FETCH, version, correlation_id, max_wait_ms: Some(max_wait_ms), rest: 40 }
 }
 
 impl Request {
-    /// As it is sent: header 1, and 2 where the version is flexible.
+    /// The request as sent: header version 1, or 2 if the version is flexible.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut body = Vec::new();
         body.extend(self.api_key.to_be_bytes());
@@ -58,7 +58,7 @@ impl Request {
     }
 }
 
-/// An answer with so many bytes behind the correlation id: those of `a`, `b`, `c` and so on.
+/// An answer with `rest` bytes after the correlation id: `a`, `b`, `c` and so on.
 pub(crate) fn answer(correlation_id: i32, rest: usize) -> Vec<u8> {
     let mut body = correlation_id.to_be_bytes().to_vec();
     body.extend((0..rest).map(|at| b'a' + (at % 26) as u8));
@@ -71,14 +71,14 @@ fn frame(body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Between which bounds a latency is: what happened between the calls, and with them.
+/// Bounds of a latency: the time between the calls, and including them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) min: Duration,
     pub(crate) max: Duration,
 }
 
-/// A clock around the first call and the last of a request.
+/// Clocks the first and the last call of a request.
 pub(crate) struct Clock {
     before: Instant,
     after_first: Option<Instant>,
@@ -89,15 +89,15 @@ impl Clock {
         Self { before: Instant::now(), after_first: None }
     }
 
-    /// The first byte has been read.
-    pub(crate) fn has_begun(&mut self) {
+    /// Records that the first byte has been read.
+    pub(crate) fn mark_first_byte(&mut self) {
         self.after_first = Some(Instant::now());
     }
 
-    /// The call that takes the last byte of the answer is made by `last`.
+    /// Ends the clock; `last` makes the call that takes the last byte of the answer.
     pub(crate) fn end(self, last: impl FnOnce()) -> Bounds {
-        let begun = self.after_first.unwrap();
-        let min = begun.elapsed();
+        let start = self.after_first.unwrap();
+        let min = start.elapsed();
         last();
         Bounds { min, max: self.before.elapsed() }
     }
@@ -122,7 +122,7 @@ impl Broker {
 }
 
 impl Connection {
-    /// This end and the other one, as the broker sees them.
+    /// The broker's end and the client's.
     pub(crate) fn ends(&self) -> (SocketAddr, SocketAddr) {
         let plain = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
         (plain(self.server.local_addr().unwrap()), plain(self.server.peer_addr().unwrap()))
@@ -132,7 +132,7 @@ impl Connection {
         self.client.write_all(bytes).unwrap();
     }
 
-    /// One `read` of so many bytes, which are there.
+    /// Reads that many bytes, which are available, with one `read`.
     pub(crate) fn read(&mut self, bytes: usize) -> Vec<u8> {
         self.wait_for(bytes);
         let mut buffer = vec![0; bytes];
@@ -142,23 +142,24 @@ impl Connection {
 
     pub(crate) fn wait_for(&self, bytes: usize) {
         let end = Instant::now() + Duration::from_secs(30);
-        let mut there = 0_i32;
-        while (there as usize) < bytes {
+        let mut available = 0_i32;
+        while (available as usize) < bytes {
             // SAFETY: the request writes an int.
-            let result = unsafe { libc::ioctl(self.server.as_raw_fd(), libc::FIONREAD as _, &raw mut there) };
+            let result =
+                unsafe { libc::ioctl(self.server.as_raw_fd(), libc::FIONREAD as _, &raw mut available) };
             assert!(result == 0 && Instant::now() < end, "{bytes} bytes do not come");
         }
     }
 
-    /// As Kafka's `NetworkReceive` does: the size, then the rest.
+    /// Reads the size, then the rest, like Kafka's `NetworkReceive`.
     pub(crate) fn read_request(&mut self) -> Clock {
         self.read_request_since(Clock::start())
     }
 
-    /// The same with a clock that was started before the request was sent.
+    /// Like `read_request`, with a clock that was started before the request was sent.
     pub(crate) fn read_request_since(&mut self, mut clock: Clock) -> Clock {
         let size = self.read(4);
-        clock.has_begun();
+        clock.mark_first_byte();
         self.read(u32::from_be_bytes(size.try_into().unwrap()) as usize);
         clock
     }
@@ -185,7 +186,7 @@ impl Connection {
         assert_eq!(sent, bytes.len() as isize);
     }
 
-    /// By `sendfile`, from a file that holds just these.
+    /// Writes with `sendfile`, from a file that contains just these bytes.
     pub(crate) fn write_from_file(&mut self, bytes: &[u8]) {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
@@ -196,7 +197,7 @@ impl Connection {
         assert_eq!(sent, bytes.len() as isize);
     }
 
-    /// The client takes what has come.
+    /// Reads what the client has received.
     pub(crate) fn drain(&mut self) {
         self.client.set_nonblocking(true).unwrap();
         let mut buffer = vec![0; 1 << 20];

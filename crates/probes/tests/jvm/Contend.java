@@ -1,6 +1,6 @@
-// Waits for monitors of known threads and known lengths, and says what it measured itself: one line a wait, with the
-// thread's name and number, and the ends by System.nanoTime(), which on Linux is CLOCK_MONOTONIC. Waits for a line on its
-// input before it begins, and for the input's end before it ends. Its argument makes all of it so many times slower.
+// Makes known threads wait for monitors for known times, and prints its own measurements: one line per wait, with the
+// thread's name and id, and the ends by System.nanoTime(), which on Linux is CLOCK_MONOTONIC. Begins when it reads a
+// line from its input, and ends at the input's end. Its argument slows everything down by that factor.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -28,7 +28,7 @@ public class Contend {
 		Thread.sleep(millis * slower);
 	}
 
-	// Takes the lock, says what it measured, and holds it until it may let go, and for so long after that.
+	// Takes the lock, prints its measurement, and holds the lock until it may let go, and for that long afterwards.
 	static void hold(String role, long millis, CountDownLatch mayLetGo) throws Exception {
 		String tid = tid();
 		long start = System.nanoTime();
@@ -57,7 +57,8 @@ public class Contend {
 			Thread.sleep(1);
 	}
 
-	// One thread holds the lock until the others have come, one after the other; each of them holds it a moment too.
+	// One thread holds the lock until the others have arrived, one after the other; each of them then holds it for
+	// a moment.
 	static void round(int waiters, long millis) throws Exception {
 		List<Thread> threads = new ArrayList<>();
 		CountDownLatch mayLetGo = new CountDownLatch(1);

@@ -1,4 +1,4 @@
-//! Runs `Contend.java` and reads what it measured. Ends it also if the test fails.
+//! Runs `Contend.java` and reads its measurements. Kills it if the test fails.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -6,15 +6,15 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/jvm/Contend.java");
 
-/// Set where the processor is emulated: to the directory of the compiled program, for to compile it there takes long.
+/// Directory of the compiled program; set if the CPU is emulated, where compiling takes long.
 const EMULATED: &str = "BROKERSCOPE_EMULATED_JVM";
 
-/// Whether threads that are woken may not run for long.
+/// Whether woken threads may take long to run.
 pub(crate) fn is_emulated() -> bool {
     std::env::var_os(EMULATED).is_some()
 }
 
-/// A line of the program.
+/// A line of the program's output.
 #[derive(Debug)]
 pub(crate) struct Measurement {
     /// `holder`, `waiter`, `gc`, or `round` at the end of each.
@@ -32,9 +32,9 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Returns when it is ready to begin.
+    /// Starts the program; returns when it is ready to begin.
     pub(crate) fn start(java: &Path, options: &[&str]) -> Self {
-        // Small, and quick to start where the processor is emulated.
+        // A small JVM that starts quickly on an emulated CPU.
         let mut command = Command::new(java);
         command.args(["-Xmx64m", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]);
         command.args(options);
@@ -55,10 +55,10 @@ impl Program {
         self.child.id()
     }
 
-    /// Lets it begin; what it measured until it was done.
+    /// Runs the program to its end; returns its measurements.
     pub(crate) fn run(&mut self) -> Vec<Measurement> {
         self.input.as_mut().unwrap().write_all(b"go\n").unwrap();
-        self.until("done").iter().map(|line| measured(line)).collect()
+        self.until("done").iter().map(|line| parse_measurement(line)).collect()
     }
 
     pub(crate) fn end(mut self) {
@@ -86,14 +86,14 @@ impl Drop for Program {
     }
 }
 
-fn measured(line: &str) -> Measurement {
+fn parse_measurement(line: &str) -> Measurement {
     let mut words = line.split(' ');
     let role = words.next().unwrap().to_owned();
     let mut number = || words.next().map_or(0, |word| word.parse().unwrap());
     Measurement { role, tid: number() as u32, start_ns: number(), end_ns: number() }
 }
 
-/// What the JDK calls its version.
+/// Version of a JDK as it reports it.
 pub(crate) fn version(java: &Path) -> String {
     let output = Command::new(java).arg("-version").output().expect("java is not installed");
     String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! System calls on files, each made once, and what must be reported of it.
+//! System calls on files, each made once, and its expected report.
 
 use std::fs::File;
 use std::io;
@@ -8,18 +8,18 @@ use std::path::Path;
 
 use model::FileOpKind;
 
-/// What a call must be reported as.
+/// Expected report of a call.
 #[derive(Debug)]
 pub(crate) struct Expectation {
     pub(crate) op: FileOpKind,
     pub(crate) result: i64,
     pub(crate) offset: u64,
-    /// Below the directory.
+    /// Relative to the directory.
     pub(crate) name: &'static str,
     pub(crate) to: Option<&'static str>,
 }
 
-/// Makes calls and keeps what is expected of each.
+/// Makes calls and collects what is expected of each.
 #[derive(Default)]
 struct Caller {
     expected: Vec<Expectation>,
@@ -46,10 +46,10 @@ impl Caller {
     }
 }
 
-/// The result as the kernel gives it.
+/// The result as returned by the kernel.
 fn raw(number: libc::c_long, arguments: &[usize]) -> i64 {
     let argument = |n: usize| arguments.get(n).copied().unwrap_or(0);
-    // SAFETY: the callers pass what the call wants, pointers to what outlives it.
+    // SAFETY: the callers pass valid arguments, with pointers to what outlives the call.
     let result = unsafe {
         libc::syscall(number, argument(0), argument(1), argument(2), argument(3), argument(4), argument(5))
     };
@@ -64,7 +64,7 @@ fn at(bytes: &[u8]) -> usize {
     bytes.as_ptr() as usize
 }
 
-/// All calls, below a directory that is empty; `msync` where it can be seen.
+/// Makes all calls below an empty directory; `msync` only if it can be seen.
 pub(crate) fn make(directory: &Path, mapped_syncs: bool) -> Vec<Expectation> {
     let mut caller = Caller::default();
     let (a, b) = (c(&directory.join("a")), c(&directory.join("b")));
@@ -100,7 +100,7 @@ fn write(caller: &mut Caller, fd: usize) {
     caller.call(FileOpKind::Write, "a", 5300, libc::SYS_pwritev2, &[fd, vector, 2, usize::MAX, usize::MAX]);
 }
 
-/// 9010 bytes are there, and the position is 5600.
+/// Expects 9010 bytes and position 5600.
 fn read(caller: &mut Caller, fd: usize) {
     let bytes = [0_u8; 4000];
     let parts = [[at(&bytes), 100], [at(&bytes), 200]];
@@ -181,7 +181,7 @@ fn names(caller: &mut Caller, dir: usize, a: &[u8], b: &[u8]) {
     assert_eq!(results, [-i64::from(libc::ENOENT), 0]);
 }
 
-/// Sends bytes of a file to a socket, at an offset of the call's own.
+/// Sends bytes of a file to a socket, at an explicit offset.
 pub(crate) fn send(file: &File, mut offset: u64, bytes: u64) {
     let (socket, peer) = UnixStream::pair().unwrap();
     let pointer = &raw mut offset as usize;

@@ -1,6 +1,6 @@
-//! Whether live tests may run. Does not look whether they can.
+//! Whether live tests may run. Does not check whether they can.
 
-/// Only where `BROKERSCOPE_LIVE_TESTS=1`; elsewhere says loudly that the test did not run.
+/// True only with `BROKERSCOPE_LIVE_TESTS=1`; otherwise says loudly that the test did not run.
 pub(crate) fn is_open() -> bool {
     let open = std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_some_and(|value| value == "1");
     if !open {

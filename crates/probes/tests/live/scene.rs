@@ -1,5 +1,5 @@
-//! The stage for the live tests: a file system on a loop device in a mount namespace of this thread, so that
-//! even a killed test leaves neither mount nor device behind.
+//! A file system for the live tests, on a loop device in a mount namespace of this thread, so that even a killed test
+//! leaves neither mount nor device behind.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,21 +11,21 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// A mounted file system; unmounted when dropped.
+/// A mounted file system, unmounted on drop.
 pub(crate) struct FileSystem {
     mount: PathBuf,
     image: PathBuf,
     _directory: TempDir,
 }
 
-/// What a file system is made with.
+/// How to make and mount a file system.
 #[derive(Clone, Copy)]
 pub(crate) struct Making<'a> {
     pub(crate) kind: &'a str,
-    /// Of its `mkfs`.
+    /// Arguments of `mkfs`.
     pub(crate) arguments: &'a [&'a str],
     pub(crate) bytes: u64,
-    /// Of `mount`.
+    /// Options of `mount`.
     pub(crate) options: &'a str,
 }
 
@@ -36,17 +36,17 @@ pub(crate) const EXT4: Making<'static> =
 impl FileSystem {
     /// A journaled ext4.
     pub(crate) fn new() -> Self {
-        Self::made(EXT4)
+        Self::make(EXT4)
     }
 
-    /// One made so, on another image.
-    pub(crate) fn made(making: Making<'_>) -> Self {
+    /// Makes another file system on another image.
+    pub(crate) fn make(making: Making<'_>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let image = directory.path().join("image");
         Self::on(image, directory, making)
     }
 
-    /// One whose device is a file of this one: what this one holds back, that device holds back.
+    /// Makes a file system on a file of this one: what delays this one delays that device.
     pub(crate) fn inside(&self, making: Making<'_>) -> Self {
         let image = self.path().join(format!("{}.image", making.kind));
         Self::on(image, tempfile::tempdir().unwrap(), making)
@@ -67,13 +67,13 @@ impl FileSystem {
         &self.mount
     }
 
-    /// As the kernel numbers it and `stat` shows it (btrfs shows another).
+    /// Device number in the kernel and in `stat` (btrfs shows another).
     pub(crate) fn device(&self) -> (u32, u32) {
         let device = fs::metadata(&self.mount).unwrap().dev();
         (libc::major(device), libc::minor(device))
     }
 
-    /// Has the disk below the loop device write, unless that is no disk at all (tmpfs).
+    /// Writes the image to the disk below the loop device, unless that is no disk (tmpfs).
     pub(crate) fn sync_image(&self) {
         File::open(&self.image).unwrap().sync_all().unwrap();
     }
@@ -95,7 +95,7 @@ impl FileSystem {
     }
 }
 
-/// From now on what this thread mounts is its own, and goes with it.
+/// Makes this thread's later mounts private; they end with the thread.
 pub(crate) fn unshare_mounts() {
     // SAFETY: the call takes a number only.
     assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0, "{}", io::Error::last_os_error());
@@ -124,7 +124,7 @@ fn run(command: &mut Command) {
 const FIFREEZE: libc::c_ulong = 0xc004_5877;
 const FITHAW: libc::c_ulong = 0xc004_5878;
 
-/// A frozen file system; thawed when dropped.
+/// A frozen file system, thawed on drop.
 pub(crate) struct Freeze(File);
 
 impl Freeze {
@@ -132,7 +132,7 @@ impl Freeze {
         Self::attempt(file_system).unwrap()
     }
 
-    /// An error where the kernel refuses it, as of one that is frozen already.
+    /// Fails if the kernel refuses it, for example because it is already frozen.
     pub(crate) fn attempt(file_system: &FileSystem) -> io::Result<Self> {
         let root = File::open(file_system.path())?;
         // SAFETY: the request's argument is ignored.
@@ -151,7 +151,7 @@ impl Drop for Freeze {
     }
 }
 
-/// A file of one page, mapped and clean: the next store into it tells the file system.
+/// A mapped, clean file of one page: the next store into it notifies the file system.
 pub(crate) struct MappedFile(*mut u8);
 
 // SAFETY: the mapping belongs to this value alone.
@@ -184,7 +184,7 @@ impl MappedFile {
 
 impl Drop for MappedFile {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by this value, which is gone.
+        // SAFETY: this value made the mapping and is being dropped.
         unsafe { libc::munmap(self.0.cast(), 4096) };
     }
 }
@@ -202,7 +202,7 @@ pub(crate) fn current_tid() -> u32 {
     unsafe { libc::gettid() as u32 }
 }
 
-/// Returns once the thread sleeps uninterruptibly.
+/// Returns once the thread is in uninterruptible sleep.
 pub(crate) fn wait_until_blocked(tid: u32) {
     let path = format!("/proc/self/task/{tid}/stat");
     let end = Instant::now() + Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! Ways to stop this very process from outside, and to let it go on after a while. Return when it has gone on.
+//! Ways to stop this very process from outside for a while. They return when it runs again.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crate::scene::current_tid;
 
-/// How long it stands still at least.
+/// Minimum length of a stop.
 pub(crate) const STOP: Duration = Duration::from_millis(50);
 
-/// By `SIGSTOP`, from a shell.
+/// Stops with `SIGSTOP`, from a shell.
 pub(crate) fn by_signal() {
     assert!(
         shell("kill -STOP \"$0\"; sleep 0.05; kill -CONT \"$0\"", "".as_ref()),
@@ -18,17 +18,18 @@ pub(crate) fn by_signal() {
     );
 }
 
-/// By the freezer of a cgroup of version 2.
+/// Stops with the freezer of a version 2 cgroup.
 pub(crate) fn by_freezer() {
     let frozen = in_group(&["cgroup2", "none"], "echo 1 >$1/t/cgroup.freeze", "echo 0 >$1/t/cgroup.freeze");
     assert!(frozen, "cannot freeze this process");
 }
 
-/// By that of version 1, which freezes threads that sleep in some system calls where they are: while one is at work. A thread
-/// that sleeps is in another group, which is thawed a [`STOP`] later. False where the kernel has none.
+/// Stops with the freezer of a version 1 cgroup, which freezes threads in some system calls where they sleep, while one
+/// thread works. A sleeping thread is in another group, which is thawed a [`STOP`] later. Returns false if the kernel
+/// has no such freezer.
 pub(crate) fn by_old_freezer() -> bool {
     let over = AtomicBool::new(false);
-    let (tell, tid) = std::sync::mpsc::channel();
+    let (sender, tid) = std::sync::mpsc::channel();
     std::thread::scope(|threads| {
         threads.spawn(|| {
             while !over.load(Ordering::Relaxed) {
@@ -36,7 +37,7 @@ pub(crate) fn by_old_freezer() -> bool {
             }
         });
         threads.spawn(|| {
-            tell.send(current_tid()).unwrap();
+            sender.send(current_tid()).unwrap();
             while !over.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(3));
             }
@@ -59,7 +60,7 @@ pub(crate) fn by_old_freezer() -> bool {
     })
 }
 
-/// The shell is outside the group: it was there before this process was put into it.
+/// The shell stays outside the group: it exists before this process is moved into it.
 fn in_group(mount: &[&str], freeze: &str, thaw: &str) -> bool {
     let root = tempfile::tempdir().unwrap();
     let mounted = Command::new("mount").arg("-t").args(mount).arg(root.path()).stderr(Stdio::null()).status();
@@ -82,9 +83,9 @@ fn shell(script: &str, argument: &Path) -> bool {
     Command::new("sh").args(["-c", script, &pid]).arg(argument).status().unwrap().success()
 }
 
-/// By a tracer that halts these threads.
+/// Stops with a tracer that halts these threads.
 pub(crate) fn by_tracer(tids: &[i32]) {
-    // SAFETY: the child makes system calls that take numbers only, and ends.
+    // SAFETY: the child only makes system calls that take numbers, and exits.
     let child = unsafe { libc::fork() };
     if child == 0 {
         for &tid in tids {
@@ -94,7 +95,7 @@ pub(crate) fn by_tracer(tids: &[i32]) {
                 libc::ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0);
             }
         }
-        // SAFETY: as above. A tracer that ends lets its threads go on.
+        // SAFETY: as above. When a tracer exits, its threads run on.
         unsafe {
             libc::usleep(STOP.as_micros() as u32);
             libc::_exit(0);
@@ -106,7 +107,7 @@ pub(crate) fn by_tracer(tids: &[i32]) {
     assert_eq!(status, 0);
 }
 
-/// All threads of this process.
+/// Ids of all threads of this process.
 pub(crate) fn threads() -> Vec<i32> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     tasks.map(|task| task.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect()

@@ -1,4 +1,4 @@
-//! Probes on this very process and everything they have reported. Does not say what that must be: each test does.
+//! Probes on this very process and everything they have reported. Each test decides what that must be.
 
 use std::time::{Duration, Instant};
 
@@ -12,12 +12,12 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Nothing is reported yet; what is waited for must come within this time.
+    /// Starts without events; each wait must succeed within `patience`.
     pub(crate) fn by(probes: Probes, patience: Duration) -> Self {
         Self { probes, events: Vec::new(), patience }
     }
 
-    /// Reads until what has been reported satisfies the caller.
+    /// Reads until the reported events satisfy `done`.
     pub(crate) fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
         let end = Instant::now() + self.patience;
         while !done(self) {

@@ -1,19 +1,19 @@
-//! A memory cgroup for this process for a while. Version 1's controller charges what a thread uses to the group of
-//! its process's first thread, so a thread alone cannot be limited.
+//! A temporary memory cgroup for this process. Version 1's controller charges a thread's memory to the group of its
+//! process's first thread, so a single thread cannot be limited.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const CONTROLLER: &str = "/sys/fs/cgroup/memory";
 
-/// Runs it while what this process newly uses, its page cache included, is limited to so many bytes.
+/// Calls `run` while this process's new memory, including its page cache, is limited to `bytes`.
 pub(crate) fn in_small_memory(bytes: u64, run: impl FnOnce()) {
     let group = Group::new(bytes);
     enter(&group.directory);
     run();
 }
 
-/// Left and removed when dropped.
+/// A group that the process leaves and removes on drop.
 struct Group {
     directory: PathBuf,
     before: PathBuf,

@@ -1,4 +1,4 @@
-//! Writes that go to the device at once, one block request each, and a device that takes few of them.
+//! Writes that go directly to the device, one block request each, and a device that takes few of them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use super::scene::{self, FileSystem};
 
-/// Requests that the device takes at once: the fewest that may be set (`BLKDEV_MIN_RQ`, block/blk.h).
+/// Requests that the device takes at once: the minimum setting (`BLKDEV_MIN_RQ`, block/blk.h).
 pub(crate) const DEPTH: usize = 4;
-/// Of one write.
+/// Bytes of one write.
 pub(crate) const BYTES: u32 = 4096;
 
 #[repr(align(4096))]
 struct Block([u8; BYTES as usize]);
 
-/// The number of requests that a device takes at once; as before when dropped, for loop devices are used again.
+/// Sets the number of requests that a device takes at once; restored on drop, because loop devices are reused.
 struct Depth {
     file: String,
     before: String,
@@ -40,7 +40,7 @@ impl Drop for Depth {
     }
 }
 
-/// Files whose blocks are there already, so that a write of them changes nothing else.
+/// Files whose blocks are allocated, so that writing them changes nothing else.
 pub(crate) struct Writers {
     files: Vec<File>,
     depth: Depth,
@@ -58,16 +58,16 @@ impl Writers {
         Self { files: files.collect(), depth: Depth::of(file_system.device()) }
     }
 
-    /// Returns once all wait.
+    /// Starts the writers; returns once all wait.
     pub(crate) fn start(self) -> Running {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let threads: Vec<_> = self
             .files
             .into_iter()
             .map(|file| {
-                let tell = tell.clone();
+                let sender = sender.clone();
                 thread::spawn(move || {
-                    tell.send(scene::current_tid()).unwrap();
+                    sender.send(scene::current_tid()).unwrap();
                     let start = Instant::now();
                     file.write_all_at(&Block([1; BYTES as usize]).0, 0).unwrap();
                     start.elapsed()
@@ -75,7 +75,7 @@ impl Writers {
             })
             .collect();
         for _ in &threads {
-            scene::wait_until_blocked(told.recv().unwrap());
+            scene::wait_until_blocked(receiver.recv().unwrap());
         }
         Running { threads, _depth: self.depth }
     }
@@ -87,7 +87,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// How long the longest took.
+    /// Joins the writers; returns the longest duration.
     pub(crate) fn join(self) -> Duration {
         self.threads.into_iter().map(|thread| thread.join().unwrap()).max().unwrap()
     }
@@ -96,7 +96,7 @@ impl Running {
 /// `include/uapi/linux/btrfs.h`
 const BTRFS_IOC_START_SYNC: libc::c_ulong = 0x8008_9418;
 
-/// Has btrfs's own thread commit; does not wait for it.
+/// Requests a commit by btrfs's own thread; does not wait for it.
 pub(crate) fn ask_for_commit(file_system: &FileSystem) {
     let root = File::open(file_system.path()).unwrap();
     let mut transaction = 0_u64;

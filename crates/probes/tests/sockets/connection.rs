@@ -1,4 +1,4 @@
-//! Connections whose both ends are this test's, each call made by name, and what the kernel says of them.
+//! Connections with both ends in this test, each call made by name, and the kernel's view of them.
 
 use std::fs::{self, File};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -7,16 +7,16 @@ use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// One end.
+/// One end of a connection.
 pub(crate) struct End(TcpStream);
 
-/// Both ends.
+/// Both ends of a connection.
 pub(crate) struct Connection {
     pub(crate) client: End,
     pub(crate) server: End,
 }
 
-/// The queues whose sequence numbers the kernel names (`TCP_QUEUE_SEQ`, net/ipv4/tcp.c).
+/// The queues whose sequence numbers the kernel reports (`TCP_QUEUE_SEQ`, net/ipv4/tcp.c).
 #[derive(Clone, Copy)]
 pub(crate) enum Queue {
     Receive = 1,
@@ -26,7 +26,7 @@ pub(crate) enum Queue {
 /// A call, and how many bytes it moves.
 type Call = (fn(&End, usize), usize);
 
-/// The calls that send, with how many bytes each is to send. From this many on they come from a file.
+/// The calls that send, and how many bytes each sends. From this size on the bytes come from a file.
 pub(crate) const FROM_FILE: usize = 5_000;
 pub(crate) const SENDS: [Call; 6] = [
     (End::write, 100),
@@ -37,11 +37,11 @@ pub(crate) const SENDS: [Call; 6] = [
     (End::splice_file, FROM_FILE + 1),
 ];
 
-/// The calls that receive, likewise.
+/// The calls that receive, and how many bytes each receives.
 pub(crate) const RECEIVES: [Call; 4] =
     [(End::read_exactly, 70), (End::read_vectored, 80), (End::receive, 90), (End::receive_message, 95)];
 
-/// A network namespace of this thread's own, with a loopback interface that is up.
+/// Moves this thread into a new network namespace whose loopback interface is up.
 pub(crate) fn enter_own_network() {
     // SAFETY: the call takes a number only.
     done(unsafe { libc::unshare(libc::CLONE_NEWNET) } as isize);
@@ -55,7 +55,7 @@ pub(crate) fn enter_own_network() {
     done(unsafe { libc::ioctl(any.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) } as isize);
 }
 
-/// Whether connections opened from now on in this namespace have window scaling (RFC 7323).
+/// Sets whether connections opened from now on in this namespace use window scaling (RFC 7323).
 pub(crate) fn offer_window_scaling(offered: bool) {
     fs::write("/proc/sys/net/ipv4/tcp_window_scaling", if offered { "1" } else { "0" }).unwrap();
 }
@@ -65,7 +65,7 @@ pub(crate) fn current_tid() -> u32 {
     unsafe { libc::gettid() as u32 }
 }
 
-/// One `recvfrom` of what is there.
+/// Receives pending bytes with one `recvfrom`.
 pub(crate) fn receive_from(socket: &UnixStream) {
     let mut bytes = [0u8; 100];
     // SAFETY: the buffer is writable for its length.
@@ -76,16 +76,16 @@ fn done(result: isize) -> usize {
     usize::try_from(result).unwrap_or_else(|_| panic!("{}", io::Error::last_os_error()))
 }
 
-/// Its reading and its writing end.
+/// A pipe's reading and writing end.
 pub(crate) fn pipe() -> (File, File) {
     let mut ends = [0; 2];
     // SAFETY: there is room for two descriptors.
     done(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } as isize);
-    // SAFETY: the kernel has just made these descriptors, and nobody else has them.
+    // SAFETY: the kernel has just made these descriptors, and nothing else owns them.
     ends.map(|end| unsafe { File::from_raw_fd(end) }).into()
 }
 
-/// A file of so many bytes, at its start.
+/// A file of that many bytes, positioned at its start.
 fn file(bytes: usize) -> File {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&vec![7; bytes]).unwrap();
@@ -99,7 +99,7 @@ fn set_option<T>(socket: RawFd, level: i32, option: i32, value: &T) {
     done(unsafe { libc::setsockopt(socket, level, option, (&raw const *value).cast(), length) } as isize);
 }
 
-/// Has a socket drop every segment that comes, as if it were lost on the way.
+/// Makes a socket drop every arriving segment, as if it were lost.
 fn drop_segments(socket: RawFd) {
     const RETURN_CONSTANT: u16 = 0x06;
     let mut accept_nothing = libc::sock_filter { code: RETURN_CONSTANT, jt: 0, jf: 0, k: 0 };
@@ -128,7 +128,7 @@ impl Connection {
         Self { client: End(client), server: End(listener.accept().unwrap().0) }
     }
 
-    /// The client's first SYN is dropped, and so sent again after a second.
+    /// Opens a connection whose first SYN is dropped, and so retransmitted after a second.
     pub(crate) fn open_at_the_second_try() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, before) = (listener.local_addr().unwrap(), counter("TCPSynRetrans"));
@@ -143,13 +143,13 @@ impl Connection {
         Self { server: End(listener.accept().unwrap().0), client: End(connecting.join().unwrap()) }
     }
 
-    /// The server takes little and the client holds much, however long the connection lasts.
+    /// Gives the server a small buffer and the client a large one, for the connection's lifetime.
     pub(crate) fn fix_buffers(&self) {
         self.server.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &(32 << 10));
         self.client.set(libc::SOL_SOCKET, libc::SO_SNDBUF, &(192 << 10));
     }
 
-    /// The server's end goes away with unread bytes and no lingering; what remains.
+    /// Closes the server's end with unread bytes and without lingering; returns the other end.
     pub(crate) fn reset_by_server(self) -> End {
         let linger = libc::linger { l_onoff: 1, l_linger: 0 };
         self.server.set(libc::SOL_SOCKET, libc::SO_LINGER, &linger);
@@ -159,7 +159,7 @@ impl Connection {
 }
 
 impl End {
-    /// This end and the other one, IPv4 addresses as such.
+    /// This end and the other one; IPv4 addresses are not mapped.
     pub(crate) fn ends(&self) -> (SocketAddr, SocketAddr) {
         let plain = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
         (plain(self.0.local_addr().unwrap()), plain(self.0.peer_addr().unwrap()))
@@ -173,14 +173,14 @@ impl End {
         set_option(self.fd(), level, option, value);
     }
 
-    /// The next sequence number of a queue. The socket is in repair mode meanwhile, and leaves it without a
-    /// window probe.
+    /// The next sequence number of a queue. The socket is temporarily in repair mode, and leaves it without a window
+    /// probe.
     pub(crate) fn sequence(&self, queue: Queue) -> u32 {
         const OFF_WITHOUT_PROBE: i32 = -1;
         self.set(libc::IPPROTO_TCP, libc::TCP_REPAIR, &1);
         self.set(libc::IPPROTO_TCP, libc::TCP_REPAIR_QUEUE, &(queue as i32));
         let (mut sequence, mut length) = (0u32, 4);
-        // SAFETY: both are writable, the value for as many bytes as said.
+        // SAFETY: both are writable, the value for the given length.
         done(unsafe {
             let value = (&raw mut sequence).cast();
             libc::getsockopt(self.fd(), libc::IPPROTO_TCP, libc::TCP_QUEUE_SEQ, value, &raw mut length)
@@ -193,7 +193,7 @@ impl End {
         // SAFETY: all zero is a valid tcp_info.
         let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
         let mut length = size_of_val(&info) as libc::socklen_t;
-        // SAFETY: both are writable, the value for as many bytes as said.
+        // SAFETY: both are writable, the value for the given length.
         done(unsafe {
             let value = (&raw mut info).cast();
             libc::getsockopt(self.fd(), libc::IPPROTO_TCP, libc::TCP_INFO, value, &raw mut length)
@@ -205,7 +205,7 @@ impl End {
         self.info().tcpi_total_retrans
     }
 
-    /// Returns once the kernel has twice asked the other end for its window.
+    /// Returns once the kernel has probed the other end's window twice.
     pub(crate) fn wait_for_window_probes(&self) {
         let end = Instant::now() + Duration::from_secs(30);
         while self.info().tcpi_backoff < 2 {
@@ -247,7 +247,7 @@ impl End {
         assert_eq!(done(sent), bytes);
     }
 
-    /// From a file into a pipe, and from there.
+    /// Sends from a file into a pipe, and from the pipe.
     fn splice_file(&self, bytes: usize) {
         let (reader, writer) = pipe();
         let none = std::ptr::null_mut();
@@ -258,10 +258,10 @@ impl End {
         assert_eq!(done(unsafe { libc::splice(reader.as_raw_fd(), none, self.fd(), none, bytes, 0) }), bytes);
     }
 
-    /// In one call: it waits for all of it to be there, which the kernel may leave to another thread.
+    /// Reads in one call, which waits for all bytes because the kernel may leave delivery to another thread.
     pub(crate) fn read_exactly(&self, bytes: usize) {
         let end = Instant::now() + Duration::from_secs(60);
-        while usize::try_from(self.asked(libc::FIONREAD)).unwrap() < bytes {
+        while usize::try_from(self.query(libc::FIONREAD)).unwrap() < bytes {
             assert!(Instant::now() < end, "{bytes} bytes do not come");
             std::thread::yield_now();
         }
@@ -290,7 +290,7 @@ impl End {
         assert_eq!(done(unsafe { libc::recvmsg(self.fd(), &raw mut message, 0) }), bytes);
     }
 
-    /// So many reads without waiting, of nothing.
+    /// Reads that many times without waiting, and finds nothing.
     pub(crate) fn find_nothing(&self, reads: usize) {
         self.0.set_nonblocking(true).unwrap();
         for _ in 0..reads {
@@ -299,7 +299,7 @@ impl End {
         self.0.set_nonblocking(false).unwrap();
     }
 
-    /// Writes without waiting until nothing more is taken.
+    /// Writes without waiting until the socket takes no more.
     pub(crate) fn fill(&self) {
         self.0.set_nonblocking(true).unwrap();
         let chunk = vec![6; 1 << 20];
@@ -307,7 +307,7 @@ impl End {
         self.0.set_nonblocking(false).unwrap();
     }
 
-    /// Reads until the writer has nothing left to send and nothing has come for a while: a window that was closed
+    /// Reads until the writer has nothing left to send and nothing has arrived for a while: a window that was closed
     /// may take long to open.
     pub(crate) fn drain(&self, writer: &Self) {
         self.0.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
@@ -315,21 +315,21 @@ impl End {
         let end = Instant::now() + Duration::from_secs(30);
         loop {
             let came = (&self.0).read(&mut buffer).is_ok_and(|bytes| bytes > 0);
-            if !came && writer.unsent() == 0 {
+            if !came && writer.unsent_bytes() == 0 {
                 break;
             }
-            assert!(Instant::now() < end, "{} bytes are not sent", writer.unsent());
+            assert!(Instant::now() < end, "{} bytes are not sent", writer.unsent_bytes());
         }
         self.0.set_read_timeout(None).unwrap();
     }
 
-    /// Bytes written that the other end has not acknowledged.
-    fn unsent(&self) -> i32 {
-        self.asked(libc::TIOCOUTQ)
+    /// Written bytes that the other end has not acknowledged.
+    fn unsent_bytes(&self) -> i32 {
+        self.query(libc::TIOCOUTQ)
     }
 
-    /// What one of the requests for a number of bytes answers.
-    fn asked(&self, request: libc::c_ulong) -> i32 {
+    /// Result of an ioctl that returns a number of bytes.
+    fn query(&self, request: libc::c_ulong) -> i32 {
         let mut bytes = 0_i32;
         // SAFETY: both requests write an int.
         done(unsafe { libc::ioctl(self.fd(), request as _, &raw mut bytes) } as isize);

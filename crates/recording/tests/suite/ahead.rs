@@ -1,4 +1,4 @@
-//! Reading ahead on threads: the same events, errors and notes in the same order as reading here.
+//! Reading ahead on threads: the same events, errors and notes in the same order as reading in this thread.
 
 use std::fs;
 use std::path::Path;
@@ -24,10 +24,11 @@ fn many(rows: u64) -> tempfile::TempDir {
     dir
 }
 
-/// Every item, errors in words, and the notes.
+/// Every item, errors as text, and the notes.
 fn items(dir: &Path, ahead: bool) -> (Vec<Result<Event, String>>, Vec<String>) {
     let recording = Recording::open(dir).unwrap();
-    let events = if ahead { recording.events_ahead(&Table::ALL) } else { recording.events_of(&Table::ALL) };
+    let events =
+        if ahead { recording.prefetch_events(&Table::ALL) } else { recording.events_of(&Table::ALL) };
     let items = events.map(|item| item.map_err(|error| error.to_string())).collect();
     (items, recording.notes())
 }
@@ -55,6 +56,6 @@ fn damage_is_told_in_its_place() {
 fn whoever_stops_early_waits_for_nothing() {
     let dir = many(9_000);
     let recording = Recording::open(dir.path()).unwrap();
-    let first = recording.events_ahead(&Table::ALL).next().unwrap().unwrap();
+    let first = recording.prefetch_events(&Table::ALL).next().unwrap().unwrap();
     assert_eq!(first, recording.events().next().unwrap().unwrap());
 }

@@ -1,4 +1,5 @@
-//! Which rows are read where not all are: as looking at each row says, also of row groups that are not looked at row by row.
+//! The rows that a filter selects are read, as if each row were checked, even in row groups that are not checked row by
+//! row.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,10 +11,10 @@ use recording::{Manifest, Recording, Table, Writer, WriterOptions};
 
 /// More than two row groups.
 const ROWS: u64 = 150_000;
-/// From one row to the next.
+/// Nanoseconds from one row to the next.
 const APART: i64 = 1_000;
 
-/// Wants what shares time with a stretch, and what writes to logs within a longer one.
+/// Selects rows that overlap a stretch, and writes to logs that overlap another.
 struct Stretches {
     all: Vec<(Nanos, Nanos)>,
     written: (Nanos, Nanos),
@@ -40,7 +41,7 @@ fn times(n: u64) -> (Nanos, Nanos) {
     (Nanos(start), Nanos(start + 300))
 }
 
-/// A thread that makes one call for another's thousand among them.
+/// Thread ids; one thread makes one call in a thousand.
 fn tid(n: u64) -> u32 {
     if n % 1_000 == 7 { 9 } else { n as u32 % 3 }
 }
@@ -83,7 +84,7 @@ fn file_op(n: u64) -> Event {
     }))
 }
 
-fn sketch(event: &Event) -> RowSummary {
+fn summarize(event: &Event) -> RowSummary {
     match event {
         Event::SocketOp(op) => RowSummary::SocketOp { start: op.start, end: op.end, tid: op.tid },
         Event::FileOp(op) => {
@@ -94,20 +95,20 @@ fn sketch(event: &Event) -> RowSummary {
     }
 }
 
-/// What is wanted, and of each kind in each gap the first and the last.
+/// The selected rows, and the first and the last row of each kind in each gap.
 fn expected(all: &[Event], choose: &dyn RowFilter) -> Vec<Event> {
-    let mut wanted = vec![false; all.len()];
+    let mut selected = vec![false; all.len()];
     let mut last = HashMap::new();
     for (at, event) in all.iter().enumerate() {
-        match choose.choose(&sketch(event)) {
-            RowChoice::Read => wanted[at] = true,
-            RowChoice::Edge { kind, gap } => wanted[at] = last.insert((kind, gap), at).is_none(),
+        match choose.choose(&summarize(event)) {
+            RowChoice::Read => selected[at] = true,
+            RowChoice::Edge { kind, gap } => selected[at] = last.insert((kind, gap), at).is_none(),
         }
     }
     for at in last.into_values() {
-        wanted[at] = true;
+        selected[at] = true;
     }
-    all.iter().zip(wanted).filter(|(_, wanted)| *wanted).map(|(event, _)| event.clone()).collect()
+    all.iter().zip(selected).filter(|(_, selected)| *selected).map(|(event, _)| event.clone()).collect()
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A recorder that is killed at any moment: what it said it had written is there.
+//! A recorder that is killed at any moment: everything that it reported as written is there.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,7 +13,7 @@ use crate::samples::{numbered, off_cpu};
 
 const DIRECTORY: &str = "RECORDING_CRASH_DIR";
 
-/// The process that gets killed: writes numbered events for ever and says which are flushed.
+/// The process to kill: writes numbered events forever and prints which are flushed.
 #[test]
 #[ignore = "the child process of the test below; it never ends by itself"]
 fn writer_process() {
@@ -34,7 +34,7 @@ fn writer_process() {
     }
 }
 
-/// Kills a writer after some time; the last event that it said was flushed.
+/// Kills a writer after some time; returns the last event that it reported as flushed.
 fn kill_after(dir: &std::path::Path, delay: Duration) -> u64 {
     let mut writer = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "crash::writer_process", "--ignored", "--nocapture"])

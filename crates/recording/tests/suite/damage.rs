@@ -25,13 +25,13 @@ fn unfinished(events: &[Event]) -> tempfile::TempDir {
     dir
 }
 
-/// Three of them with their table's folder: the smallest rows and the most nested ones, and how densely
-/// their bytes are tried (the latter take ten times as many).
+/// Three events each of two tables, with the table's folder: the smallest rows and the most nested ones (ten times as
+/// many bytes). The last number is the step between the bytes to try.
 fn samples() -> [(&'static str, Vec<Event>, usize); 2] {
     [("losses", (0..3).map(numbered).collect(), 3), ("requests", (0..3).map(request).collect(), 61)]
 }
 
-/// All that can be read, and the errors met.
+/// All events that can be read, and the errors.
 fn salvage(dir: &Path) -> (Vec<Event>, Vec<Error>) {
     let (mut events, mut errors) = (Vec::new(), Vec::new());
     for item in Recording::open(dir).unwrap().events() {
@@ -179,7 +179,7 @@ fn leftovers_of_a_kill_are_passed_over() {
     assert_eq!(read(dir.path()), [numbered(5)]);
 }
 
-/// Replaces the losses by rows that no writer of ours made.
+/// Replaces the losses with rows that our writer does not write.
 fn plant(dir: &Path, columns: Vec<(&str, ArrayRef)>) {
     plant_in(dir, "losses", columns);
 }

@@ -1,5 +1,5 @@
-//! A recording's directory that somebody else has prepared, or changes while it is written: nothing is written elsewhere, and
-//! nobody else reads it.
+//! A recording's directory that another user has prepared, or changes during the recording: nothing is written
+//! elsewhere, and no other user can read it.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
@@ -55,7 +55,7 @@ fn a_directory_of_somebody_else_and_a_link_to_one_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let foreign = dir.path().join("foreign");
     fs::create_dir(&foreign).unwrap();
-    // Without root, one that belongs to root.
+    // Without root, use a directory that belongs to root.
     let foreign = if chown(&foreign, Some(NOBODY), None).is_ok() { foreign } else { PathBuf::from("/") };
     let whose = fs::metadata(&foreign).unwrap().uid();
     let refused = create(&foreign).map(drop).unwrap_err();
@@ -70,7 +70,7 @@ fn a_directory_of_somebody_else_and_a_link_to_one_are_refused() {
     assert!(fs::read_dir(&own).unwrap().next().is_none());
 }
 
-/// The permissions of a directory and of all that is in it.
+/// The permissions of a directory and of everything in it.
 fn modes(path: &Path) -> Vec<(PathBuf, u32)> {
     let metadata = path.metadata().unwrap();
     let mode = (path.to_owned(), metadata.permissions().mode() & 0o7777);

@@ -1,4 +1,5 @@
-//! A disk that is full, and bounds on what a recording takes of one: what is not recorded is counted, and the rest can be read.
+//! A full disk, and limits on what a recording takes of a disk: rows that are not recorded are counted, and the rest
+//! can be read.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::samples::{off_cpu, only, read};
 
 const DIRECTORY: &str = "RECORDING_DISK_DIR";
 
-/// Numbered rows, written in turns of half a second.
+/// Writes numbered rows in turns of half a second.
 struct Recorder {
     writer: Writer,
     rows: u64,
@@ -38,22 +39,22 @@ impl Recorder {
         ticked.and(updated)
     }
 
-    /// Ends the recording: every row is in it or in a loss of its time.
+    /// Ends the recording and checks that every row is in it or in a loss of its time.
     fn finish(mut self, dir: &Path) -> Vec<Event> {
         self.writer.flush().unwrap();
         self.losses.extend(self.writer.take_losses());
-        let said = self.writer.rows().get("off_cpu").copied().unwrap_or(0);
+        let reported = self.writer.rows().get("off_cpu").copied().unwrap_or(0);
         self.writer.finish(&Manifest { ended_ns: Some(1), ..Manifest::default() }).unwrap();
         let events = only(Table::OffCpu, &read(dir));
         let lost: u64 = self.losses.iter().map(|loss| loss.count).sum();
-        assert_eq!((events.len() as u64 + lost, events.len() as u64), (self.rows, said));
-        let is_told = |n: u64| {
+        assert_eq!((events.len() as u64 + lost, events.len() as u64), (self.rows, reported));
+        let is_in_loss = |n: u64| {
             let at = off_cpu(n).time();
             self.losses.iter().any(|loss| (loss.start..=loss.end).contains(&at))
         };
         let mut there = events.iter().peekable();
         for n in 1..=self.rows {
-            assert!(there.next_if(|event| **event == off_cpu(n)).is_some() || is_told(n), "row {n}");
+            assert!(there.next_if(|event| **event == off_cpu(n)).is_some() || is_in_loss(n), "row {n}");
         }
         assert!(self.losses.iter().all(|loss| loss.kind == LossKind::EventsDropped && loss.count > 0));
         assert_eq!(Recording::open(dir).unwrap().manifest().ended_ns, Some(1));
@@ -61,7 +62,7 @@ impl Recorder {
     }
 }
 
-/// Of all files in a directory.
+/// Size of all files in a directory.
 fn bytes(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let of_one =
@@ -83,7 +84,7 @@ fn the_oldest_parts_go_where_a_recording_would_be_larger_than_it_may() {
     assert!(!recorder.losses.is_empty());
     let rows = recorder.rows;
     let events = recorder.finish(dir.path());
-    // The newest are all there. One that is just being converted may outlive a newer one.
+    // The newest rows are all there. A part that is being converted may outlive a newer one.
     let newest: Vec<_> = (rows - 9_999..=rows).map(off_cpu).collect();
     assert!(events.ends_with(&newest), "{} rows of {rows}", events.len());
 }
@@ -135,7 +136,7 @@ fn full_and_not(root: &Path) {
     let mut recorder =
         Recorder::start(&dir, WriterOptions { rotate_rows: 5_000, ..WriterOptions::default() });
     recorder.turn().unwrap();
-    // All that is left of it.
+    // Fills the rest of the disk.
     fs::write(&filler, vec![1; 64 << 20]).unwrap_err();
     let errors = (0..5).filter(|_| recorder.turn().is_err()).count();
     assert_eq!(errors, 5);
@@ -156,7 +157,7 @@ fn read_only_and_not(root: &Path) {
         let how = format!("remount,{how}");
         assert!(Command::new("mount").args(["-o", &how]).arg(root).status().unwrap().success());
     };
-    // The kernel would refuse it while a part is open.
+    // The kernel would refuse this while a part is open.
     remount("ro");
     let errors = (0..5).filter(|_| recorder.turn().is_err()).count();
     assert_eq!(errors, 5);
@@ -169,7 +170,7 @@ fn read_only_and_not(root: &Path) {
     fs::remove_dir_all(&dir).unwrap();
 }
 
-/// Others take more than is to stay free.
+/// Others take so much that less stays free than should.
 fn filled_by_others(root: &Path) {
     let (dir, filler) = (root.join("filled"), root.join("filler"));
     let options =
@@ -208,7 +209,7 @@ fn a_full_disk_loses_only_what_is_counted() {
         .env(DIRECTORY, dir.path())
         .output()
         .unwrap();
-    let said =
+    let output =
         [child.stdout, child.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    assert!(child.status.success() && said.contains("1 passed"), "{said}");
+    assert!(child.status.success() && output.contains("1 passed"), "{output}");
 }

@@ -1,4 +1,4 @@
-//! Reading a recording while it is written: every event once, in the order of their times, none kept back for long.
+//! Reading a recording while it is written: every event comes once, in time order and without a long delay.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -17,7 +17,7 @@ fn start(dir: &Path) -> Tail {
     Tail::start(&Recording::open(dir).unwrap())
 }
 
-/// What can be had now; damage in words.
+/// The events that are ready now; errors as text.
 fn take(follow: &mut Tail) -> Vec<Result<Event, String>> {
     let mut items = Vec::new();
     while let Some(item) = follow.next_event().map_err(|error| error.to_string()).transpose() {
@@ -49,31 +49,31 @@ fn what_is_written_is_told_in_order_and_soon() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = writer(dir.path(), 7);
     let mut follow = start(dir.path());
-    let mut told = Vec::new();
+    let mut followed = Vec::new();
     for n in 0..100 {
         for event in quarter(n) {
             writer.write(&event).unwrap();
         }
         writer.flush().unwrap();
-        told.extend(events(&mut follow));
-        // Of the last second and a half something could still come.
+        followed.extend(events(&mut follow));
+        // Events of the last second and a half could still come.
         let certain = 2 * (n + 1).saturating_sub(6);
-        assert!((certain..=certain + 2).contains(&(told.len() as u64)), "{n}: {}", told.len());
+        assert!((certain..=certain + 2).contains(&(followed.len() as u64)), "{n}: {}", followed.len());
         assert!(!follow.is_finished());
     }
     writer.finish(&ended()).unwrap();
-    told.extend(events(&mut follow));
+    followed.extend(events(&mut follow));
     assert!(follow.is_finished());
-    assert!(told == (0..100).flat_map(quarter).collect::<Vec<_>>());
+    assert!(followed == (0..100).flat_map(quarter).collect::<Vec<_>>());
 }
 
-/// A table that is written later than another, as far as a recorder does that.
+/// A table may be written later than another, within a recorder's bounds.
 #[test]
 fn what_comes_late_is_told_in_its_place() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = writer(dir.path(), 1_000);
     let mut follow = start(dir.path());
-    let mut told = Vec::new();
+    let mut followed = Vec::new();
     let late = 4;
     for n in 0..40 + late {
         if n < 40 {
@@ -83,11 +83,11 @@ fn what_comes_late_is_told_in_its_place() {
             writer.write(&quarter(n - late)[1]).unwrap();
         }
         writer.flush().unwrap();
-        told.extend(events(&mut follow));
+        followed.extend(events(&mut follow));
     }
     writer.finish(&ended()).unwrap();
-    told.extend(events(&mut follow));
-    assert!(told == (0..40).flat_map(quarter).collect::<Vec<_>>());
+    followed.extend(events(&mut follow));
+    assert!(followed == (0..40).flat_map(quarter).collect::<Vec<_>>());
 }
 
 #[test]
@@ -98,15 +98,15 @@ fn whoever_comes_later_is_told_the_same() {
     first.clone().flat_map(quarter).for_each(|event| writer.write(&event).unwrap());
     writer.flush().unwrap();
     let mut follow = start(dir.path());
-    let mut told = events(&mut follow);
-    assert!(told.len() >= 100);
+    let mut followed = events(&mut follow);
+    assert!(followed.len() >= 100);
     last.clone().flat_map(quarter).for_each(|event| writer.write(&event).unwrap());
     writer.finish(&ended()).unwrap();
-    told.extend(events(&mut follow));
-    assert!(told == first.chain(last).flat_map(quarter).collect::<Vec<_>>());
-    // Of a recording that is finished, everything at once.
+    followed.extend(events(&mut follow));
+    assert!(followed == first.chain(last).flat_map(quarter).collect::<Vec<_>>());
+    // A finished recording returns everything at once.
     let mut after = start(dir.path());
-    assert!(events(&mut after) == told);
+    assert!(events(&mut after) == followed);
     assert!(after.is_finished());
 }
 
@@ -117,8 +117,8 @@ fn a_recorder_that_was_killed_has_not_finished() {
     (0..8).flat_map(quarter).for_each(|event| writer.write(&event).unwrap());
     drop(writer);
     let mut follow = start(dir.path());
-    let told = events(&mut follow).len();
-    assert!(told < 16 && !follow.is_finished(), "{told}");
+    let followed = events(&mut follow).len();
+    assert!(followed < 16 && !follow.is_finished(), "{followed}");
     assert_eq!(events(&mut follow), []);
 }
 
@@ -132,12 +132,12 @@ fn half_a_message_is_read_when_it_is_whole() {
     let whole = fs::read(&stream).unwrap();
     fs::write(&stream, "").unwrap();
     let mut follow = start(dir.path());
-    let mut told = Vec::new();
+    let mut followed = Vec::new();
     for piece in whole.chunks(whole.len() / 7) {
         OpenOptions::new().append(true).open(&stream).unwrap().write_all(piece).unwrap();
-        told.extend(events(&mut follow));
+        followed.extend(events(&mut follow));
     }
-    assert_eq!(only(Table::OffCpu, &told).len(), 34);
+    assert_eq!(only(Table::OffCpu, &followed).len(), 34);
 }
 
 #[test]
@@ -181,27 +181,27 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = writer(dir.path(), rotate_rows);
         let mut follow = start(dir.path());
-        let mut told = Vec::new();
+        let mut followed = Vec::new();
         for (n, event) in events.iter().enumerate() {
             writer.write(event).unwrap();
             if n % look_after == 0 {
                 writer.flush().unwrap();
-                told.extend(self::events(&mut follow));
+                followed.extend(self::events(&mut follow));
             }
         }
         writer.finish(&ended()).unwrap();
-        told.extend(self::events(&mut follow));
+        followed.extend(self::events(&mut follow));
         prop_assert!(follow.is_finished());
         let all = read(dir.path());
-        prop_assert_eq!(told.len(), all.len());
+        prop_assert_eq!(followed.len(), all.len());
         for table in Table::ALL {
-            // Rows of a table whose times are not in order are handed out by their times, as far as they were there.
+            // Rows of a table whose times are not in order are returned in time order, as far as they had been written.
             let sorted = |events: &[Event]| {
-                let mut shown: Vec<_> = only(table, events).iter().map(|event| format!("{event:?}")).collect();
-                shown.sort();
-                shown
+                let mut described: Vec<_> = only(table, events).iter().map(|event| format!("{event:?}")).collect();
+                described.sort();
+                described
             };
-            prop_assert_eq!(sorted(&told), sorted(&all));
+            prop_assert_eq!(sorted(&followed), sorted(&all));
         }
     }
 }

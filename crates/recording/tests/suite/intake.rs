@@ -1,5 +1,5 @@
-//! The way into a recording for threads that must not wait for a disk: what they gave is there, in each one's order, and what
-//! there was no room for they were seen of.
+//! The intake of a recording for threads that must not wait for a disk: their events are there, in each thread's order,
+//! and a thread learns at once that an event has no room.
 
 use std::thread::ScopedJoinHandle;
 use std::time::Instant;
@@ -21,8 +21,8 @@ fn threads_give_rows_while_others_are_written() {
     let intake = writer.intake(MANY);
     let give = |of: fn(u64) -> Event| {
         for first in (0..EACH).step_by(8) {
-            let mut opened = intake.open();
-            (first..first + 8).for_each(|n| assert!(opened.take(&of(n))));
+            let mut guard = intake.open();
+            (first..first + 8).for_each(|n| assert!(guard.take(&of(n))));
         }
     };
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! What is written is what is read, through Parquet and through streams.
+//! Events are read back as they were written, from Parquet and from streams.
 
 use std::time::{Duration, Instant};
 

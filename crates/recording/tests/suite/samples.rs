@@ -1,4 +1,4 @@
-//! Events to store: any at all, and plain ones by number.
+//! Events to store: arbitrary ones, and plain ones by number.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(crate) fn numbered(n: u64) -> Event {
     Event::Loss(Loss { start: at, end: at, kind: LossKind::EventsDropped, count: n, detail: "".into() })
 }
 
-/// An off-CPU interval whose stack is its own.
+/// An off-CPU interval with a stack that no other has.
 pub(crate) fn off_cpu(n: u64) -> Event {
     Event::OffCpu(Box::new(OffCpu {
         start: Nanos(n as i64),

@@ -1,4 +1,4 @@
-//! `verdicts/` as another program sees it: its columns and their cells, and what happens to a table that was there.
+//! `verdicts/` as another program sees it: its columns and cells, and the fate of an earlier table.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -106,7 +106,7 @@ fn file(dir: &Path) -> SerializedFileReader<File> {
     SerializedFileReader::new(File::open(dir.join("verdicts/part-00001.parquet")).unwrap()).unwrap()
 }
 
-/// The rows, a line of columns with their cells each.
+/// The rows: the name and the cell of each column.
 fn rows(dir: &Path) -> Vec<Vec<(String, Field)>> {
     let rows = file(dir).into_iter().map(Result::unwrap);
     rows.map(|row| row.get_column_iter().map(|(name, cell)| (name.clone(), cell.clone())).collect()).collect()
@@ -195,7 +195,7 @@ fn a_table_is_replaced_as_a_whole_or_not_at_all() {
     let names: Vec<_> =
         fs::read_dir(dir.path().join("verdicts")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names, ["part-00001.parquet"]);
-    // They are no events.
+    // Verdicts are not events.
     assert_eq!(samples::read(dir.path()), [numbered(1)]);
 }
 
@@ -209,7 +209,7 @@ fn nothing_is_written_elsewhere() {
     assert!(fs::read_dir(elsewhere.path()).unwrap().next().is_none());
     fs::remove_file(dir.path().join("verdicts")).unwrap();
     save(&recording, &[bare(1)]);
-    // A link by the name of the file that is written first.
+    // A link with the name of the file that is written first.
     let target = elsewhere.path().join("target");
     fs::write(&target, "mine").unwrap();
     let temporary = format!("verdicts/part-00001.parquet.{}.tmp", std::process::id());

@@ -8,29 +8,29 @@ use super::AdviceReport;
 /// One rule's advice.
 #[derive(Clone, Debug, Serialize)]
 pub struct RecommendationData {
-    /// Its place by measured cost, from 1.
+    /// Rank by measured cost, from 1.
     pub rank: usize,
     /// The rule's name.
     pub rule: &'static str,
-    /// Where its change is made.
+    /// The layer that its change applies to.
     pub layer: &'static str,
-    /// What it cost slow requests; none where that was not measured.
+    /// Time it cost slow requests; `None` if not measured.
     pub cost_ns: Option<i64>,
-    /// How many of them.
+    /// Number of these requests; `None` if not measured.
     pub cost_requests: Option<u64>,
-    /// What was seen.
+    /// Observed evidence.
     pub evidence: String,
-    /// Settings, the first to be tried first.
+    /// Settings to change, in the order to try them.
     pub changes: Vec<ChangeData>,
-    /// What to expect.
+    /// Expected effect.
     pub effect: String,
-    /// What it may cost.
+    /// Risk of the change.
     pub risk: &'static str,
-    /// The command that shows whether it helped, and what to look at.
+    /// The command that shows whether it helped, and what to look at in its output.
     pub verify: String,
-    /// When the rule speaks.
+    /// Condition under which the rule fires.
     pub condition: &'static str,
-    /// Where that and the advice come from.
+    /// Source of the condition and the advice.
     pub source: &'static str,
 }
 
@@ -39,19 +39,19 @@ pub struct RecommendationData {
 pub struct ChangeData {
     /// Its name.
     pub setting: String,
-    /// What it is.
+    /// Current value.
     pub old: String,
-    /// What it should be.
+    /// Recommended value.
     pub new: String,
-    /// The same for programs; none where only a person can make the change.
+    /// The change for programs; `None` if only a person can make it.
     pub target: Option<TargetData>,
     /// Whether it helps only together with the change before it.
     pub together: bool,
-    /// How it goes with the changes before it: `and/or` (it helps alone, too), `and` (only together), `or` (it excludes them).
+    /// Relation to the changes before it: `and/or` (also helps alone), `and` (helps only together), `or` (excludes them).
     pub combination: &'static str,
 }
 
-/// A setting as a program changes it.
+/// A setting that a program can change.
 #[derive(Clone, Debug, Serialize)]
 pub struct TargetData {
     /// Where it is set.
@@ -62,18 +62,18 @@ pub struct TargetData {
     pub value: String,
 }
 
-/// Advice as a page shows it.
+/// Advice for the page.
 #[derive(Clone, Debug, Serialize)]
 pub struct AdviceData {
-    /// How long was watched; none where nothing of requests is known.
+    /// Length of the watch; `None` if no requests were observed.
     pub window_ns: Option<i64>,
     /// Slow requests in that time.
     pub slow_requests: Option<u64>,
-    /// What they took.
+    /// Their total latency.
     pub slow_ns: Option<i64>,
-    /// By layer, that with the dearest first.
+    /// Advice by layer, the layer with the costliest finding first.
     pub layers: Vec<LayerData>,
-    /// What is not known.
+    /// Unknown inputs.
     pub missing: Vec<UnknownInputData>,
     /// Rules that have nothing to advise.
     pub silent: Vec<QuietRuleData>,
@@ -91,9 +91,9 @@ pub struct LayerData {
 /// An input that is not known.
 #[derive(Clone, Debug, Serialize)]
 pub struct UnknownInputData {
-    /// What.
+    /// Name of the input.
     pub input: &'static str,
-    /// Why not.
+    /// Why it is not known.
     pub why: String,
     /// The rules that need it.
     pub rules: Vec<&'static str>,
@@ -106,13 +106,13 @@ pub struct QuietRuleData {
     pub rule: &'static str,
     /// Its layer.
     pub layer: &'static str,
-    /// Why not.
+    /// Why it does not fire.
     pub why: String,
 }
 
 impl RecommendationData {
-    pub(super) fn of(advised: &AdviceReport, rank: usize, given: &FiredRule) -> Self {
-        let (rule, finding) = (given.rule, &given.recommendation);
+    pub(super) fn of(report: &AdviceReport, rank: usize, fired: &FiredRule) -> Self {
+        let (rule, finding) = (fired.rule, &fired.recommendation);
         Self {
             rank,
             rule: rule.name,
@@ -123,7 +123,7 @@ impl RecommendationData {
             changes: finding.changes.iter().map(ChangeData::of).collect(),
             effect: finding.effect.clone(),
             risk: finding.risk,
-            verify: advised.verify(rule),
+            verify: report.verify(rule),
             condition: rule.condition,
             source: rule.source,
         }
@@ -140,15 +140,15 @@ impl ChangeData {
 }
 
 impl AdviceData {
-    /// All of it.
-    pub fn of(advised: &AdviceReport) -> Self {
-        let watched = advised.watched.as_ref();
-        let advice = &advised.advice;
+    /// Converts a report.
+    pub fn of(report: &AdviceReport) -> Self {
+        let watched = report.watched.as_ref();
+        let advice = &report.advice;
         Self {
             window_ns: watched.map(|(window, _)| window.0),
             slow_requests: watched.map(|(_, slow)| slow.requests),
             slow_ns: watched.map(|(_, slow)| slow.time.0),
-            layers: advised.by_layer().into_iter().map(|layer| LayerData::of(advised, layer)).collect(),
+            layers: report.by_layer().into_iter().map(|layer| LayerData::of(report, layer)).collect(),
             missing: advice.missing.iter().map(UnknownInputData::of).collect(),
             silent: advice.silent.iter().map(QuietRuleData::of).collect(),
         }
@@ -156,8 +156,8 @@ impl AdviceData {
 }
 
 impl LayerData {
-    fn of(advised: &AdviceReport, (layer, given): (advise::Layer, Vec<(usize, &FiredRule)>)) -> Self {
-        let given = given.into_iter().map(|(rank, given)| RecommendationData::of(advised, rank, given));
+    fn of(report: &AdviceReport, (layer, given): (advise::Layer, Vec<(usize, &FiredRule)>)) -> Self {
+        let given = given.into_iter().map(|(rank, fired)| RecommendationData::of(report, rank, fired));
         Self { layer: layer.as_str(), given: given.collect() }
     }
 }

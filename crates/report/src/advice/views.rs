@@ -1,5 +1,5 @@
-//! What thread dumps and samples show, as an engineer reads them: who is blocked on which lock, and which functions run, the
-//! well-known ones named. Does not judge; the rules do.
+//! What thread dumps and CPU samples show: which threads are blocked on which lock, and which functions run, with
+//! well-known ones labelled by their work. Does not judge; the rules do.
 
 use std::io::{self, Write};
 
@@ -18,22 +18,22 @@ const MAX_FUNCTIONS: usize = 15;
 /// Locks shown.
 const MAX_LOCKS: usize = 10;
 
-/// What there is to look at beside advice.
+/// Views shown in addition to the advice.
 #[derive(Clone, Debug, Default)]
 pub struct Views {
     /// Locks that threads were blocked on in thread dumps.
     pub blocked: Vec<BlockedRow>,
-    /// How many dumps there were, and what threads did in them; none where there were no dumps.
+    /// Number of thread dumps and the profile of their threads; `None` without dumps.
     pub in_dumps: Option<(u64, Profile)>,
-    /// What ran on the processors; none where nobody took samples.
+    /// Profile of CPU samples; `None` without samples.
     pub on_cpu: Option<Profile>,
 }
 
-/// Functions that ran, those seen most often first.
+/// Functions that ran, the most frequent first.
 struct Functions;
 
 struct FunctionRow<'a> {
-    /// `cpu`: samples of processors; `dumps`: threads of thread dumps.
+    /// `cpu` for CPU samples, `dumps` for threads of thread dumps.
     source: &'static str,
     rank: usize,
     function: &'a Function,
@@ -63,7 +63,7 @@ impl Report for Functions {
 }
 
 impl Views {
-    /// Profiles with what they are made of: its name, its heading, the profile.
+    /// Non-empty profiles, each with the name and the heading of its source.
     fn profiles(&self) -> impl Iterator<Item = (&'static str, String, &Profile)> {
         let on_cpu = self.on_cpu.iter().map(|profile| {
             (
@@ -80,7 +80,7 @@ impl Views {
     }
 }
 
-/// Writes them for people.
+/// Writes the views for people.
 pub(super) fn write_text<W: Write>(text: &mut TextWriter<W>, views: &Views) -> io::Result<()> {
     let dumps = views.in_dumps.as_ref().map_or(0, |(dumps, _)| *dumps);
     if !views.blocked.is_empty() {
@@ -95,7 +95,7 @@ pub(super) fn write_text<W: Write>(text: &mut TextWriter<W>, views: &Views) -> i
         let style = text.style.aligned();
         Writer::table(&mut text.out, &Functions, &style, 0).write_all(&rows(source, profile, &top))?;
         if let Some(works) = works(profile) {
-            text.wrapped("- ", (2, 2), &works, None)?;
+            text.wrap("- ", (2, 2), &works, None)?;
         }
     }
     Ok(())
@@ -107,19 +107,19 @@ fn rows<'a>(source: &'static str, profile: &'a Profile, top: &'a [Function]) -> 
 
 /// `by work: memory copying 21 %, file write 12 %`.
 fn works(profile: &Profile) -> Option<String> {
-    let told = profile
+    let shares = profile
         .by_work()
         .iter()
         .map(|(work, seen)| format!("{work} {}", percent(profile, *seen)))
         .collect::<Vec<_>>();
-    (!told.is_empty()).then(|| format!("by work: {}", told.join(", ")))
+    (!shares.is_empty()).then(|| format!("by work: {}", shares.join(", ")))
 }
 
 fn percent(profile: &Profile, seen: u64) -> String {
     format!("{:.1} %", profile.share(seen) * 100.0)
 }
 
-/// A function as people read it: the kernel's are marked, compiled ones are not.
+/// Formats a function for people: marks kernel functions, drops the suffix of compiled ones.
 fn mark(name: &str) -> String {
     match name.strip_suffix(StackTime::KERNEL) {
         Some(kernel) => format!("{kernel} (kernel)"),
@@ -127,7 +127,7 @@ fn mark(name: &str) -> String {
     }
 }
 
-/// Writes them as JSON lines.
+/// Writes the views as JSON lines.
 pub(super) fn write_json(out: &mut impl Write, views: &Views) -> io::Result<()> {
     Writer::new(&mut *out, &BlockedThreads, &Format::Json).write_all(&views.blocked)?;
     for (source, _, profile) in views.profiles() {

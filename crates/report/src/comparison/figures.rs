@@ -1,4 +1,4 @@
-//! Figures and their changes as people read them.
+//! Formats figures and their changes for people.
 
 use compare::{Difference, Figure, Interval, Outcome, Scale};
 use model::Nanos;
@@ -36,7 +36,7 @@ fn rate(value: f64) -> String {
     if value < 99.95 { format!("{value:.1}") } else { format_count(value.round() as u64) }
 }
 
-/// In ten columns at most.
+/// A byte rate in at most ten columns.
 fn bytes(value: f64) -> String {
     let (mut number, mut unit) = (value, "B/s");
     for next in ["KiB/s", "MiB/s", "GiB/s"] {
@@ -61,12 +61,12 @@ fn share(value: f64) -> String {
     }
 }
 
-/// A change of it: `-73 %`, `+12 %`, `×14`; of a share, `-1.5 pts`.
+/// A figure's change: `-73 %`, `+12 %`, `×14`; of a share, `-1.5 pts`.
 pub(super) fn change(figure: Figure, change: Option<f64>) -> String {
     change.map_or_else(|| NONE.to_owned(), |change| format!("{} {}", number(figure, change), unit(figure)))
 }
 
-/// From where to where, in the unit of the change: `-80 to -61`.
+/// A confidence interval, in the unit of the change: `-80 to -61`.
 pub(super) fn interval(figure: Figure, interval: Option<Interval>) -> String {
     interval.map_or_else(
         || NONE.to_owned(),
@@ -78,7 +78,7 @@ fn unit(figure: Figure) -> &'static str {
     if figure.scale() == Scale::Ratio { "%" } else { "pts" }
 }
 
-/// Per cent, or percentage points.
+/// A change in per cent or percentage points, without the unit.
 fn number(figure: Figure, change: f64) -> String {
     let hundredths = change * 100.0;
     let text = match hundredths.abs() {
@@ -88,11 +88,11 @@ fn number(figure: Figure, change: f64) -> String {
         size if size < 9_999.5 => format!("{hundredths:+.0}"),
         _ => format!("{hundredths:+.0e}"),
     };
-    // Nothing is neither more nor less.
+    // Zero has no sign.
     if text.trim_start_matches(['+', '-', '0', '.']).is_empty() { "0".to_owned() } else { text }
 }
 
-/// What came of it: `lower, better`.
+/// Outcome of a difference: `lower, better`.
 pub(super) fn outcome(difference: &Difference) -> String {
     let words = difference.outcome.words();
     match difference.outcome {
@@ -105,7 +105,7 @@ pub(super) fn outcome(difference: &Difference) -> String {
     }
 }
 
-/// How it is coloured.
+/// Colour of an outcome.
 pub(super) fn role(difference: &Difference) -> Role {
     match difference.outcome {
         Outcome::Lower | Outcome::Higher => match is_better(difference) {
@@ -121,8 +121,8 @@ fn is_better(difference: &Difference) -> Option<bool> {
     Some((difference.outcome == Outcome::Higher) == difference.figure.more_is_better()?)
 }
 
-/// How much of each minute of the runs, in seconds of requests' time.
-pub(super) fn a_minute(time: Nanos, seconds: f64) -> String {
+/// Request time per minute of the runs.
+pub(super) fn per_minute(time: Nanos, seconds: f64) -> String {
     if seconds <= 0.0 {
         return NONE.to_owned();
     }

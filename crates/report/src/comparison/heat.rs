@@ -1,12 +1,13 @@
-//! A heat map in text: one row a configuration, one scale for all. Knows nothing of terminals but whether colours may be
+//! A heat map in text: one row per configuration, one scale for all. Knows of the terminal only whether colours may be
 //! used.
 
 use compare::OverTime;
 use model::Nanos;
 
-/// Without colours a cell's weight tells: from the lowest to the highest.
+/// Cells without colours, from the lowest level to the highest.
 const GLYPHS: [char; 5] = ['·', '░', '▒', '▓', '█'];
-/// With colours: of the 256 that terminals share, from dark to bright (after viridis, which all eyes can order).
+/// Cells with colours: of the 256 that terminals share, from dark to bright (after viridis, which colour-blind people can
+/// order too).
 const COLOURS: [u8; 7] = [54, 60, 30, 35, 113, 184, 227];
 /// A cell without requests.
 const NOTHING: char = ' ';
@@ -19,7 +20,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// One that holds every cell; none where there is no cell.
+    /// A scale that covers every cell; `None` without cells.
     pub(super) fn of(over_time: &OverTime, colour: bool) -> Option<Self> {
         let (lowest, highest) = over_time.range()?;
         Some(Self { lowest: lowest.max(1) as f64, highest: highest.max(1) as f64, colour })
@@ -44,7 +45,7 @@ impl Scale {
         value.map_or_else(|| NOTHING.to_string(), |value| self.mark(self.level(value)))
     }
 
-    #[expect(clippy::indexing_slicing, reason = "a level is less than there are levels")]
+    #[expect(clippy::indexing_slicing, reason = "a level is less than the number of levels")]
     fn mark(&self, level: usize) -> String {
         if self.colour {
             format!("\x1b[38;5;{}m█\x1b[0m", COLOURS[level])
@@ -53,14 +54,14 @@ impl Scale {
         }
     }
 
-    /// Every level with where it begins: `· from 2.1 ms`.
+    /// Every level with its lower bound: `· 2.1 ms`.
     pub(super) fn legend(&self) -> Vec<String> {
         let levels = self.levels();
-        let begins = |level: usize| {
+        let lower_bound = |level: usize| {
             let share = level as f64 / levels as f64;
             Nanos((self.lowest * (self.highest / self.lowest).powf(share)).round() as i64)
         };
-        (0..levels).map(|level| format!("{} {}", self.mark(level), begins(level))).collect()
+        (0..levels).map(|level| format!("{} {}", self.mark(level), lower_bound(level))).collect()
     }
 }
 

@@ -1,5 +1,5 @@
 //! A comparison as JSON lines (configurations, then differences, then the rows of the heat map, and a summary), as CSV
-//! (a row for each figure of each configuration but the base) and as the data of a page. Figures are named as in
+//! (a row for each figure of each configuration except the base) and as the data of a page. Figures are named as in
 //! [`compare::Figure`].
 
 use std::io::{self, Write};
@@ -12,9 +12,9 @@ use super::ComparisonReport;
 use crate::json;
 use crate::rows::{Cell, Column, Format, Report, Writer, to_json};
 
-/// Significant digits of a figure: those that follow are noise.
+/// Significant digits of a figure: further ones are noise.
 const DIGITS: i32 = 6;
-/// Cells of a row of the heat map, at most.
+/// Limit on the cells of a heat map's row.
 const MAX_CELLS: usize = 256;
 
 struct Configurations;
@@ -154,7 +154,7 @@ impl ComparisonReport {
         configurations.zip(&over_time.rows).map(|(of, cells)| HeatRow { of, over_time, cells }).collect()
     }
 
-    /// What all of it rests on.
+    /// The settings and notes of the comparison.
     fn summary(&self) -> Value {
         let mut notes = self.cautions();
         notes.extend_from_slice(&self.notes);
@@ -172,7 +172,7 @@ impl ComparisonReport {
     }
 }
 
-/// Writes all of it as JSON lines.
+/// Writes a comparison as JSON lines.
 pub fn write_json(mut out: &mut dyn Write, report: &ComparisonReport) -> io::Result<()> {
     Writer::new(&mut out, &Configurations, &Format::Json).write_all(&report.configuration_rows())?;
     Writer::new(&mut out, &Differences, &Format::Json).write_all(&report.difference_rows())?;
@@ -187,7 +187,7 @@ pub fn write_csv(out: &mut dyn Write, report: &ComparisonReport) -> io::Result<(
     Writer::new(out, &Differences, &Format::Csv).write_all(&report.difference_rows())
 }
 
-/// What the page shows of a comparison: the objects of the JSON lines.
+/// A comparison for the page: the objects of the JSON lines.
 #[derive(Clone, Debug, Serialize)]
 pub struct ComparisonData {
     configurations: Vec<Value>,
@@ -209,7 +209,7 @@ impl From<&ComparisonReport> for ComparisonData {
 }
 
 fn objects<'a, R: Report>(report: &R, rows: &'a [R::Row<'a>]) -> Vec<Value> {
-    // What was written here is read here.
+    // `to_json` writes valid JSON.
     rows.iter().filter_map(|row| serde_json::from_slice(&to_json(report, row)).ok()).collect()
 }
 
@@ -217,7 +217,7 @@ fn ends(interval: Option<Interval>) -> Value {
     interval.map_or(Value::Null, |it| Value::Array(vec![number(Some(it.low)), number(Some(it.high))]))
 }
 
-/// A number with the digits that mean something; whole numbers without a point.
+/// A number rounded to its significant digits; whole numbers without a decimal point.
 fn number(value: Option<f64>) -> Value {
     let Some(value) = value.filter(|value| value.is_finite()) else { return Value::Null };
     if value == 0.0 {

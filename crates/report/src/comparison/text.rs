@@ -13,19 +13,19 @@ use crate::quantity::{format_count, format_count_of};
 use crate::table::{Heading, Table};
 use crate::text_writer::TextWriter;
 
-/// A terminal has 80 columns at least; the last one stays empty.
+/// A terminal has at least 80 columns; the last one stays empty.
 const WIDTH: usize = 79;
-/// Of these, what a row of the heat map and a bar have.
+/// Columns of a heat map's row, and of a bar.
 const CELLS: usize = 58;
 const BAR: usize = 40;
-/// Causes of each configuration.
+/// Causes listed per configuration, unless the table is wide.
 const CAUSES: usize = 5;
-/// How a bar's last cell is filled, in eighths.
+/// A bar's last cell, in eighths.
 const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
-/// Writes all of it.
-pub fn write_text(out: &mut dyn Write, look: &Style, compared: &ComparisonReport) -> io::Result<()> {
-    let mut text = Text { text: TextWriter { width: WIDTH, ..TextWriter::new(out, look) }, compared };
+/// Writes a comparison.
+pub fn write_text(out: &mut dyn Write, style: &Style, report: &ComparisonReport) -> io::Result<()> {
+    let mut text = Text { text: TextWriter { width: WIDTH, ..TextWriter::new(out, style) }, report };
     text.lead()?;
     text.load()?;
     text.latencies()?;
@@ -39,12 +39,12 @@ pub fn write_text(out: &mut dyn Write, look: &Style, compared: &ComparisonReport
 
 struct Text<'a> {
     text: TextWriter<&'a mut dyn Write>,
-    compared: &'a ComparisonReport,
+    report: &'a ComparisonReport,
 }
 
 impl<'a> Text<'a> {
     fn configurations(&self) -> &'a [Configuration] {
-        &self.compared.comparison.configurations
+        &self.report.comparison.configurations
     }
 
     fn name(&self, of: &Configuration) -> String {
@@ -53,12 +53,12 @@ impl<'a> Text<'a> {
 
     fn lead(&mut self) -> io::Result<()> {
         let count = format_count_of(self.configurations().len() as u64, "configuration");
-        let (base, slo) = (self.compared.base(), self.compared.comparison.slo);
-        let what = self.compared.of_what();
+        let (base, slo) = (self.report.base(), self.report.comparison.slo);
+        let what = self.report.describe_requests();
         let sentence = format!(
             "{what} in {count}; the base is {base}; a request of {slo} or longer misses the objective"
         );
-        self.text.wrapped("", (0, 0), &sentence, None)
+        self.text.wrap("", (0, 0), &sentence, None)
     }
 
     fn table(&mut self, columns: Vec<Heading>, rows: &[Vec<String>]) -> io::Result<()> {
@@ -111,7 +111,7 @@ impl<'a> Text<'a> {
 
     fn differences(&mut self) -> io::Result<()> {
         for (at, of) in self.configurations().iter().enumerate().skip(1) {
-            self.text.heading(&format!("{} against {}", escape(&of.name), escape(self.compared.base())))?;
+            self.text.heading(&format!("{} against {}", escape(&of.name), escape(self.report.base())))?;
             let columns = vec![
                 Heading::text("FIGURE", 10),
                 Heading::number("BASE", 9),
@@ -128,11 +128,11 @@ impl<'a> Text<'a> {
                     figures::value(of.figure, of.value),
                     figures::change(of.figure, of.change),
                     figures::interval(of.figure, of.interval),
-                    // The last column: what colours add to its length moves nothing.
+                    // In the last column, colour codes misalign nothing.
                     paint(colour, figures::role(of), &figures::outcome(of)),
                 ]
             };
-            let rows = self.compared.comparison.differences_of(at).map(row).collect::<Vec<_>>();
+            let rows = self.report.comparison.differences_of(at).map(row).collect::<Vec<_>>();
             self.table(columns, &rows)?;
         }
         Ok(())
@@ -149,17 +149,17 @@ impl<'a> Text<'a> {
         let most = if self.text.style.wide { usize::MAX } else { CAUSES };
         let rows = self.configurations().iter().flat_map(|of| {
             let causes = of.causes.iter().take(most).enumerate();
-            let shown = causes.map(|(at, total)| {
+            let cause_rows = causes.map(|(at, total)| {
                 vec![
                     if at == 0 { self.name(of) } else { String::new() },
                     total.cause.as_str().to_owned(),
                     format_count(total.requests),
                     total.time.to_string(),
-                    figures::a_minute(total.time, of.seconds),
+                    figures::per_minute(total.time, of.seconds),
                 ]
             });
             let nothing = vec![self.name(of), "nothing was slow".to_owned()];
-            shown.chain(of.causes.is_empty().then_some(nothing)).collect::<Vec<_>>()
+            cause_rows.chain(of.causes.is_empty().then_some(nothing)).collect::<Vec<_>>()
         });
         let rows = rows.collect::<Vec<_>>();
         writeln!(self.text.out)?;
@@ -167,7 +167,7 @@ impl<'a> Text<'a> {
     }
 
     fn heat_map(&mut self) -> io::Result<()> {
-        let over_time = self.compared.comparison.over_time(CELLS);
+        let over_time = self.report.comparison.over_time(CELLS);
         let Some(scale) = Scale::of(&over_time, self.text.style.colour) else { return Ok(()) };
         let cell = over_time.bucket.0 as f64 / 1e9;
         self.text.heading(&format!("p99.9 over the time of the run; each cell is {}", seconds(cell)))?;
@@ -181,7 +181,7 @@ impl<'a> Text<'a> {
         self.row("", &format!("{} and more", scale.legend().join("  ")))
     }
 
-    /// A name, or none, and what stands beside it.
+    /// Writes a name, which may be empty, and the text next to it.
     fn row(&mut self, name: &str, text: &str) -> io::Result<()> {
         writeln!(self.text.out, "{name:<width$}  {text}", width = figures::NAME)
     }
@@ -189,7 +189,7 @@ impl<'a> Text<'a> {
     fn bars(&mut self) -> io::Result<()> {
         let most_of =
             |figure| self.configurations().iter().filter_map(|of| of.figures.of(figure)).fold(0.0, f64::max);
-        // How much a request carries may be just what was changed.
+        // Bytes first: the change may affect how much a request carries.
         let throughputs = [
             (Figure::BytesPerSecond, "Record bytes per second"),
             (Figure::RequestsPerSecond, "Requests per second"),
@@ -205,18 +205,18 @@ impl<'a> Text<'a> {
             self.row(&figures::name(&of.name, false), &format!("{bar} {rate}"))?;
             if let Some(note) = &of.note {
                 let column = figures::NAME + 2;
-                self.text.wrapped(&" ".repeat(column), (column, column), note, Some(Role::Faint))?;
+                self.text.wrap(&" ".repeat(column), (column, column), note, Some(Role::Faint))?;
             }
         }
         Ok(())
     }
 
     fn notes(&mut self) -> io::Result<()> {
-        let notes = [self.compared.cautions(), self.compared.notes.clone()].concat();
+        let notes = [self.report.cautions(), self.report.notes.clone()].concat();
         if !notes.is_empty() {
             writeln!(self.text.out)?;
         }
-        notes.iter().try_for_each(|note| self.text.wrapped("- ", (2, 2), note, None))
+        notes.iter().try_for_each(|note| self.text.wrap("- ", (2, 2), note, None))
     }
 }
 

@@ -1,15 +1,15 @@
-//! The chain of causes from a request to its root, as its shape and in plain words.
+//! The chain of causes from a request to its root, as a shape and in plain words.
 
 use model::{Cause, EvidenceKind, Verdict};
 
-/// The way without saying how many requests were ahead: what makes one request's story unlike another's.
+/// The chain without the number of requests ahead: what distinguishes one request's story from another's.
 pub(crate) fn shape(verdict: &Verdict) -> Vec<Cause> {
     let mut shape = verdict.chain.clone();
-    shape.dedup_by(|next, kept| next == kept && *kept == Cause::HeadOfLine);
+    shape.dedup_by(|next, previous| next == previous && *previous == Cause::HeadOfLine);
     shape
 }
 
-/// The way in plain words, nearest first, with the write that held the lock.
+/// The chain in plain words, nearest first, with the write that held the lock.
 pub(crate) fn describe_chain_and_holder(verdict: &Verdict) -> String {
     let chain = describe_chain(verdict);
     match holder(verdict) {
@@ -18,7 +18,7 @@ pub(crate) fn describe_chain_and_holder(verdict: &Verdict) -> String {
     }
 }
 
-/// The way in as few words as it takes.
+/// The chain in as few words as possible.
 pub fn describe_chain(verdict: &Verdict) -> String {
     let ahead = verdict.chain.iter().take_while(|&&cause| cause == Cause::HeadOfLine).count();
     let mut words = Vec::new();
@@ -35,10 +35,10 @@ pub fn describe_chain(verdict: &Verdict) -> String {
             }
             Cause::GcPause => words.push("garbage collection".to_owned()),
             Cause::Safepoint => words.push("safepoint".to_owned()),
-            // What the requests ahead of it waited for is in their part of the chain.
+            // Behind the log lock, these are the lock holder's waits.
             Cause::JournalCommit | Cause::FastCommit | Cause::SlowDevice | Cause::DirtyThrottling
                 if locked => {}
-            // What an fsync or a page waited for is known from the root.
+            // The root names what an fsync or a page waited for.
             Cause::JournalCommit | Cause::SlowDevice | Cause::FastCommit if in_file => {}
             Cause::JournalCommit | Cause::FastCommit | Cause::SlowDevice | Cause::DirtyThrottling => {
                 words.push(if ahead > 0 { "its write" } else { "own write" }.to_owned());

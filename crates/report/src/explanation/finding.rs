@@ -1,5 +1,5 @@
-//! What was found, in one sentence: what took most of the slow requests' time, and what remains. Does not judge: it adds up
-//! what verdicts say, in the words that causes are declared with.
+//! The finding, in one sentence: what took most of the slow requests' time, and what remains. Does not judge: it adds up
+//! verdicts, in the words of the causes' declarations.
 
 use diagnose::{CauseTotal, MORE_ROOTS, RootTotal, Summary, causes};
 use model::{Cause, Nanos};
@@ -7,7 +7,7 @@ use model::{Cause, Nanos};
 use super::Conclusion;
 use crate::quantity::{format_count, format_count_of};
 
-/// The sentence.
+/// Describes the finding in one sentence.
 pub fn describe_finding(conclusion: &Conclusion) -> String {
     let summary = &conclusion.summary;
     let Some(largest) = summary.by_cause.first() else {
@@ -39,7 +39,7 @@ pub fn describe_finding(conclusion: &Conclusion) -> String {
     clauses.join("; ")
 }
 
-/// That no request was slow, or none was seen. Of fetches only the time from when their data was there counts.
+/// Says that no request was slow, or that none was seen. A fetch's time counts only from when its data was available.
 pub fn nothing_slow(summary: &Summary, limit: Nanos) -> String {
     let not_judged = match summary.not_judged.iter().map(|(_, count)| count).sum() {
         0 => String::new(),
@@ -47,9 +47,9 @@ pub fn nothing_slow(summary: &Summary, limit: Nanos) -> String {
     };
     match summary.requests {
         0 => "no request was seen".to_owned(),
-        seen => format!(
+        count => format!(
             "none of {} took {limit} or longer, intended waits left out{not_judged}",
-            format_count_of(seen, "request")
+            format_count_of(count, "request")
         ),
     }
 }
@@ -69,10 +69,10 @@ fn requests(total: &CauseTotal) -> String {
     format_count_of(total.requests, &format!("{api}request"))
 }
 
-/// The root events, by the words that their cause is declared with.
+/// The root events, in the words of their cause's declaration.
 fn events(cause: Cause, roots: &[&RootTotal]) -> String {
     let event = causes::spec(cause).event;
-    // Roots beyond a bound are added up as one.
+    // Roots beyond the limit are added up as one.
     if roots.is_empty() || roots.iter().any(|root| &*root.root == MORE_ROOTS) {
         return cause.to_string();
     }
@@ -89,7 +89,7 @@ fn events(cause: Cause, roots: &[&RootTotal]) -> String {
     format!("{} {words}", format_count(roots.len() as u64))
 }
 
-/// Where all of them were, as their ids say: the cause, the place, and numbers that tell them from others there.
+/// The place that all roots share. A root's id is the cause, the place, and numbers that distinguish it from others there.
 fn common_place<'r>(cause: Cause, roots: &[&'r RootTotal]) -> Option<&'r str> {
     let mut places = roots.iter().map(|root| place(cause, &root.root));
     let first = places.next()??;
@@ -105,11 +105,11 @@ fn place(cause: Cause, id: &str) -> Option<&str> {
         }
         place = before;
     }
-    // A device that has no name has numbers only.
+    // A device without a name has only numbers.
     (!place.bytes().all(|byte| byte.is_ascii_digit())).then_some(place)
 }
 
-/// A share of the time, which is neither all nor nothing where it is not.
+/// A share of the time: `over 99 %` if it is almost all, `under 1 %` if it is almost nothing.
 pub(super) fn percent(time: Nanos, all: Nanos) -> String {
     match 100.0 * time.0 as f64 / all.0.max(1) as f64 {
         share if share > 99.0 && time < all => "over 99 %".to_owned(),

@@ -1,5 +1,5 @@
-//! Verdicts gathered by their root, so that one commit that slowed 37 requests appears once. Keeps a
-//! bounded number of them; the totals of all are the engine's.
+//! Verdicts grouped by root, so that one commit that slowed 37 requests appears once. Keeps a bounded number
+//! of verdicts; the totals of all come from the engine.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -8,41 +8,41 @@ use model::{Cause, Doubt, Evidence, EvidenceKind, Nanos, Stage, Tid, Verdict};
 
 use super::chain::shape;
 
-/// Writes kept of one root, to show the longest and count the others.
+/// Writes kept per root, to show the longest and count the others.
 const MAX_WRITES: usize = 1_000;
 
-/// How many verdicts are kept.
+/// Limits on the verdicts kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Requests of one root.
+    /// Requests per root.
     pub(crate) requests: usize,
-    /// Roots kept.
+    /// Roots.
     pub(crate) roots: usize,
 }
 
 impl Limits {
-    /// What a person reads.
+    /// As much as a person reads.
     pub(crate) const SHORT: Self = Self { requests: 8, roots: 200 };
-    /// What fits into memory without a doubt (a few hundred MB of verdicts at worst).
+    /// As much as certainly fits into memory (a few hundred MB of verdicts at worst).
     pub(crate) const LONG: Self = Self { requests: 10_000, roots: 1_000 };
 }
 
-/// The verdicts of one root, the slowest request first, and what was seen of the root itself.
+/// The verdicts of one root, the slowest request first, and the evidence of the root itself.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     pub(crate) verdicts: Vec<Verdict>,
     /// The longest event of the kernel or the JVM and the longest block request among the evidence.
     pub(crate) root: BTreeMap<Level, Evidence>,
-    /// The writes that it held: each with what its thread did off the CPU.
+    /// The writes that the root delayed, each with what its thread did off-CPU.
     pub(crate) writes: BTreeMap<(Nanos, Option<Tid>), Vec<Evidence>>,
-    /// The first arrival of a request that it slowed.
+    /// First arrival of a request that the root slowed.
     pub(crate) first: Option<Nanos>,
     time: Nanos,
-    /// How many of the verdicts kept have each shape.
+    /// Number of kept verdicts by the shape of their chain.
     shapes: HashMap<Vec<Cause>, usize>,
 }
 
-/// What a root's own evidence is of, in the order in which it is shown.
+/// Level of a root's own evidence, in display order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Kernel,
@@ -55,11 +55,11 @@ impl Group {
         self.time += latency;
         let arrival = verdict.request.arrival;
         self.first = Some(self.first.map_or(arrival, |first| first.min(arrival)));
-        // A request that nothing explains has no root: its writes are its own.
+        // An unexplained request has no root: its writes are its own.
         if verdict.cause != Cause::Unobserved {
             self.learn_root(&verdict.evidence);
         }
-        let at = self.verdicts.partition_point(|kept| kept.latency() >= latency);
+        let at = self.verdicts.partition_point(|other| other.latency() >= latency);
         *self.shapes.entry(shape(&verdict)).or_default() += 1;
         self.verdicts.insert(at, verdict);
         if self.verdicts.len() > most {
@@ -95,7 +95,7 @@ impl Group {
         }
     }
 
-    /// The key of a write that is not known yet.
+    /// Adds a new write and returns its key; `None` if it is known already or there are too many.
     fn learn_write(&mut self, seen: &Evidence) -> Option<(Nanos, Option<Tid>)> {
         let key = (seen.start, seen.tid);
         if self.writes.len() >= MAX_WRITES || self.writes.contains_key(&key) {
@@ -105,15 +105,14 @@ impl Group {
         Some(key)
     }
 
-    /// The fastest request whose way to the root another one shares: every way keeps its slowest example,
-    /// the slow write itself as well as the wait behind another's.
+    /// Index of the fastest request whose chain has the same shape as another's: every shape keeps its slowest
+    /// example, the slow write itself as well as the wait behind another request's write.
     fn spare(&self) -> usize {
         let shared = |verdict: &Verdict| self.shapes.get(&shape(verdict)).is_some_and(|&count| count > 1);
         self.verdicts.iter().rposition(shared).unwrap_or(self.verdicts.len().saturating_sub(1))
     }
 
-    /// The slowest request of each shape, the shortest way first, those behind requests of their connection
-    /// last.
+    /// The slowest request of each shape, the shortest chain first; requests with head-of-line waits come last.
     pub(crate) fn examples(&self) -> Vec<&Verdict> {
         let mut examples: Vec<(Vec<Cause>, &Verdict)> = Vec::new();
         for verdict in &self.verdicts {
@@ -127,7 +126,7 @@ impl Group {
     }
 }
 
-/// What to change, by cause.
+/// Advice by cause.
 #[derive(Debug, Default)]
 pub(crate) struct Advice {
     by_cause: HashMap<Cause, Vec<&'static str>>,
@@ -135,19 +134,19 @@ pub(crate) struct Advice {
 }
 
 impl Advice {
-    /// Whether there is anything to change about a cause.
+    /// Whether there is advice on a cause.
     pub(crate) fn has(&self, cause: Cause) -> bool {
         self.by_cause.get(&cause).is_some_and(|sentences| !sentences.is_empty())
     }
 
-    /// What to change about a cause, but for what was taken before.
+    /// Takes the advice on a cause, without sentences that were taken before.
     pub(crate) fn take(&mut self, cause: Cause) -> Vec<&'static str> {
         let sentences = self.by_cause.remove(&cause).unwrap_or_default();
         sentences.into_iter().filter(|sentence| self.taken.insert(sentence)).collect()
     }
 }
 
-/// All groups, and what to say about their causes.
+/// All groups, and the advice on their causes.
 #[derive(Debug)]
 pub(crate) struct Groups {
     limits: Limits,
@@ -163,41 +162,41 @@ impl Groups {
     pub(crate) fn add(&mut self, verdict: Verdict) {
         self.advice.by_cause.entry(verdict.cause).or_insert_with(|| verdict.advice.clone());
         self.by_root.entry(Arc::clone(&verdict.root)).or_default().add(verdict, self.limits.requests);
-        // Pruned in bulk: twice the limit is held at most.
+        // Prune in bulk: at most twice the limit is held.
         if self.by_root.len() > self.limits.roots.saturating_mul(2) {
             self.prune();
         }
     }
 
-    /// Forgets the roots that took least time.
+    /// Drops the roots that took the least time.
     fn prune(&mut self) {
         let mut times = self.by_root.values().map(|group| group.time).collect::<Vec<_>>();
         times.sort_unstable_by(|a, b| b.cmp(a));
         let floor = times.get(self.limits.roots.saturating_sub(1)).copied().unwrap_or(Nanos::MIN);
-        let mut room = self.limits.roots;
+        let mut remaining = self.limits.roots;
         self.by_root.retain(|_, group| {
-            let keep = room > 0 && group.time >= floor;
-            room -= usize::from(keep);
+            let keep = remaining > 0 && group.time >= floor;
+            remaining -= usize::from(keep);
             keep
         });
     }
 
-    /// The groups by root, and the advice by cause.
+    /// Takes the groups by root, and the advice by cause.
     pub(crate) fn take(&mut self) -> (HashMap<Arc<str>, Group>, Advice) {
         (std::mem::take(&mut self.by_root), std::mem::take(&mut self.advice))
     }
 }
 
-/// Different questions kept: they are of a few kinds, but losses have numbers in them.
+/// Limit on distinct questions: there are few kinds, but losses contain numbers.
 const MAX_QUESTIONS: usize = 1_000;
 
-/// A question and what is left open by it.
+/// A doubt, summed over requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     pub(crate) doubt: Doubt,
-    /// Of so many requests.
+    /// Requests that have this doubt.
     pub(crate) requests: u64,
-    /// All in all.
+    /// Their undecided time in total.
     pub(crate) time: Nanos,
 }
 
@@ -206,7 +205,7 @@ pub(crate) struct Question {
 pub(crate) struct Questions(HashMap<(Stage, String, String), Question>);
 
 impl Questions {
-    /// Takes what was left open about a request.
+    /// Adds the doubts of a verdict.
     pub(crate) fn add(&mut self, verdict: &Verdict) {
         for doubt in &verdict.doubts {
             let key = (doubt.stage, doubt.what.clone(), doubt.tells.clone());
@@ -223,7 +222,7 @@ impl Questions {
         }
     }
 
-    /// Those with the most time first.
+    /// Takes the questions, the one with the most time first.
     pub(crate) fn take(&mut self) -> Vec<Question> {
         let mut questions: Vec<Question> = std::mem::take(&mut self.0).into_values().collect();
         let key = |question: &Question| (question.doubt.stage, question.doubt.what.clone());

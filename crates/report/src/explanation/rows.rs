@@ -1,5 +1,5 @@
-//! Verdicts as JSON lines, the last one a summary, and as CSV: one line a slow request, one column a stage. Evidence
-//! stays with JSON.
+//! Verdicts as JSON lines, the last one a summary, and as CSV: one line per slow request, one column per stage. Only
+//! JSON has the evidence.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::finding::describe_finding;
 use super::{Conclusion, ExplanationReport};
-use crate::requests::{RequestRow, Requests, topic_shown};
+use crate::requests::{RequestRow, Requests, topic_name};
 use crate::rows::{Cell, Column, Report, Writer, to_json};
 
 /// Verdicts, one row each.
@@ -38,7 +38,7 @@ impl Report for Verdicts {
             csv("client", |verdict| Cell::display(verdict.request.client)),
             csv("broker", |verdict| Cell::display(verdict.request.broker)),
             csv("topic_partitions", |verdict| {
-                let name = |of: &Partition| format!("{}-{}", topic_shown(Some(of)), of.partition);
+                let name = |of: &Partition| format!("{}-{}", topic_name(Some(of)), of.partition);
                 Cell::List(verdict.request.partitions.iter().map(|of| name(of).into()).collect())
             }),
             json("request", |verdict| {
@@ -89,12 +89,12 @@ fn kafka(verdict: &Verdict) -> Option<Value> {
         "response_queue_ns": response_queue.0,
         "send_ns": send.0,
         "total_ns": total.0,
-        // By more than is tolerated.
+        // By more than the tolerance.
         "disagrees": TimesComparison::of(verdict).is_some_and(|comparison| comparison.disagrees()),
     }))
 }
 
-/// Verdicts as JSON lines or CSV, as they come.
+/// Verdicts as JSON lines or CSV, as they arrive.
 impl<W: Write> ExplanationReport for Writer<Verdicts, W> {
     fn verdict(&mut self, verdict: Verdict) -> io::Result<()> {
         self.row(&verdict)
@@ -110,7 +110,7 @@ impl<W: Write> ExplanationReport for Writer<Verdicts, W> {
     }
 }
 
-/// What all verdicts come to.
+/// The totals of all verdicts.
 fn summary(conclusion: &Conclusion) -> Value {
     let Conclusion { summary, agreement, lag, .. } = conclusion;
     let by_cause = summary.by_cause.iter().map(|total| {
@@ -168,8 +168,8 @@ fn summary(conclusion: &Conclusion) -> Value {
     value
 }
 
-/// How far Kafka's request log agrees: `local` is queue, handler, lock and append less its queue and local time, `after`
-/// remote and respond less its remote, response-queue and send time.
+/// Agreement with Kafka's request log: `local` is queue, handler, lock and append minus the log's queue and local time,
+/// `after` is remote and respond minus the log's remote, response-queue and send time.
 fn agreement_value(agreement: &Agreement) -> Value {
     let differences = |differences: &Differences| {
         let at = |share| differences.quantile(share).map(|difference| difference.0);

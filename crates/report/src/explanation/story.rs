@@ -1,4 +1,4 @@
-//! What happened around one request, in the order of time, and how its latency adds up.
+//! What happened around one request, in order of time, and how its latency adds up.
 
 use std::io::{self, Write};
 
@@ -9,24 +9,24 @@ use super::chain::describe_chain;
 use crate::quantity::{format_count, format_count_of};
 use crate::text_writer::TextWriter;
 
-/// Columns before a line's text besides its indentation: a time of day, two blanks.
+/// Columns before a line's text besides its indentation: a time of day and two spaces.
 const HANG: usize = 14;
 /// Columns before a line of a story.
 const INDENT: usize = 4;
-/// A write is ruled out as the reason where it took less than this share of the latency: a tenth.
+/// A write that took less than a tenth of the latency is ruled out as the reason.
 const RULED_OUT: i64 = 10;
 
-/// Something that happened.
+/// An event of a story.
 pub(super) struct Line {
     at: Nanos,
     pub(super) text: String,
 }
 
 impl Line {
-    /// A line about one thing seen.
+    /// A line about one piece of evidence.
     pub(super) fn of(evidence: &Evidence, text: &str) -> Self {
         let thread = match evidence.kind {
-            // These name their thread themselves, or have none.
+            // Their text names the thread, or they have none.
             EvidenceKind::BlockIo
             | EvidenceKind::LockWait
             | EvidenceKind::Request
@@ -37,17 +37,17 @@ impl Line {
         Self { at: evidence.start, text: format!("{text}{thread}") }
     }
 
-    /// A write with what its thread did meanwhile; none of nothing.
+    /// A line about a write and what its thread did meanwhile; `None` without parts.
     pub(super) fn of_write(parts: &[Evidence]) -> Option<Self> {
         let write = parts.first()?;
         let texts = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>();
         Some(Self { at: write.start, text: texts.join(", ") + &thread(write) })
     }
 
-    /// Writes it, so many columns from the left.
+    /// Writes the line, indented by `indent` columns.
     pub(super) fn write<W: Write>(&self, text: &mut TextWriter<W>, indent: usize) -> io::Result<()> {
         let before = format!("{:indent$}{}  ", "", text.style.zone.time_of_day(self.at));
-        text.wrapped(&before, (indent + HANG, indent + HANG), &self.text, None)
+        text.wrap(&before, (indent + HANG, indent + HANG), &self.text, None)
     }
 }
 
@@ -68,18 +68,18 @@ pub(super) fn limits(verdict: &Verdict) -> impl Iterator<Item = String> + '_ {
 
 /// Writes one request's story.
 pub(super) fn write<W: Write>(text: &mut TextWriter<W>, verdict: &Verdict) -> io::Result<()> {
-    let title = format!("In detail: {}, {}", describe_chain(verdict), spent(verdict));
-    text.wrapped("  ", (2, INDENT), &title, None)?;
+    let title = format!("In detail: {}, {}", describe_chain(verdict), describe_stages(verdict));
+    text.wrap("  ", (2, INDENT), &title, None)?;
     if let Some(times) = request_log(verdict) {
-        text.wrapped("    ", (INDENT, INDENT), &times, None)?;
+        text.wrap("    ", (INDENT, INDENT), &times, None)?;
     }
     lines(verdict).iter().try_for_each(|line| line.write(text, INDENT))
 }
 
-fn spent(verdict: &Verdict) -> String {
-    let spent = verdict.stages.iter().filter(|(_, length)| *length > Nanos::ZERO);
-    let spent = spent.map(|(stage, length)| format!("{} {length}", stage_name(stage))).collect::<Vec<_>>();
-    format!("{} = {}", verdict.stages.total(), spent.join(" + "))
+fn describe_stages(verdict: &Verdict) -> String {
+    let stages = verdict.stages.iter().filter(|(_, length)| *length > Nanos::ZERO);
+    let stages = stages.map(|(stage, length)| format!("{} {length}", stage_name(stage))).collect::<Vec<_>>();
+    format!("{} = {}", verdict.stages.total(), stages.join(" + "))
 }
 
 pub(super) fn stage_name(stage: Stage) -> String {
@@ -88,13 +88,13 @@ pub(super) fn stage_name(stage: Stage) -> String {
 
 fn lines(verdict: &Verdict) -> Vec<Line> {
     let request = &verdict.request;
-    let mut lines = vec![Line { at: request.arrival, text: arrived(request) }];
+    let mut lines = vec![Line { at: request.arrival, text: describe_arrival(request) }];
     lines.extend(evidence_lines(verdict));
     if let (Cause::Unobserved, Some((at, length))) = (verdict.cause, longest_gap(verdict)) {
         lines.push(Line { at, text: format!("nothing of this request was observed for the next {length}") });
     }
     lines.extend(request.end.map(|end| Line { at: end, text: "it was answered".to_owned() }));
-    // Where times are equal, causes stay before what they caused.
+    // The sort is stable: at equal times, causes stay before their effects.
     lines.sort_by_key(|line| line.at);
     lines
 }
@@ -106,9 +106,9 @@ fn evidence_lines(verdict: &Verdict) -> Vec<Line> {
     while let Some(first) = rest.first() {
         let of_write = first.kind == EvidenceKind::FileOp;
         let off_cpu = rest.get(1).is_some_and(|next| next.kind == EvidenceKind::OffCpu);
-        let (told, after) = rest.split_at(if of_write && off_cpu { 2 } else { 1 });
+        let (parts, after) = rest.split_at(if of_write && off_cpu { 2 } else { 1 });
         if of_write {
-            lines.extend(Line::of_write(told).map(|line| ruled_out(verdict, first, line)));
+            lines.extend(Line::of_write(parts).map(|line| mark_ruled_out(verdict, first, line)));
         } else {
             lines.push(Line::of(first, &first.text));
         }
@@ -118,8 +118,8 @@ fn evidence_lines(verdict: &Verdict) -> Vec<Line> {
     lines
 }
 
-/// A write too quick to be the reason says so.
-fn ruled_out(verdict: &Verdict, write: &Evidence, line: Line) -> Line {
+/// Marks a write that was too quick to be the reason.
+fn mark_ruled_out(verdict: &Verdict, write: &Evidence, line: Line) -> Line {
     let quick = (write.end - write.start).0.saturating_mul(RULED_OUT) < verdict.stages.total().0;
     if verdict.cause == Cause::Unobserved && quick {
         return Line { text: format!("ruled out: {}", line.text), ..line };
@@ -127,12 +127,12 @@ fn ruled_out(verdict: &Verdict, write: &Evidence, line: Line) -> Line {
     line
 }
 
-fn arrived(request: &Request) -> String {
+fn describe_arrival(request: &Request) -> String {
     let client = request.client_id.as_deref().map(|id| format!(" of {id}")).unwrap_or_default();
     format!("{} {}{client} arrived from {}", request.api, request.correlation_id, request.client)
 }
 
-/// The longest stretch of the request in which none of its writes ran, where it is most of the latency.
+/// The longest part of the request without a running write, if it is most of the latency.
 fn longest_gap(verdict: &Verdict) -> Option<(Nanos, Nanos)> {
     let request = &verdict.request;
     let mut writes =
@@ -150,7 +150,7 @@ fn longest_gap(verdict: &Verdict) -> Option<(Nanos, Nanos)> {
     (longest.1.0.saturating_mul(2) > verdict.stages.total().0).then_some(longest)
 }
 
-/// One request by the broker's clock.
+/// Describes the request's times in Kafka's request log.
 fn request_log(verdict: &Verdict) -> Option<String> {
     let KafkaTimes { queue, local, remote, response_queue, send, total, .. } = verdict.kafka?;
     let parts = [
@@ -172,7 +172,7 @@ fn request_log(verdict: &Verdict) -> Option<String> {
     })
 }
 
-/// How far both agree, all in all.
+/// Describes how far Kafka's request log agrees overall.
 pub(super) fn describe_agreement(agreement: &Agreement) -> Vec<String> {
     let mut sentences = vec![format!(
         "{} of these produce requests are in Kafka's request log{}, {} disagree with it by more than {TOLERANCE}",

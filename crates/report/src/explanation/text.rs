@@ -1,5 +1,5 @@
-//! Verdicts for people: what was found in one sentence, the totals, what to change first; every root with what was seen of
-//! it and the requests it slowed, the one that took most time first; then what else to change and what all of it rests on.
+//! Verdicts for people: the finding in one sentence, the totals, what to change first; every root with its evidence and the
+//! requests it slowed, the one that took the most time first; then what else to change and the basis of the report.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -16,14 +16,14 @@ use crate::Style;
 use crate::escape::escape;
 use crate::paint::{Role, paint};
 use crate::quantity::{NONE, format_count, format_count_of, or_dash};
-use crate::requests::topic_shown;
+use crate::requests::topic_name;
 use crate::rows::{Cell, Column, Report, Writer};
 use crate::text_writer::{INDENT, TextWriter};
 use crate::tls::tls_lines;
 
-/// Roots shown in full; of the others, the first of each cause is.
+/// Roots shown in full, besides the first of each cause.
 const MAX_FULL_ROOTS: usize = 3;
-/// Roots named at all.
+/// Roots shown without `--wide`.
 const MAX_ROOTS: usize = 20;
 
 /// Verdicts as text.
@@ -33,16 +33,16 @@ pub struct ExplanationText<W> {
     questions: Questions,
     needed: NeededSources,
     verdicts: u64,
-    /// Whether each verdict is shown at once, in a line, and whether one was.
+    /// Set if each verdict is also written as a line at once; true after the first.
     rows: Option<bool>,
 }
 
 impl<W: Write> ExplanationText<W> {
-    /// Text that looks like this.
-    pub fn new(out: W, look: &Style) -> Self {
-        let limits = if look.wide { Limits::LONG } else { Limits::SHORT };
+    /// Creates an output in this style.
+    pub fn new(out: W, style: &Style) -> Self {
+        let limits = if style.wide { Limits::LONG } else { Limits::SHORT };
         Self {
-            text: TextWriter::new(out, look),
+            text: TextWriter::new(out, style),
             groups: Groups::new(limits),
             questions: Questions::default(),
             needed: NeededSources::default(),
@@ -51,14 +51,14 @@ impl<W: Write> ExplanationText<W> {
         }
     }
 
-    /// The same, with a line for each verdict when it comes.
-    pub fn as_they_come(out: W, look: &Style) -> Self {
-        Self { rows: Some(false), ..Self::new(out, look) }
+    /// Like [`Self::new`], with a line for each verdict as it arrives.
+    pub fn streaming(out: W, style: &Style) -> Self {
+        Self { rows: Some(false), ..Self::new(out, style) }
     }
 
     fn row(&mut self, verdict: &Verdict) -> io::Result<()> {
-        let Some(begun) = self.rows else { return Ok(()) };
-        if !begun {
+        let Some(has_head) = self.rows else { return Ok(()) };
+        if !has_head {
             self.rows = Some(true);
             writeln!(self.text.out, "{}", row_head(&self.text.style))?;
         }
@@ -89,11 +89,11 @@ impl<W: Write> ExplanationReport for ExplanationText<W> {
         totals(text, conclusion)?;
         let first = summary.by_cause.iter().find(|total| advice.has(total.cause));
         advice.write(text, "What to change first:", first.map(|total| total.cause))?;
-        let shown = summary.by_root.iter().filter_map(|total| Some((total, groups.get(&total.root)?)));
+        let roots_kept = summary.by_root.iter().filter_map(|total| Some((total, groups.get(&total.root)?)));
         let max = if text.style.wide { usize::MAX } else { MAX_ROOTS };
-        let shown = shown.take(max).collect::<Vec<_>>();
-        roots(text, &shown)?;
-        hidden_roots(text, summary, &shown, groups.len())?;
+        let top_roots = roots_kept.take(max).collect::<Vec<_>>();
+        roots(text, &top_roots)?;
+        hidden_roots(text, summary, &top_roots, groups.len())?;
         advice.write(text, "What to change about", summary.by_cause.iter().map(|total| total.cause))?;
         let all = if self.verdicts < summary.slow { " about the requests shown" } else { "" };
         open_questions(text, &self.questions.take(), conclusion, all)?;
@@ -102,13 +102,13 @@ impl<W: Write> ExplanationReport for ExplanationText<W> {
     }
 }
 
-/// What was found, and how many requests it is about.
+/// Writes the finding and the totals.
 fn totals<W: Write>(text: &mut TextWriter<W>, conclusion: &Conclusion) -> io::Result<()> {
     let summary = &conclusion.summary;
     let finding = describe_finding(conclusion);
-    text.wrapped("", (0, INDENT), &finding, Some(Role::Heading))?;
+    text.wrap("", (0, INDENT), &finding, Some(Role::Heading))?;
     for line in tls_lines(&summary.tls) {
-        text.wrapped("", (0, INDENT), &line, Some(Role::Bad))?;
+        text.wrap("", (0, INDENT), &line, Some(Role::Bad))?;
     }
     if summary.slow > 0 {
         let (slow, requests) = (format_count(summary.slow), format_count_of(summary.requests, "request"));
@@ -130,10 +130,10 @@ fn totals<W: Write>(text: &mut TextWriter<W>, conclusion: &Conclusion) -> io::Re
     text.table(&Causes, &rows.collect::<Vec<_>>())
 }
 
-fn roots<W: Write>(text: &mut TextWriter<W>, shown: &[(&RootTotal, &Group)]) -> io::Result<()> {
+fn roots<W: Write>(text: &mut TextWriter<W>, top_roots: &[(&RootTotal, &Group)]) -> io::Result<()> {
     let mut causes = HashSet::new();
     let mut after_line = false;
-    for (number, &(total, group)) in (1..).zip(shown) {
+    for (number, &(total, group)) in (1..).zip(top_roots) {
         let first = causes.insert(total.cause);
         let in_full = text.style.wide || number <= MAX_FULL_ROOTS || first;
         if in_full || !after_line {
@@ -152,7 +152,7 @@ fn roots<W: Write>(text: &mut TextWriter<W>, shown: &[(&RootTotal, &Group)]) -> 
     Ok(())
 }
 
-/// The requests shown in detail. Those that nothing explains have no story in common.
+/// The requests shown in detail. Unexplained requests have no story in common.
 fn examples(cause: Cause, group: &Group, wide: bool) -> Vec<&Verdict> {
     match cause {
         Cause::Unobserved => group.verdicts.iter().take(if wide { 100 } else { 3 }).collect(),
@@ -160,16 +160,16 @@ fn examples(cause: Cause, group: &Group, wide: bool) -> Vec<&Verdict> {
     }
 }
 
-/// How many roots there are beside those shown; those that are not kept no flag shows.
+/// Writes how many roots are not shown. No flag shows roots that were not kept.
 fn hidden_roots<W: Write>(
     text: &mut TextWriter<W>,
     summary: &Summary,
-    shown: &[(&RootTotal, &Group)],
+    top_roots: &[(&RootTotal, &Group)],
     kept: usize,
 ) -> io::Result<()> {
-    let how = if kept > shown.len() { text.style.how_to_see_all() } else { "" };
-    let shown = shown.iter().map(|(total, _)| &total.root).collect::<HashSet<_>>();
-    let hidden = summary.by_root.iter().filter(|total| !shown.contains(&total.root)).collect::<Vec<_>>();
+    let how = if kept > top_roots.len() { text.style.flag_for_all() } else { "" };
+    let top_roots = top_roots.iter().map(|(total, _)| &total.root).collect::<HashSet<_>>();
+    let hidden = summary.by_root.iter().filter(|total| !top_roots.contains(&total.root)).collect::<Vec<_>>();
     if hidden.is_empty() {
         return Ok(());
     }
@@ -178,7 +178,7 @@ fn hidden_roots<W: Write>(
     writeln!(text.out, "\n… and {roots} → {}{how}", format_count_of(requests, "request"))
 }
 
-/// Causes with what they took.
+/// Causes with their totals.
 struct Causes;
 
 struct CauseRow<'a> {
@@ -221,14 +221,14 @@ impl Report for SlowRequests {
                 let ids = message_ids(verdict);
                 ids.first().map(|id| format!("{id}{}", and_more(ids.len()))).into()
             }),
-            Col::text("TOPIC", 0, "", |verdict| topic_shown(partition(verdict)).into()),
+            Col::text("TOPIC", 0, "", |verdict| topic_name(partition(verdict)).into()),
             Col::text("PARTITION", 0, "", |verdict| {
                 let more = and_more(verdict.request.partitions.len());
                 partition(verdict).map(|of| format!("{}{more}", of.partition)).into()
             }),
             Col::text("WAITED FOR", 0, "", |verdict| describe_chain_and_holder(verdict).into()),
             Col::text("CONFIDENCE", 0, "", |verdict| {
-                // There is nothing to be confident of where nothing was found.
+                // Without a cause there is no confidence.
                 (verdict.cause != Cause::Unobserved).then(|| verdict.confidence.as_str()).into()
             }),
             Col::text("API", 0, "", |verdict| verdict.request.api.into()).wide(),
@@ -239,7 +239,7 @@ impl Report for SlowRequests {
     }
 }
 
-/// The requests, and how many are left out.
+/// Writes the requests, and how many are left out.
 fn requests<W: Write>(text: &mut TextWriter<W>, total: &RootTotal, group: &Group) -> io::Result<()> {
     let plain = Style { colour: false, lookahead: 0, ..text.style.clone() };
     let mut table = Writer::table(&mut text.out, &SlowRequests, &plain, INDENT);
@@ -252,7 +252,7 @@ fn requests<W: Write>(text: &mut TextWriter<W>, total: &RootTotal, group: &Group
     text.more(total.requests.saturating_sub(group.verdicts.len() as u64) as usize)
 }
 
-/// Message ids of the partition that the time was lost on, else of all.
+/// Message ids of the partition that was slow, else of all partitions.
 fn message_ids(verdict: &Verdict) -> Vec<&str> {
     match (&verdict.partition, partition(verdict)) {
         (Some(_), Some(partition)) => partition.message_ids.iter().map(|id| &**id).collect(),
@@ -260,7 +260,7 @@ fn message_ids(verdict: &Verdict) -> Vec<&str> {
     }
 }
 
-/// The partition that the time was lost on, else the first.
+/// The partition that was slow, else the first.
 fn partition(verdict: &Verdict) -> Option<&Partition> {
     let partitions = &verdict.request.partitions;
     let lost_on = verdict.partition.as_ref().and_then(|lost_on| {
@@ -271,12 +271,12 @@ fn partition(verdict: &Verdict) -> Option<&Partition> {
     lost_on.or_else(|| partitions.first())
 }
 
-/// ` +3` where three more follow the one shown.
+/// ` +3` if three more follow the one shown.
 fn and_more(count: usize) -> String {
     if count > 1 { format!(" +{}", count - 1) } else { String::new() }
 }
 
-/// The number, the root, and how much it did.
+/// Writes a root's number, name and impact.
 fn root_heading<W: Write>(
     text: &mut TextWriter<W>,
     number: usize,
@@ -284,7 +284,7 @@ fn root_heading<W: Write>(
     group: &Group,
     in_full: bool,
 ) -> io::Result<()> {
-    let when = match began(group) {
+    let when = match start_of(group) {
         Some(at) if !in_full => format!(", from {}", text.style.zone.time_of_day(at)),
         _ => String::new(),
     };
@@ -303,14 +303,14 @@ fn root_name(total: &RootTotal) -> String {
     }
 }
 
-fn began(group: &Group) -> Option<Nanos> {
+fn start_of(group: &Group) -> Option<Nanos> {
     group.root.values().map(|seen| seen.start).min().or(group.first)
 }
 
-/// The commit, the device's part in it, and the longest of the writes that it held.
+/// Writes the commit, the device's part in it, and the longest write that it delayed.
 fn root_evidence<W: Write>(text: &mut TextWriter<W>, total: &RootTotal, group: &Group) -> io::Result<()> {
     for seen in group.root.values() {
-        // The heading has said what it was.
+        // The heading already names the event.
         let what = if seen.text == total.text {
             format!("it began; it ended at {}", text.style.zone.time_of_day(seen.end))
         } else {
@@ -334,13 +334,13 @@ fn length(evidence: &Evidence) -> Nanos {
 
 const HEADINGS: [&str; 5] = ["ANSWERED AT", "LATENCY", "PARTITION", "CAUSE", "WAITED FOR"];
 
-/// The headings, as wide as the rows.
+/// The headings, aligned with the rows.
 fn row_head(style: &Style) -> String {
     let [answered, latency, partition, cause, waited] = HEADINGS;
     style.heading(&line(answered, latency, partition, cause, waited))
 }
 
-/// The verdict.
+/// A verdict as one line.
 fn row(style: &Style, verdict: &Verdict) -> String {
     let request = &verdict.request;
     let answered = or_dash(request.end.map(|end| style.zone.time_of_day(end)));
@@ -367,7 +367,7 @@ fn line(answered: &str, latency: &str, partition: &str, cause: &str, waited: &st
 /// Questions shown without `--wide`.
 const MAX_QUESTIONS: usize = 10;
 
-/// The questions that are open; where none is, that, if it was asked.
+/// Writes the open questions. If there are none, says so if doubts were requested.
 pub(super) fn open_questions<W: Write>(
     text: &mut TextWriter<W>,
     questions: &[Question],
@@ -409,12 +409,12 @@ impl Advice {
     }
 }
 
-/// What the words of the column CONFIDENCE mean.
+/// Legend of the column CONFIDENCE.
 const CONFIDENCE: &str = "confidence: exact = every link of the chain is joined by a key, and it took half of \
                           the time or more; strong = one link is inferred from the order of events, or others \
                           took more of the time; weak = only the times agree";
 
-/// How far all of it can be trusted.
+/// Writes the basis of the report: joins, agreement, losses and what could not be observed.
 pub(super) fn basis<W: Write>(
     text: &mut TextWriter<W>,
     conclusion: &Conclusion,
@@ -435,7 +435,7 @@ pub(super) fn basis<W: Write>(
     unobservable(text, &conclusion.unobservable, needed)
 }
 
-/// Sources that would have shown more of requests whose cause is not known well.
+/// Sources that would have shown more about requests whose cause is uncertain.
 #[derive(Debug, Default)]
 pub(super) struct NeededSources(HashSet<&'static str>);
 
@@ -444,22 +444,22 @@ impl NeededSources {
         self.0.extend(diagnose::purposes(verdict));
     }
 
-    /// Whether it would have shown more. What is put in words belongs to no hook, and may always have.
+    /// Whether this source would have shown more. A description in words belongs to no hook and might always have.
     fn has(&self, what: &str) -> bool {
         self.0.contains(what) || (!self.0.is_empty() && what.contains(' '))
     }
 }
 
-/// What could not be observed: all of it, or what would have shown more, each in a line, and how many others there are.
+/// Writes what could not be observed, one per line: all of it, or only what would have shown more and a count of the others.
 fn unobservable<W: Write>(
     text: &mut TextWriter<W>,
     unobservable: &[Unobservable],
     needed: &NeededSources,
 ) -> io::Result<()> {
     let all = text.style.wide || text.style.verbose;
-    let shown = unobservable.iter().filter(|one| all || needed.has(&one.what)).collect::<Vec<_>>();
-    let others = unobservable.len() - shown.len();
-    if shown.is_empty() {
+    let relevant = unobservable.iter().filter(|one| all || needed.has(&one.what)).collect::<Vec<_>>();
+    let others = unobservable.len() - relevant.len();
+    if relevant.is_empty() {
         return match others {
             0 => Ok(()),
             _ => text.bullet(&format!(
@@ -470,7 +470,7 @@ fn unobservable<W: Write>(
     }
     let how = if all { "" } else { " (--verbose shows all)" };
     text.heading(&format!("What could not be observed, and why{how}"))?;
-    for Unobservable { what, why } in shown {
+    for Unobservable { what, why } in relevant {
         let why = if all { why } else { why.split("; ").next().unwrap_or(why) };
         text.bullet(&format!("{what}: {why}"))?;
     }
@@ -487,7 +487,7 @@ fn lag(lag: Lag) -> String {
     )
 }
 
-/// From packets alone there is nothing to join with.
+/// Describes the joins; `None` if there are none, as with packets alone.
 fn joins(joins: &JoinStats) -> Option<String> {
     let found = joins.by_crc + joins.by_base_offset;
     let all = found + joins.unjoined;

@@ -1,5 +1,5 @@
-//! One request in full: its stages on one axis of time, and beneath them what was seen of their cause, on the same axis.
-//! Does not choose the request: of several with the same number the slowest is shown and the others are listed.
+//! One request in full: its stages on a time axis, and below them the evidence of their cause on the same axis. Does not
+//! choose the request: of several with the same correlation id, the slowest is shown and the others are listed.
 
 use std::io::{self, Write};
 
@@ -13,31 +13,31 @@ use crate::escape::escape;
 use crate::explanation::{Conclusion, ExplanationReport};
 use crate::paint::{Role, paint};
 use crate::quantity::{format_count, format_count_of};
-use crate::requests::topic_shown;
+use crate::requests::topic_name;
 use crate::slowest::Slowest;
 use crate::text_writer::TextWriter;
 
-/// Of a request of a watch that is always on.
+/// Note on a request of an always-on watch.
 const SEEN_BY_CALLS: &str = "seen by the broker's calls on its socket (--watch always-on): it may have waited longer in the socket before its \
      first byte was read, and the time after its last was written is not in it";
-/// Of a request on a TLS connection.
+/// Note on a request on a TLS connection.
 const SEEN_BY_AGENT: &str = "seen by the broker's calls on a TLS connection (--see-tls): when its bytes came and left is not seen, nor \
      how long it waited in the socket before its first byte was read";
-/// Of a request of Kafka's request log.
+/// Note on a request of Kafka's request log.
 const SEEN_BY_LOG: &str = "seen by Kafka's request log (--request-log), whose times begin when the broker has read it and end when it has \
      written the response: when its bytes came and left is not seen";
-/// Requests with the same number that are kept, and that are named.
+/// Limit on the requests with the same correlation id that are kept and listed.
 const MAX_REQUESTS: usize = 10;
-/// Columns of what a row is, of its start and its length.
+/// Columns of a row's label, and of its start and its length.
 const LABEL: usize = 22;
 const TIME: usize = 10;
-/// The blanks before and between them and the bar, which has the rest of the line.
+/// Spaces before and between these columns and the bar, which has the rest of the line.
 const BLANKS: usize = 8;
-/// A bar of fewer columns says nothing.
+/// A narrower bar shows nothing useful.
 const MIN_BAR: usize = 10;
-/// Stretches that are shown of one request.
+/// Stage spans shown per request.
 const MAX_SPANS: usize = 40;
-/// What is beneath something is shown so much further right, up to so deep.
+/// Evidence is indented by its depth, up to this one.
 const MAX_DEPTH: usize = 5;
 
 /// Requests with one correlation id, as text.
@@ -45,20 +45,20 @@ pub struct RequestText<W> {
     text: TextWriter<W>,
     number: i32,
     slowest: Slowest<Verdict>,
-    found: u64,
+    count: u64,
 }
 
 impl<W: Write> RequestText<W> {
-    /// Text about requests with this number that looks like this.
-    pub fn new(out: W, look: &Style, number: i32) -> Self {
-        Self { text: TextWriter::new(out, look), number, slowest: Slowest::new(MAX_REQUESTS), found: 0 }
+    /// Creates an output about requests with this correlation id, in this style.
+    pub fn new(out: W, style: &Style, number: i32) -> Self {
+        Self { text: TextWriter::new(out, style), number, slowest: Slowest::new(MAX_REQUESTS), count: 0 }
     }
 
     fn others(&mut self, others: &[Verdict]) -> io::Result<()> {
         if others.is_empty() {
             return Ok(());
         }
-        let found = format_count_of(self.found, "request");
+        let found = format_count_of(self.count, "request");
         self.text.heading(&format!(
             "{found} have this correlation ID, one per connection. To show another, add one of:"
         ))?;
@@ -68,7 +68,7 @@ impl<W: Write> RequestText<W> {
             let (at, latency) = (self.text.style.zone.time_of_day(request.arrival), verdict.latency());
             writeln!(self.text.out, "  --client {client:<22} {api:<10} {at}  {latency}")?;
         }
-        match self.found - (others.len() as u64 + 1) {
+        match self.count - (others.len() as u64 + 1) {
             0 => Ok(()),
             more => writeln!(self.text.out, "  … and {} more", format_count(more)),
         }
@@ -77,7 +77,7 @@ impl<W: Write> RequestText<W> {
 
 impl<W: Write> ExplanationReport for RequestText<W> {
     fn verdict(&mut self, verdict: Verdict) -> io::Result<()> {
-        self.found += 1;
+        self.count += 1;
         let latency = verdict.latency();
         self.slowest.offer(latency, || verdict);
         Ok(())
@@ -107,17 +107,22 @@ impl<W: Write> ExplanationReport for RequestText<W> {
     }
 }
 
-/// Writes all that is known of one request, in lines of at most so many columns.
-pub fn write_request<W: Write>(out: &mut W, look: &Style, width: usize, verdict: &Verdict) -> io::Result<()> {
-    write(&mut TextWriter { width, ..TextWriter::new(out, look) }, verdict)
+/// Writes all that is known about one request, in lines of at most `width` columns.
+pub fn write_request<W: Write>(
+    out: &mut W,
+    style: &Style,
+    width: usize,
+    verdict: &Verdict,
+) -> io::Result<()> {
+    write(&mut TextWriter { width, ..TextWriter::new(out, style) }, verdict)
 }
 
 fn write<W: Write>(text: &mut TextWriter<W>, verdict: &Verdict) -> io::Result<()> {
     let request = &verdict.request;
     let (api, number, latency) = (request.api, request.correlation_id, verdict.latency());
     let heading = format!("{api} {number}: {latency}, {}", why(verdict));
-    text.wrapped("", (0, 0), &heading, Some(Role::Heading))?;
-    text.wrapped("  ", (2, 2), &about(&text.style, verdict), None)?;
+    text.wrap("", (0, 0), &heading, Some(Role::Heading))?;
+    text.wrap("  ", (2, 2), &about(&text.style, verdict), None)?;
     let axis = Axis::new(text.width, request.arrival, request.last_seen());
     axis.head(text, "WHERE ITS TIME WENT")?;
     for span in verdict.stage_spans.iter().take(MAX_SPANS) {
@@ -154,24 +159,25 @@ fn why(verdict: &Verdict) -> String {
     }
 }
 
-/// Who asked for what, and when.
+/// Describes the client, the times and the partitions of a request.
 fn about(style: &Style, verdict: &Verdict) -> String {
     let request = &verdict.request;
     let client = request.client_id.as_deref().map(|id| format!("{id} at ")).unwrap_or_default();
     let at = |time| style.zone.time_of_day(time);
     let answered =
         request.end.map_or_else(|| "not answered".to_owned(), |end| format!("answered {}", at(end)));
-    let shown = request.partitions.iter().take(3).map(|of| {
-        let (topic, bytes) = (topic_shown(Some(of)), format_count(of.bytes.into()));
+    let first_three = request.partitions.iter().take(3).map(|of| {
+        let (topic, bytes) = (topic_name(Some(of)), format_count(of.bytes.into()));
         format!("{topic}-{} ({bytes} bytes)", of.partition)
     });
     let more = request.partitions.len().saturating_sub(3);
-    let partitions = shown.chain((more > 0).then(|| format!("{more} more"))).collect::<Vec<_>>().join(", ");
+    let partitions =
+        first_three.chain((more > 0).then(|| format!("{more} more"))).collect::<Vec<_>>().join(", ");
     let of = if partitions.is_empty() { String::new() } else { format!("; {partitions}") };
     format!("from {client}{}, arrived {}, {answered}{of}", request.client, at(request.arrival))
 }
 
-/// What was seen, nearest first, each beneath what it explains.
+/// Writes the evidence, nearest first, each piece below what it explains.
 fn evidence<W: Write>(text: &mut TextWriter<W>, verdict: &Verdict, axis: &Axis) -> io::Result<()> {
     if verdict.evidence.is_empty() {
         return Ok(());
@@ -182,8 +188,8 @@ fn evidence<W: Write>(text: &mut TextWriter<W>, verdict: &Verdict, axis: &Axis) 
         let label = format!("{}{}", "  ".repeat(depth), what(seen.kind));
         axis.row(text, &label, (seen.start, seen.end), Role::Bad)?;
         let indent = 4 + 2 * depth;
-        let told = Line::of(seen, &seen.text).text;
-        text.wrapped(&" ".repeat(indent), (indent, indent), &told, Some(Role::Faint))?;
+        let line = Line::of(seen, &seen.text).text;
+        text.wrap(&" ".repeat(indent), (indent, indent), &line, Some(Role::Faint))?;
     }
     Ok(())
 }
@@ -200,7 +206,7 @@ fn what(kind: EvidenceKind) -> &'static str {
     }
 }
 
-/// A request's time, from its first byte to the last of its response.
+/// A request's time axis, from its first byte to the last byte of its response.
 struct Axis {
     start: Nanos,
     end: Nanos,
@@ -209,12 +215,12 @@ struct Axis {
 }
 
 impl Axis {
-    /// On lines of so many columns.
+    /// Creates an axis for lines of `width` columns.
     fn new(width: usize, start: Nanos, end: Nanos) -> Self {
         Self { start, end, bar: width.saturating_sub(LABEL + 2 * TIME + BLANKS).max(MIN_BAR) }
     }
 
-    /// The headings of what follows, below an empty line.
+    /// Writes the headings of the rows that follow, below an empty line.
     fn head<W: Write>(&self, text: &mut TextWriter<W>, what: &str) -> io::Result<()> {
         let length = (self.end - self.start).to_string();
         let scale = format!("0{length:>width$}", width = self.bar - 1);
@@ -231,13 +237,13 @@ impl Axis {
     ) -> io::Result<()> {
         let (since, length) = ((start - self.start).to_string(), (end - start).to_string());
         let bar = self.bar(start, end);
-        let drawn = bar.trim_start_matches(' ');
-        let before = " ".repeat(bar.len() - drawn.len());
-        let drawn = paint(text.style.colour, role, drawn);
-        writeln!(text.out, "  {what:<LABEL$}  {since:>TIME$}  {length:>TIME$}  {before}{drawn}")
+        let glyphs = bar.trim_start_matches(' ');
+        let before = " ".repeat(bar.len() - glyphs.len());
+        let glyphs = paint(text.style.colour, role, glyphs);
+        writeln!(text.out, "  {what:<LABEL$}  {since:>TIME$}  {length:>TIME$}  {before}{glyphs}")
     }
 
-    /// The stretch among the bar's columns: what lies outside of the axis is cut, with an arrow.
+    /// A span as a bar. The part outside the axis is cut, with an arrow.
     fn bar(&self, start: Nanos, end: Nanos) -> String {
         let whole = (self.end - self.start).0.max(1);
         let column = |at: Nanos| {
@@ -273,16 +279,16 @@ mod tests {
     fn a_bar_is_where_its_time_is_and_never_nothing() {
         let axis = Axis::new(WIDTH, Nanos(1_000), Nanos(2_000));
         assert_eq!(axis.bar, BAR);
-        let drawn = |start, end| {
+        let draw = |start, end| {
             let bar = axis.bar(Nanos(start), Nanos(end));
             (bar.chars().take_while(|&c| c == ' ').count(), bar.trim_start().to_owned())
         };
-        assert_eq!(drawn(1_000, 2_000), (0, "█".repeat(BAR)));
-        assert_eq!(drawn(1_500, 2_000), (BAR / 2, "█".repeat(BAR / 2)));
-        assert_eq!(drawn(1_500, 1_501), (BAR / 2, "▏".to_owned()));
-        assert_eq!(drawn(2_000, 2_000), (BAR - 1, "▏".to_owned()));
-        assert_eq!(drawn(0, 3_000), (0, format!("◂{}▸", "█".repeat(BAR - 2))));
-        assert_eq!(drawn(i64::MIN, i64::MAX).1.chars().count(), BAR);
+        assert_eq!(draw(1_000, 2_000), (0, "█".repeat(BAR)));
+        assert_eq!(draw(1_500, 2_000), (BAR / 2, "█".repeat(BAR / 2)));
+        assert_eq!(draw(1_500, 1_501), (BAR / 2, "▏".to_owned()));
+        assert_eq!(draw(2_000, 2_000), (BAR - 1, "▏".to_owned()));
+        assert_eq!(draw(0, 3_000), (0, format!("◂{}▸", "█".repeat(BAR - 2))));
+        assert_eq!(draw(i64::MIN, i64::MAX).1.chars().count(), BAR);
         let instant = Axis::new(WIDTH, Nanos(5), Nanos(5));
         assert_eq!(instant.bar(Nanos(5), Nanos(5)), "▏");
     }

@@ -1,5 +1,5 @@
-//! How many requests devices served: on average, and in their busiest second. By what they count themselves where that was
-//! sampled, else by the block requests that were seen. Does not know what a device is rated for.
+//! How many requests devices served: on average, and in their busiest second. Uses the devices' own counters if they were
+//! sampled, else the block requests that were seen. Does not know what a device is rated for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ const SECOND: i64 = 1_000_000_000;
 pub struct DeviceLoad {
     /// Its name, or its number.
     pub device: Arc<str>,
-    /// Requests a second on average; none where there is nothing to divide by.
+    /// Average requests per second; `None` without a time to divide by.
     pub mean_iops: Option<f64>,
-    /// Reads among them.
+    /// Average reads per second, among them.
     pub mean_reads: Option<f64>,
     /// Requests in the busiest second.
     pub busiest_iops: f64,
@@ -26,8 +26,8 @@ pub struct DeviceLoad {
 /// Counts requests of devices.
 #[derive(Clone, Default)]
 pub(super) struct DeviceLoads {
-    seen: BTreeMap<(u32, u32), RequestCounts>,
-    sampled: BTreeMap<Arc<str>, SampleSums>,
+    requests: BTreeMap<(u32, u32), RequestCounts>,
+    samples: BTreeMap<Arc<str>, SampleSums>,
 }
 
 /// Block requests of a device.
@@ -38,19 +38,19 @@ struct RequestCounts {
     all: u64,
     first: Nanos,
     last: Nanos,
-    /// The second that is being counted. What ends a little late counts with the next.
+    /// The second that is being counted. A request that is reported late counts in the next one.
     second: i64,
     in_second: u64,
     busiest: u64,
 }
 
-/// What a device says of itself, about once a second.
+/// A device's own counters, sampled about once a second.
 #[derive(Clone, Default)]
 struct SampleSums {
     reads: f64,
     all: f64,
     seconds: f64,
-    /// The sample that is being added up: a figure a metric.
+    /// The sample that is being added up: one figure per metric.
     at: Nanos,
     now: f64,
     busiest: f64,
@@ -62,20 +62,20 @@ impl DeviceLoads {
             return;
         }
         let number = io.device.number();
-        if self.seen.len() >= MAX_DEVICES && !self.seen.contains_key(&number) {
+        if self.requests.len() >= MAX_DEVICES && !self.requests.contains_key(&number) {
             return;
         }
-        let seen = self.seen.entry(number).or_insert_with(|| RequestCounts::new(io));
-        seen.all += 1;
-        seen.reads += u64::from(io.direction == Direction::Read);
-        seen.first = seen.first.min(io.start);
-        seen.last = seen.last.max(io.end);
+        let counts = self.requests.entry(number).or_insert_with(|| RequestCounts::new(io));
+        counts.all += 1;
+        counts.reads += u64::from(io.direction == Direction::Read);
+        counts.first = counts.first.min(io.start);
+        counts.last = counts.last.max(io.end);
         let second = io.end.0.div_euclid(SECOND);
-        if second > seen.second {
-            (seen.second, seen.in_second) = (second, 0);
+        if second > counts.second {
+            (counts.second, counts.in_second) = (second, 0);
         }
-        seen.in_second += 1;
-        seen.busiest = seen.busiest.max(seen.in_second);
+        counts.in_second += 1;
+        counts.busiest = counts.busiest.max(counts.in_second);
     }
 
     pub(super) fn sample(&mut self, sample: &HostSample) {
@@ -84,21 +84,21 @@ impl DeviceLoads {
             "writes_per_second" => false,
             _ => return,
         };
-        let is_known = self.sampled.len() < MAX_DEVICES || self.sampled.contains_key(&sample.name);
-        // A figure that no device has, of a recording that somebody else made.
+        let is_known = self.samples.len() < MAX_DEVICES || self.samples.contains_key(&sample.name);
+        // A recording from elsewhere may have figures that no device has.
         let is_sound = sample.value.is_finite() && sample.value >= 0.0 && sample.end > sample.start;
         if sample.scope != HostScope::Device || !is_known || !is_sound {
             return;
         }
-        self.sampled.entry(Arc::clone(&sample.name)).or_default().add(sample, reads);
+        self.samples.entry(Arc::clone(&sample.name)).or_default().add(sample, reads);
     }
 
     /// The devices, the busiest first.
     pub(super) fn finish(self) -> Vec<DeviceLoad> {
-        let sampled = self.sampled.into_iter().map(|(device, sampled)| sampled.load(device));
-        let mut loads = sampled.collect::<Vec<_>>();
+        let samples = self.samples.into_iter().map(|(device, samples)| samples.load(device));
+        let mut loads = samples.collect::<Vec<_>>();
         if loads.is_empty() {
-            loads.extend(self.seen.into_values().map(RequestCounts::load));
+            loads.extend(self.requests.into_values().map(RequestCounts::load));
         }
         loads.retain(|load| load.busiest_iops > 0.0);
         loads.sort_by(|a, b| b.busiest_iops.total_cmp(&a.busiest_iops).then_with(|| a.device.cmp(&b.device)));
@@ -115,12 +115,12 @@ impl RequestCounts {
 
     fn load(self) -> DeviceLoad {
         let seconds = self.last.0.saturating_sub(self.first.0) as f64 / SECOND as f64;
-        // Of less than a second no rate is made.
-        let a_second = |count: u64| (seconds >= 1.0).then(|| count as f64 / seconds);
+        // Less than a second gives no rate.
+        let per_second = |count: u64| (seconds >= 1.0).then(|| count as f64 / seconds);
         DeviceLoad {
             device: self.name,
-            mean_iops: a_second(self.all),
-            mean_reads: a_second(self.reads),
+            mean_iops: per_second(self.all),
+            mean_reads: per_second(self.reads),
             busiest_iops: self.busiest as f64,
         }
     }
@@ -140,11 +140,11 @@ impl SampleSums {
     }
 
     fn load(self, device: Arc<str>) -> DeviceLoad {
-        let a_second = |sum: f64| (self.seconds > 0.0).then(|| sum / self.seconds);
+        let per_second = |sum: f64| (self.seconds > 0.0).then(|| sum / self.seconds);
         DeviceLoad {
             device,
-            mean_iops: a_second(self.all),
-            mean_reads: a_second(self.reads),
+            mean_iops: per_second(self.all),
+            mean_reads: per_second(self.reads),
             busiest_iops: self.busiest,
         }
     }

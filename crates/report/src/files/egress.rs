@@ -1,6 +1,6 @@
-//! Reads without egress: bytes that a broker has its devices bring and sends to nobody. A healthy broker hardly reads its
-//! disk: consumers at the end of a log are served from the page cache, and one that catches up is sent what is read. Does not say why
-//! files are read.
+//! Reads without egress: bytes that a broker reads from its devices and sends to nobody. A healthy broker hardly reads its
+//! disk: consumers at the end of a log are served from the page cache, and a consumer that catches up is sent what is read.
+//! Does not say why files are read.
 
 use std::sync::Arc;
 
@@ -9,55 +9,55 @@ use model::{Cause, FileKind};
 
 use super::{FileTotals, GroupBy, GroupKey, Traffic};
 
-/// Less than so much a minute is nobody's trouble.
-const MIN_BYTES_A_MINUTE: f64 = 10e6;
-/// Where at least so much of what is read is sent, somebody reads the disk for consumers.
+/// A lower rate is harmless.
+const MIN_BYTES_PER_MINUTE: f64 = 10e6;
+/// If at least this share of the bytes read is sent, the reads serve consumers.
 const MAX_SENT_SHARE: f64 = 0.5;
-/// Over less time there is no rate.
+/// A shorter time gives no rate.
 const MIN_SECONDS: f64 = 1.0;
 
-/// What is read from devices and sent to nobody.
+/// Bytes that are read from devices and sent to nobody.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadsWithoutEgress {
     /// Bytes read from devices.
     pub read_bytes: u64,
-    /// Of them, bytes that were sent: at most so many.
+    /// Upper bound on the bytes among them that were sent.
     pub sent_bytes: u64,
-    /// The kind of file of which most is read and not sent.
+    /// The kind of file with the most bytes that are read and not sent.
     pub kind: &'static str,
-    /// Its share of what is not sent.
+    /// Its share of the bytes that are not sent.
     pub share: f64,
-    /// Over how many seconds.
+    /// Length of the interval, in seconds.
     pub(super) seconds: f64,
-    /// The file of that kind of which most is read, where files are told apart; and how many others of that kind are read.
+    /// The most-read file of that kind and the number of others that are read; `None` unless grouped by file.
     pub file: Option<(Arc<str>, usize)>,
 }
 
 impl ReadsWithoutEgress {
-    /// What to change about it, where that is known of such files.
+    /// Advice, if there is any for this kind of file.
     pub fn advice(&self) -> &'static [&'static str] {
         advice_of_kind(self.kind)
     }
 }
 
-/// What to change where files of this kind are read for nobody.
+/// Advice if files of this kind are read and not sent.
 pub(crate) fn advice_of_kind(kind: &str) -> &'static [&'static str] {
     if kind == FileKind::TierState.as_str() { causes::spec(Cause::TierStateIo).advice } else { &[] }
 }
 
-/// Bytes a minute of so many in so many seconds.
-pub(super) fn a_minute(bytes: u64, seconds: f64) -> f64 {
+/// Bytes per minute.
+pub(super) fn per_minute(bytes: u64, seconds: f64) -> f64 {
     bytes as f64 * 60.0 / seconds
 }
 
 impl FileTotals {
-    /// How long was counted, in seconds.
+    /// Length of the interval, in seconds, if it is long enough for a rate.
     pub(super) fn seconds(&self) -> Option<f64> {
         self.interval.span.map(|span| span.0 as f64 / 1e9).filter(|seconds| *seconds >= MIN_SECONDS)
     }
 
-    /// Reads without egress, where there are any worth a word. None where not everything was counted.
-    pub fn unsent(&self) -> Option<ReadsWithoutEgress> {
+    /// Reads without egress, if they matter. `None` if not everything was counted.
+    pub fn reads_without_egress(&self) -> Option<ReadsWithoutEgress> {
         if self.interval.partial {
             return None;
         }
@@ -67,7 +67,7 @@ impl FileTotals {
         let read_bytes = kinds.iter().map(|(_, traffic, _)| traffic.from_device()).sum::<u64>();
         let sent_bytes = kinds.iter().map(|(_, _, sent)| sent).sum::<u64>();
         let unsent = read_bytes.saturating_sub(sent_bytes);
-        if a_minute(unsent, seconds) < MIN_BYTES_A_MINUTE
+        if per_minute(unsent, seconds) < MIN_BYTES_PER_MINUTE
             || sent_bytes as f64 >= MAX_SENT_SHARE * read_bytes as f64
         {
             return None;
@@ -79,11 +79,13 @@ impl FileTotals {
         Some(ReadsWithoutEgress { read_bytes, sent_bytes, kind, share, seconds, file })
     }
 
-    /// Of what devices brought of a kind, what can have been sent: no more than `sendfile` sent of it. A broker that encrypts
-    /// reads its segments and writes to the connection; then it may have been all that it wrote, which somebody must have seen.
+    /// Upper bound on the bytes of a kind that came from devices and were sent: what `sendfile` sent of it. A broker that
+    /// encrypts reads its segments and writes to connections instead; then the bound is all that it wrote to them, or all that
+    /// it read if that was not seen.
     fn sent_of(&self, kind: &str, traffic: &Traffic) -> u64 {
-        let may_be = if kind == FileKind::Log.as_str() { self.sent_bytes.unwrap_or(u64::MAX) } else { 0 };
-        let by_calls = if traffic.sent_bytes > 0 { 0 } else { may_be };
+        let max_written =
+            if kind == FileKind::Log.as_str() { self.sent_bytes.unwrap_or(u64::MAX) } else { 0 };
+        let by_calls = if traffic.sent_bytes > 0 { 0 } else { max_written };
         traffic.from_device().min(traffic.sent_bytes.max(by_calls))
     }
 

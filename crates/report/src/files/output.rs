@@ -1,22 +1,22 @@
-//! Totals of files as a table with a heading (reads without egress, what was moved in a minute, how busy devices were),
-//! as JSON lines with a summary, and as CSV.
+//! Totals of files as a table with a heading (reads without egress, bytes per minute, load of devices), as JSON lines
+//! with a summary, and as CSV.
 
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
 use super::FilePurpose::{self, DiskReads, Faults, Names, Opens, Reads, Sizes, Syncs, Transfers, Writes};
-use super::egress::a_minute;
+use super::egress::per_minute;
 use super::{DeviceLoad, FileTotals, GroupBy, GroupKey, ReadsWithoutEgress, Traffic};
 use crate::escape::escape;
 use crate::json;
 use crate::quantity::{format_bytes, format_count, format_count_of};
 use crate::rows::{Cell, Column, Format, Report, Writer};
 
-/// Devices in the heading: beneath a file system there may be a whole stack.
+/// Devices in the heading: below a file system there may be a whole stack.
 const MAX_DEVICES: usize = 4;
 
-/// Writes at most so many groups and, except in CSV, what all of them come to.
+/// Writes at most `max` groups and, except in CSV, the totals of all.
 pub fn write(mut out: impl Write, format: &Format, totals: &FileTotals, max: usize) -> io::Result<()> {
     let rows = totals.groups.iter().take(max).map(|(key, traffic)| FileRow { totals, key, traffic });
     let rows = rows.collect::<Vec<_>>();
@@ -67,7 +67,7 @@ impl FileRow<'_> {
         self.totals.rated().map(|rated| requests as f64 / rated)
     }
 
-    /// What tells a group from others under this name; none where it is not what was told apart.
+    /// The part of a group's key with this name; [`Cell::None`] if its key has no such part.
     fn key(&self, name: &str) -> Cell<'_> {
         match (name, self.key) {
             ("file", GroupKey::File { file, .. }) => (&**file).into(),
@@ -178,12 +178,12 @@ fn sum(totals: &FileTotals, of: fn(&Traffic) -> u64) -> u64 {
     totals.kinds.values().map(of).sum()
 }
 
-/// What devices brought for reads, as far as it is known.
+/// Bytes that reads got from devices, if known.
 fn from_device(totals: &FileTotals) -> Option<u64> {
     totals.known(&[Reads, Transfers], sum(totals, Traffic::from_device))
 }
 
-/// What reads found in the page cache; not known where no read said so, and none could have.
+/// Bytes that reads found in the page cache; unknown if no read reported them and none could have.
 fn from_cache(totals: &FileTotals) -> Option<u64> {
     totals.known(&[DiskReads], sum(totals, |traffic| traffic.cached_bytes.unwrap_or(0)))
 }
@@ -192,9 +192,9 @@ fn written(totals: &FileTotals) -> Option<u64> {
     totals.known(&[Writes], sum(totals, |traffic| traffic.written_bytes))
 }
 
-/// What was moved in a minute of so many seconds, and what of it nobody watched.
+/// Describes the bytes moved per minute, and what was not watched.
 fn describe_rates(totals: &FileTotals, seconds: f64) -> String {
-    let rate = |bytes| format_rate(a_minute(bytes, seconds));
+    let rate = |bytes| format_rate(per_minute(bytes, seconds));
     let (disk, cached) = (from_device(totals).map(rate), from_cache(totals).map(rate));
     let reads = match (disk, cached) {
         (Some(disk), Some(cached)) => {
@@ -204,17 +204,17 @@ fn describe_rates(totals: &FileTotals, seconds: f64) -> String {
         (None, Some(cached)) => Some(format!("reads {cached} from the page cache")),
         (None, None) => None,
     };
-    let unseen = reads.is_none().then(|| "reads were not watched".to_owned());
+    let unwatched = reads.is_none().then(|| "reads were not watched".to_owned());
     let writes = written(totals).map(|bytes| format!("writes {}", rate(bytes)));
     let sent = totals.sent_bytes.map(|bytes| format!("sends {}", rate(bytes)));
     let moved = reads.into_iter().chain(writes).collect::<Vec<_>>().join(", ");
     let moved = Some(moved).filter(|moved| !moved.is_empty());
-    [moved, sent, unseen].into_iter().flatten().collect::<Vec<_>>().join("; ")
+    [moved, sent, unwatched].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 fn write_heading(out: &mut impl Write, totals: &FileTotals) -> io::Result<()> {
     let Some((span, seconds)) = totals.interval.span.zip(totals.seconds()) else { return Ok(()) };
-    if let Some(finding) = totals.unsent() {
+    if let Some(finding) = totals.reads_without_egress() {
         writeln!(out, "{}", describe(&finding))?;
         finding.advice().iter().try_for_each(|advice| writeln!(out, "to change: {advice}"))?;
     }
@@ -248,9 +248,9 @@ fn write_rest(out: &mut impl Write, totals: &FileTotals, max: usize) -> io::Resu
     )
 }
 
-/// The finding, in one sentence.
+/// Describes the finding in one sentence.
 fn describe(finding: &ReadsWithoutEgress) -> String {
-    let rate = |bytes| format_rate(a_minute(bytes, finding.seconds));
+    let rate = |bytes| format_rate(per_minute(bytes, finding.seconds));
     let what = format!(
         "reads without egress: reads {} from disk, sends {} of it; {:.0} % of the rest is {} files",
         rate(finding.read_bytes),
@@ -286,12 +286,12 @@ fn describe_load(load: &DeviceLoad, rated_iops: Option<u64>) -> String {
     )
 }
 
-/// Bytes a minute, in decimal units.
-fn format_rate(bytes_a_minute: f64) -> String {
+/// Bytes per minute, in decimal units.
+fn format_rate(bytes_per_minute: f64) -> String {
     const UNITS: [(&str, f64); 3] = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
-    let fits = UNITS.into_iter().find(|(_, size)| bytes_a_minute >= *size);
+    let fits = UNITS.into_iter().find(|(_, size)| bytes_per_minute >= *size);
     let (unit, size) = fits.unwrap_or(("B", 1.0));
-    let value = bytes_a_minute / size;
+    let value = bytes_per_minute / size;
     if value >= 10.0 || size <= 1.0 {
         format!("{value:.0} {unit}/min")
     } else {
@@ -299,10 +299,10 @@ fn format_rate(bytes_a_minute: f64) -> String {
     }
 }
 
-/// What all of them come to, and what they are compared with.
+/// The totals, and what they are compared with.
 fn summary(totals: &FileTotals) -> Value {
     let rated = totals.interval.rated_iops;
-    let finding = totals.unsent().map(|finding| {
+    let finding = totals.reads_without_egress().map(|finding| {
         json!({
             "text": describe(&finding),
             "read_bytes": finding.read_bytes,

@@ -1,5 +1,5 @@
-//! What logs come to: what happened how often and how long it took, what tiered storage, replicas and requests did, and
-//! the slowest entries. Each list is declared once, for the tables of people and the JSON lines of programs.
+//! Totals of logs: how often each kind of entry occurred and how long it took, what tiered storage, replicas and requests
+//! did, and the slowest entries. Each list is declared once, for tables and for JSON lines.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -20,10 +20,10 @@ use crate::{Style, Zone};
 
 /// Rows of a table, unless it is wide.
 const MAX_ROWS: usize = 20;
-/// How wide a line of time is.
+/// Width of a timeline.
 const TIMELINE: usize = 40;
 
-/// When the first and the last were.
+/// Times of the first and the last entry.
 type Span = Option<(Nanos, Nanos)>;
 
 /// Columns of a first and a last time.
@@ -36,7 +36,7 @@ fn span_columns<R: Report>(of: impl for<'a> Fn(&'a R::Row<'a>) -> Span + Copy + 
     ]
 }
 
-/// Entries by kind, or by pattern of the user.
+/// Entries by kind, or by the user's pattern.
 struct Kinds;
 
 impl Report for Kinds {
@@ -67,7 +67,7 @@ impl Report for Kinds {
     }
 }
 
-/// What tiered storage's cleanups did, by partition; without one, of all.
+/// Tiered storage's cleanups by partition; without a partition, the total.
 struct Cleanups;
 
 impl Report for Cleanups {
@@ -98,7 +98,7 @@ impl Report for Cleanups {
     }
 }
 
-/// Migrations of tiered storage's state, each with the time since the one before.
+/// Migrations of tiered storage's state, each with the time since the previous one.
 struct MigrationRows;
 
 struct MigrationRow<'a> {
@@ -196,7 +196,7 @@ fn percentiles(times: &Distribution) -> Value {
     })
 }
 
-/// Writes what logs come to as JSON lines.
+/// Writes the totals of logs as JSON lines.
 pub fn write_json(out: &mut impl Write, summary: &LogSummary, stats: &LogStats) -> io::Result<()> {
     let format = &Format::Json;
     Writer::new(&mut *out, &Kinds, format).write_all(&summary.groups.iter().collect::<Vec<_>>())?;
@@ -218,7 +218,7 @@ fn rows(nth: usize, queue: &Queue) -> Vec<MigrationRow<'_>> {
     queue.with_gaps().map(|(migration, gap)| MigrationRow { queue, nth, migration, gap }).collect()
 }
 
-/// What all of it comes to.
+/// The summary of all logs.
 fn total(summary: &LogSummary, stats: &LogStats, queues: &[Queue]) -> Value {
     let cleanups = &summary.all_cleanups;
     let queue = |queue: &Queue| {
@@ -254,11 +254,11 @@ fn total(summary: &LogSummary, stats: &LogStats, queues: &[Queue]) -> Value {
     })
 }
 
-/// Tables for people; no single entry but the slowest and what the broker itself did.
+/// Tables for people; the only single entries are the slowest and those about the whole broker.
 pub struct LogOverview<W>(TextWriter<W>);
 
 impl<W: Write> LogOverview<W> {
-    /// Tables that look like this.
+    /// Creates tables in this style.
     pub fn new(out: W, style: &Style) -> Self {
         Self(TextWriter::new(out, style))
     }
@@ -267,7 +267,7 @@ impl<W: Write> LogOverview<W> {
         if self.0.style.wide { usize::MAX } else { MAX_ROWS }
     }
 
-    /// A heading, the first of so many rows, and how many more there are.
+    /// Writes a heading, the first rows, and how many more there are.
     fn section<'r, R: Report>(
         &mut self,
         heading: &str,
@@ -283,7 +283,7 @@ impl<W: Write> LogOverview<W> {
         self.0.more(rows.len().saturating_sub(max))
     }
 
-    /// One row a partition, that which shrank most first, and all of them together.
+    /// Writes one row per partition, the one that shrank most first, and a total.
     fn cleanups(&mut self, summary: &LogSummary) -> io::Result<()> {
         let all = &summary.all_cleanups;
         if all.cleanups == 0 {
@@ -299,17 +299,17 @@ impl<W: Write> LogOverview<W> {
         ))?;
         let mut rows = cleanups(summary);
         rows.sort_by_key(|(_, cleanup)| cleanup.change_bytes());
-        let left_out = rows.len().saturating_sub(self.max_rows());
+        let omitted = rows.len().saturating_sub(self.max_rows());
         rows.truncate(self.max_rows());
         rows.push((None, all));
         self.0.table(&Cleanups, &rows)?;
-        self.0.more(left_out)
+        self.0.more(omitted)
     }
 
-    /// Each file with the time since the one before, on the line of time of its queue.
+    /// Writes each file with the time since the previous one, on its queue's timeline.
     fn migrations(&mut self, summary: &LogSummary) -> io::Result<()> {
         for queue in summary.migrations.queues() {
-            // Those that held up the rest are what one wants to see.
+            // The ones that delayed the rest matter most.
             let (mut rows, max) = (rows(0, &queue), self.max_rows());
             if rows.len() > max {
                 rows.sort_by_key(|row| Reverse(row.gap));
@@ -347,7 +347,7 @@ impl<W: Write> LogOverview<W> {
         self.0.table(&Apis, &rows)
     }
 
-    /// Entries without the columns of wide tables, which are for lists; of so many others the caller has no room.
+    /// Writes entries without the columns of wide tables, which are for lists. `others` counts entries that were not kept.
     fn entries(&mut self, heading: &str, entries: &[&LogEntry], max: usize, others: u64) -> io::Result<()> {
         if entries.is_empty() {
             return Ok(());
@@ -392,7 +392,7 @@ impl<W: Write> LogSink for LogOverview<W> {
     }
 }
 
-/// How much was read, and the span of its times.
+/// How much was read, and its time span.
 fn lead(summary: &LogSummary, stats: &LogStats, zone: &Zone) -> String {
     let (events, lines) = (format_count_of(summary.count(), "event"), format_count_of(stats.lines, "line"));
     let span = summary.span.map_or_else(String::new, |(first, last)| {
@@ -405,7 +405,7 @@ fn format_percent(percent: Option<f64>) -> String {
     percent.map_or_else(|| NONE.to_owned(), |percent| format!("{percent:+.2}"))
 }
 
-/// How many in which time, and whether one after the other.
+/// The number of files, their time, and whether they were migrated one after the other.
 fn describe_queue(queue: &Queue) -> String {
     let files = format_count_of(queue.migrations.len() as u64, "file");
     let Some((first, last)) = queue.span().filter(|(first, last)| first < last) else {
@@ -425,7 +425,7 @@ fn describe_queue(queue: &Queue) -> String {
     )
 }
 
-/// From the end of the one before to this one's, as a bar.
+/// The time from the previous end to this one, as a bar.
 fn line(span: Span, end: Nanos, gap: Option<Nanos>) -> String {
     let Some((first, last)) = span.filter(|(first, last)| first < last) else { return NONE.to_owned() };
     let whole = (last - first).0 as f64;

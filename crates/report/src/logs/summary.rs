@@ -1,4 +1,4 @@
-//! Logs summed up, in bounded memory: what happened how often, by kind, partition and API. Does not print.
+//! Totals of logs, in bounded memory: entries by kind, partition and API. Does not print.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,44 +12,44 @@ use crate::slowest::Slowest;
 /// A kind of entry, with the name of the user's pattern if it is one.
 pub(super) type Kind = (LogKind, Option<Arc<str>>);
 
-/// Partitions that are told apart; those that come later are only in the totals.
+/// Limit on partitions with a row; further ones are only in the totals.
 const MAX_PARTITIONS: usize = 100_000;
-/// Entries about the whole broker that are kept.
+/// Limit on the kept entries about the whole broker.
 const MAX_EVENTS: usize = 10_000;
-/// Kafka has fewer than a hundred APIs; a log has what somebody wrote into it.
+/// Kafka has fewer than a hundred APIs, but a log may contain anything.
 const MAX_APIS: usize = 256;
 
 /// All entries of one kind, or of one of the user's patterns.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
-    /// How many.
+    /// Number of entries.
     pub count: u64,
-    /// How long they took, those that say so.
+    /// Durations of the entries that have one.
     pub lengths: Distribution,
-    /// When the first and the last were written.
+    /// Times of the first and the last entry.
     pub span: Option<(Nanos, Nanos)>,
 }
 
-/// All entries and requests summed up.
+/// Totals of all entries and requests.
 #[derive(Default)]
 pub struct LogSummary {
     pub(super) groups: BTreeMap<Kind, Group>,
     pub(super) cleanups: BTreeMap<TopicPartition, Cleanup>,
-    /// Of all partitions, also those there was no room for.
+    /// Of all partitions, including those beyond the limit.
     pub(super) all_cleanups: Cleanup,
     pub(super) migrations: Migrations,
     pub(super) in_sync: BTreeMap<TopicPartition, IsrChanges>,
     pub(super) apis: BTreeMap<Arc<str>, ApiTimes>,
     pub(super) events: Vec<LogEntry>,
     pub(super) more_events: u64,
-    /// Partitions and APIs there was no room for.
+    /// Entries without a partition, and entries of partitions and APIs beyond the limit.
     pub(super) without_room: u64,
     pub(super) span: Option<(Nanos, Nanos)>,
     pub(super) slowest: Slowest<LogEntry>,
 }
 
 impl LogSummary {
-    /// An empty one that keeps so many of the slowest entries.
+    /// Creates an empty summary that keeps the slowest `max_slowest` entries.
     pub fn new(max_slowest: usize) -> Self {
         Self { slowest: Slowest::new(max_slowest), ..Self::default() }
     }
@@ -102,7 +102,7 @@ impl LogSummary {
         self.apis.entry(api.into()).or_default().add(times);
     }
 
-    /// How many entries and requests.
+    /// Number of entries and requests.
     pub fn count(&self) -> u64 {
         self.groups.values().map(|group| group.count).sum()
     }
@@ -118,7 +118,7 @@ impl Group {
     }
 }
 
-/// Whether it is about the whole broker, and rare.
+/// Whether entries of a kind are rare and about the whole broker.
 fn is_event(kind: LogKind) -> bool {
     matches!(
         kind,
@@ -131,7 +131,7 @@ fn is_event(kind: LogKind) -> bool {
     )
 }
 
-/// What is known of the entry's partition; none where there is no room for it or it names none.
+/// The value of the entry's partition; `None` beyond the limit or without a partition.
 fn of_partition<'a, V: Default>(
     known: &'a mut BTreeMap<TopicPartition, V>,
     entry: &LogEntry,
@@ -151,13 +151,13 @@ pub(super) fn extend(span: &mut Option<(Nanos, Nanos)>, at: Option<Nanos>) {
 /// The changes of one partition.
 #[derive(Clone, Debug, Default)]
 pub struct IsrChanges {
-    /// Replicas were taken out.
+    /// Replicas were removed.
     pub shrinks: u64,
-    /// Replicas were taken in, which Kafka up to 2.7 says.
+    /// Replicas were added, as Kafka up to 2.7 logs it.
     pub expansions: u64,
-    /// The controller's answers, which Kafka from 2.7 on says: after each shrinking or expansion.
+    /// The controller's answers, which Kafka from 2.7 on logs after each shrink or expansion.
     pub changes: u64,
-    /// When the first and the last were.
+    /// Times of the first and the last change.
     pub span: Option<(Nanos, Nanos)>,
 }
 
@@ -197,7 +197,7 @@ impl ApiTimes {
         self.0.iter_mut().zip(lengths).for_each(|(times, length)| times.add_length(length));
     }
 
-    /// Whole times.
+    /// Total times.
     pub fn total(&self) -> &Distribution {
         let [total, ..] = &self.0;
         total

@@ -1,24 +1,24 @@
-//! What tiered storage did to the files of its state: how much smaller cleanups made them, and in which order they were
-//! migrated. Does not print.
+//! What tiered storage did to its state files: how much smaller cleanups made them, and in which order they were migrated.
+//! Does not print.
 //!
-//! The log has a line at the end of each, none at its beginning. That migrations ran one after the other shows in the time
-//! between two ends, which grows then with the size of the file; where several run side by side it does not.
+//! The log has a line at the end of each migration, none at its start. If migrations ran one after the other, the time
+//! between two ends grows with the size of the file; if several ran in parallel, it does not.
 
 use model::{LogEntry, Nanos, TopicPartition};
 
-/// Migrations kept.
+/// Limit on the migrations kept.
 const MAX_MIGRATIONS: usize = 100_000;
-/// A longer time between two ends is no work on one file: half a gigabyte took 26 s.
+/// A longer time between two ends is not work on one file: half a gigabyte took 26 s.
 const QUEUE_GAP: Nanos = Nanos::from_millis(900_000);
-/// From so few nothing is concluded.
+/// Fewer files allow no conclusion.
 const MIN_FILES: usize = 5;
-/// Ranks that go together as much as this are no chance.
+/// A rank correlation from this on is not chance.
 const MIN_CORRELATION: f64 = 0.6;
 
 /// The cleanups of one partition, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cleanup {
-    /// How many.
+    /// Number of cleanups.
     pub cleanups: u64,
     /// Segments removed.
     pub segments: u64,
@@ -36,12 +36,12 @@ impl Cleanup {
         self.after_bytes = self.after_bytes.saturating_add(entry.after_bytes.unwrap_or(0));
     }
 
-    /// By how much the file became larger; less than nothing where it became smaller.
+    /// Growth of the file; negative if it shrank.
     pub fn change_bytes(&self) -> i64 {
         change(self.before_bytes, self.after_bytes)
     }
 
-    /// The same in per cent; none of nothing.
+    /// Growth in per cent; `None` if the file was empty.
     pub fn change_percent(&self) -> Option<f64> {
         percent(self.before_bytes, self.after_bytes)
     }
@@ -59,25 +59,25 @@ pub(super) fn percent(before: u64, after: u64) -> Option<f64> {
 /// The migration of one file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Migration {
-    /// When it was done.
+    /// When it ended.
     pub end: Nanos,
     /// The partition.
     pub topic_partition: Option<TopicPartition>,
-    /// The file's bytes before.
+    /// Bytes of the file before.
     pub before_bytes: u64,
-    /// And after.
+    /// Bytes of the file after.
     pub after_bytes: u64,
 }
 
-/// All of them, in the order in which they come.
+/// All migrations, in the order of their arrival.
 #[derive(Clone, Debug, Default)]
 pub struct Migrations {
-    kept: Vec<Migration>,
-    /// Those that have no time or sizes, or that there was no room for.
+    migrations: Vec<Migration>,
+    /// Migrations without a time or sizes, or beyond the limit.
     pub more: u64,
 }
 
-/// Migrations one soon after the other.
+/// Migrations that follow each other closely.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     pub(super) migrations: Vec<Migration>,
@@ -90,11 +90,11 @@ impl Migrations {
             self.more += 1;
             return;
         };
-        if self.kept.len() >= MAX_MIGRATIONS {
+        if self.migrations.len() >= MAX_MIGRATIONS {
             self.more += 1;
             return;
         }
-        self.kept.push(Migration {
+        self.migrations.push(Migration {
             end,
             topic_partition: entry.topic_partition.clone(),
             before_bytes,
@@ -102,9 +102,9 @@ impl Migrations {
         });
     }
 
-    /// By time, apart where nothing happened for long.
+    /// The migrations by time, split where none ended for long.
     pub(super) fn queues(&self) -> Vec<Queue> {
-        let mut sorted = self.kept.clone();
+        let mut sorted = self.migrations.clone();
         sorted.sort_by_key(|migration| migration.end);
         let mut queues: Vec<Queue> = Vec::new();
         for migration in sorted {
@@ -121,7 +121,7 @@ impl Migrations {
 }
 
 impl Queue {
-    /// Each with the time since the one before.
+    /// Each migration with the time since the previous one.
     pub(super) fn with_gaps(&self) -> impl Iterator<Item = (&Migration, Option<Nanos>)> {
         let before = [None].into_iter().chain(self.migrations.iter().map(|migration| Some(migration.end)));
         self.migrations
@@ -130,13 +130,13 @@ impl Queue {
             .map(|(this, before)| (this, before.map(|before| this.end - before)))
     }
 
-    /// From the first end to the last.
+    /// The first end and the last.
     pub(super) fn span(&self) -> Option<(Nanos, Nanos)> {
         Some((self.migrations.first()?.end, self.migrations.last()?.end))
     }
 
-    /// How far the time since the one before goes with the file's size: 1 where longer is always larger, 0 where there is
-    /// no order in it (Spearman's rank correlation). None of few.
+    /// Correlation of the time since the previous end with the file's size (Spearman's rank correlation): 1 if longer is always
+    /// larger, 0 without any order. `None` for too few files.
     pub(super) fn correlation(&self) -> Option<f64> {
         let (sizes, gaps): (Vec<_>, Vec<_>) = self
             .with_gaps()
@@ -148,13 +148,13 @@ impl Queue {
         pearson(&ranks(&sizes), &ranks(&gaps))
     }
 
-    /// Whether they ran one after the other; none where that cannot be told.
+    /// Whether they ran one after the other; `None` if undecided.
     pub(super) fn is_serial(&self) -> Option<bool> {
         self.correlation().filter(|correlation| *correlation >= MIN_CORRELATION).map(|_| true)
     }
 }
 
-/// Each value's place in their order; equal ones share the middle of theirs.
+/// Each value's rank; equal values share the middle of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -220,7 +220,7 @@ mod tests {
             };
             let mut all = Migrations::default();
             all.add(&entry);
-            (all.kept.len(), all.more)
+            (all.migrations.len(), all.more)
         };
         assert_eq!(of(Some(70), Some(20)), (1, 0));
         assert_eq!([of(Some(70), None), of(None, Some(20))], [(0, 1); 2]);
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn migrations_of_another_day_are_another_queue() {
         let ends = [(5, 1), (0, 2), (5 + QUEUE_GAP.0 / 1_000_000_000 + 1, 3)];
-        let all = Migrations { kept: queue(&ends).migrations, more: 0 };
+        let all = Migrations { migrations: queue(&ends).migrations, more: 0 };
         let sizes: Vec<Vec<u64>> = all
             .queues()
             .iter()

@@ -1,5 +1,5 @@
-//! One view of a whole input instead of its rows: how long requests took, by API, topic, client and
-//! connection, and how full producers' batches are. Holds a bounded number of groups.
+//! An overview of a whole input instead of its rows: latencies by API, topic, client and connection, and how full
+//! producers' batches are. Holds a bounded number of groups.
 
 mod output;
 
@@ -14,8 +14,8 @@ use crate::bounded_map::BoundedMap;
 pub use crate::distribution::Distribution;
 pub use output::write;
 
-/// Groups held of one API's topics, clients and connections each, and of producers; of all APIs together twice
-/// as many. What comes after them is counted with the others. A busy group takes about 10 KiB.
+/// Limit on the groups of one API's topics, of its clients, of its connections, and of producers; twice as many for
+/// all APIs together. Further groups are counted as others. A busy group takes about 10 KiB.
 const MAX_GROUPS: usize = 500;
 
 /// Counts requests into groups.
@@ -23,7 +23,7 @@ pub struct Overview {
     /// In the order of [`GroupBy::ALL`].
     groups: [BoundedMap<GroupKey, Kind, Group>; GroupBy::ALL.len()],
     producers: BoundedMap<Producer, (), BatchFill>,
-    /// Of one request; kept for its room.
+    /// Shares of one request; kept to reuse its memory.
     shares: HashMap<GroupKey, Share>,
     span: Option<(Nanos, Nanos)>,
     most: usize,
@@ -32,14 +32,14 @@ pub struct Overview {
 /// The groups of an input.
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
-    /// From the first request's first byte to the last byte of any; also of those that were not counted.
+    /// Time from the first request's first byte to the last byte of any request, including those not counted.
     pub span: Option<Nanos>,
-    /// Every group: by API, then topic, client and connection; of each those first that clients waited for
-    /// longest in total, and the waits that were asked for last.
+    /// Every group: by API, then topic, client and connection; within these the longest total latency first and
+    /// intended waits last.
     pub groups: Vec<(Kind, GroupKey, Group)>,
-    /// How many groups of one sort and API there was room for.
+    /// Limit on the groups of one sort and API.
     pub most: usize,
-    /// Every producer, that with the most batches first.
+    /// Every producer, the one with the most batches first.
     pub producers: Vec<(Producer, BatchFill)>,
 }
 
@@ -50,11 +50,11 @@ impl Default for Overview {
 }
 
 impl Overview {
-    /// At most so many groups of each sort and API, and twice as many of each sort.
+    /// Holds at most `most` groups of each sort and API, and twice as many of each sort.
     pub fn new(most: usize) -> Self {
-        let room = |by| if by == GroupBy::Api { usize::MAX } else { most };
+        let max = |by| if by == GroupBy::Api { usize::MAX } else { most };
         Self {
-            groups: GroupBy::ALL.map(|by| BoundedMap::new(room(by))),
+            groups: GroupBy::ALL.map(|by| BoundedMap::new(max(by))),
             producers: BoundedMap::new(most),
             shares: HashMap::new(),
             span: None,
@@ -62,13 +62,13 @@ impl Overview {
         }
     }
 
-    /// Notes when there were requests, whether they are counted or not: what rates are of.
-    pub fn saw(&mut self, request: &Request) {
+    /// Extends the time span, the basis of rates, by a request that may or may not be counted.
+    pub fn add(&mut self, request: &Request) {
         let (first, last) = self.span.unwrap_or((request.arrival, request.last_seen()));
         self.span = Some((first.min(request.arrival), last.max(request.last_seen())));
     }
 
-    /// Counts a request. `hold` is why the broker kept it, told from all of its partitions.
+    /// Counts a request. `hold` is why the broker kept it, as all of its partitions show.
     pub fn request(&mut self, request: &Request, hold: Option<IntendedWait>) {
         let kind = Kind { api: request.api, hold };
         let share = Share::from(request);
@@ -90,8 +90,8 @@ impl Overview {
         }
     }
 
-    /// A request counts for the topics whose records it carried, or that it failed for: a fetch asks for many
-    /// and what it brings of one says nothing of the others.
+    /// Counts a request for the topics whose records it carried or for which it failed: a fetch requests many topics,
+    /// and what it returns of one says nothing about the others.
     fn topics_of(&mut self, request: &Request, kind: Kind) {
         let code = request.error_code.is_some_and(|code| code != 0);
         let whole = code || request.error.is_some() || request.is_unanswered();
@@ -131,9 +131,9 @@ fn in_order(groups: impl Iterator<Item = (Kind, GroupKey, Group)>) -> Vec<(Kind,
     let mut groups = groups.collect::<Vec<_>>();
     groups.sort_by(|(kind, who, group), (other_kind, other_who, other)| {
         let time = |group: &Group| group.less_head_of_line().sum();
-        let held = kind.hold.is_some().cmp(&other_kind.hold.is_some());
+        let intended = kind.hold.is_some().cmp(&other_kind.hold.is_some());
         let longest = time(other).cmp(&time(group));
-        held.then(longest).then_with(|| (kind, who).cmp(&(other_kind, other_who)))
+        intended.then(longest).then_with(|| (kind, who).cmp(&(other_kind, other_who)))
     });
     groups
 }
@@ -144,7 +144,7 @@ impl Groups {
         self.groups.iter().filter(move |(_, who, _)| who.by() == by)
     }
 
-    /// So many a second, over the whole input; none where it has no length.
+    /// Rate per second over the whole input; `None` if the input has no length.
     pub fn per_second(&self, count: u64) -> Option<f64> {
         let span = self.span.filter(|span| *span > Nanos::ZERO)?;
         Some(count as f64 / (span.0 as f64 / 1e9))
@@ -152,7 +152,7 @@ impl Groups {
 }
 
 model::named! {
-    /// What groups are formed by.
+    /// Key by which groups are formed.
     pub enum GroupBy {
         /// The API alone.
         Api = "api",
@@ -165,42 +165,42 @@ model::named! {
     }
 }
 
-/// An API, and whether the broker kept its requests on purpose: those are told apart everywhere, because
-/// how long they took says nothing of the broker.
+/// An API, and whether the broker kept its requests on purpose: those are separate everywhere, because their
+/// latency says nothing about the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Kind {
-    /// Kafka's name of the API.
+    /// Kafka's name for the API.
     pub api: &'static str,
     /// Why the broker kept them, if it did.
     pub hold: Option<IntendedWait>,
 }
 
-/// A client: what it calls itself, and its host.
+/// A client: its id and its host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Client {
-    /// What it calls itself; may hold anything.
+    /// Its client id, which may contain anything.
     pub id: Option<Arc<str>>,
     /// Its address.
     pub host: IpAddr,
 }
 
-/// Whose requests a group holds.
+/// The owner of a group's requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GroupKey {
-    /// Everybody's.
+    /// All requests.
     All,
-    /// A topic's, by name or by the id that nothing resolved.
+    /// A topic's, by its name or by an unresolved id.
     Topic(Option<Arc<str>>, Option<TopicId>),
     /// A client's.
     Client(Client),
     /// A connection's: the client, its port, and the broker's end.
     Connection(Client, u16, SocketAddr),
-    /// Of those for whom there was no room.
+    /// Requests of groups beyond the limit.
     Others(GroupBy),
 }
 
 impl GroupKey {
-    /// What the group was formed by.
+    /// The key by which the group was formed.
     pub fn by(&self) -> GroupBy {
         match self {
             Self::All => GroupBy::Api,
@@ -220,10 +220,10 @@ impl GroupKey {
     }
 }
 
-/// A producer: a client and the id that the broker gave it, if it is idempotent; none for the others.
+/// A producer: a client and, if it is idempotent, the id that the broker gave it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Producer {
-    /// The client; none for those for whom there was no room.
+    /// The client; `None` for producers beyond the limit.
     pub client: Option<Client>,
     /// The idempotent producer's id.
     pub producer_id: Option<i64>,
@@ -234,9 +234,9 @@ pub struct Producer {
 pub struct Group {
     /// Requests.
     pub requests: u64,
-    /// Those that failed: an error code, something unreadable, or no answer.
+    /// Failed requests: an error code, something unreadable, or no response.
     pub errors: u64,
-    /// Those that were not answered though an answer was due; among `errors`.
+    /// Requests without a response although one was due; among `errors`.
     pub unanswered: u64,
     /// Bytes of the requests' frames.
     pub request_bytes: u64,
@@ -247,13 +247,13 @@ pub struct Group {
     /// Partitions named, over all requests.
     pub partitions: u64,
     /// Latencies on the wire, in nanoseconds: first byte of the request to last byte of the response, without the
-    /// time in which a fetch waited for data that it brought.
+    /// time for which a fetch waited for the data it returned.
     pub latency: Distribution,
-    /// Made once a request has waited behind another: until then both are the same.
+    /// Created when a request first waits behind another: until then both distributions are the same.
     less_head_of_line: Option<Distribution>,
 }
 
-/// What one request adds, beside its latency: all of it, or one topic's share.
+/// What one request adds besides its latency, in total or for one topic.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     failed: bool,
@@ -284,7 +284,7 @@ impl Group {
         else {
             return;
         };
-        let less = less - request.waited_for_data();
+        let less = less - request.data_wait();
         if less != latency && self.less_head_of_line.is_none() {
             self.less_head_of_line = Some(self.latency.clone());
         }
@@ -305,17 +305,17 @@ impl From<&Request> for Share {
     }
 }
 
-/// What one producer sent. A batch here is what one partition got in one request: with magic 2 that is one
-/// record batch (the broker refuses more); before, it is one message set.
+/// Batches of one producer. A batch here is what one partition got in one request: one record batch with magic 2
+/// (the broker refuses more), one message set before.
 #[derive(Clone, Debug)]
 pub struct BatchFill {
-    /// Produce requests with any record.
+    /// Produce requests with at least one record.
     pub requests: u64,
-    /// Records in a batch, where the headers could be read.
+    /// Records per batch, if the headers could be read.
     pub records: Distribution,
-    /// Bytes of a batch.
+    /// Bytes per batch.
     pub bytes: Distribution,
-    /// Partitions in a request.
+    /// Partitions per request.
     pub partitions: Distribution,
 }
 
@@ -343,7 +343,7 @@ impl BatchFill {
     }
 }
 
-/// The idempotent producer's id (KIP-98); none where no batch carries one.
+/// The idempotent producer's id (KIP-98); `None` if no batch carries one.
 fn producer_id(partitions: &[Partition]) -> Option<i64> {
     let mut batches = partitions.iter().flat_map(|partition| &partition.batches);
     batches.next().map(|batch| batch.producer_id).filter(|&id| id >= 0)

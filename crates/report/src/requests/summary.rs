@@ -1,4 +1,4 @@
-//! What was looked at to find the requests, and what of it could not be read. Does not count: the capture
+//! How much input was examined to find the requests, and what could not be read. Does not count: the capture
 //! does.
 
 use model::CaptureCounters;
@@ -14,15 +14,15 @@ pub struct RequestSummary {
     pub requests: u64,
     /// Requests shown: those that passed the filters.
     pub shown: u64,
-    /// What was looked at, and what of it could not be read.
+    /// How much input was examined, and what could not be read.
     #[serde(flatten)]
     pub counters: CaptureCounters,
-    /// What else the reader of the input has to say.
+    /// Further notes from the reader of the input.
     pub notes: Vec<String>,
 }
 
 impl RequestSummary {
-    /// The summary for people: what was read, then one sentence for everything that is missing.
+    /// The summary for people: what was read, then one sentence for each thing that is missing.
     pub fn sentences(&self) -> Vec<String> {
         let mut sentences = vec![format!(
             "{} shown of {}; {} ({}) of {}",
@@ -37,7 +37,7 @@ impl RequestSummary {
         sentences
     }
 
-    /// Where there is anything: what comes before the count, what is counted, and what it is said of it.
+    /// One sentence for each count that is not 0.
     fn missing(&self) -> Vec<String> {
         let of = &self.counters;
         let lacks = format!(" the capture lacks {}", format_bytes(of.gap_bytes));

@@ -6,20 +6,20 @@ use report::blocked::{BlockedRow, BlockedThreads, ThreadDumpCount};
 
 use crate::{CSV, JSON, golden, table};
 
-fn seen(name: &str, tid: Option<u32>, dumps: u64) -> ThreadDumpCount {
+fn count(name: &str, tid: Option<u32>, dumps: u64) -> ThreadDumpCount {
     ThreadDumpCount { thread: LockHolder { tid, thread: name.into() }, dumps }
 }
 
 fn rows() -> [BlockedRow; 3] {
     let handler = |number: u32, dumps| {
-        seen(&format!("data-plane-kafka-request-handler-{number}"), Some(4462 + number), dumps)
+        count(&format!("data-plane-kafka-request-handler-{number}"), Some(4462 + number), dumps)
     };
     [
         BlockedRow {
             lock: Lock { kind: LockKind::Monitor, class: "java.lang.Object".into(), address: 0xe0a2_4848 },
             method: "kafka.log.Log.append".into(),
             owners: vec![handler(1, 3)],
-            threads: vec![handler(0, 3), handler(2, 2), handler(7, 1), seen("kafka-scheduler-0", None, 1)],
+            threads: vec![handler(0, 3), handler(2, 2), handler(7, 1), count("kafka-scheduler-0", None, 1)],
             dumps: 3,
             of_dumps: 5,
             waits: 7,
@@ -41,7 +41,7 @@ fn rows() -> [BlockedRow; 3] {
             lock: Lock { kind: LockKind::Monitor, class: "kafka.Queue".into(), address: 0 },
             method: "".into(),
             owners: Vec::new(),
-            threads: vec![seen("Thread-0", None, 1), seen("Thread-0", Some(7), 1)],
+            threads: vec![count("Thread-0", None, 1), count("Thread-0", Some(7), 1)],
             dumps: 1,
             of_dumps: 5,
             waits: 2,

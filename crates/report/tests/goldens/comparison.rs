@@ -1,4 +1,4 @@
-//! A comparison in every form, of runs that are made up: three configurations, one of them with a name that means harm.
+//! A comparison in every form, of synthetic runs: three configurations, one of them with a hostile name.
 
 use compare::{Comparison, Part, Run, Setup};
 use model::{Cause, Nanos};
@@ -14,7 +14,8 @@ const SLO: Nanos = Nanos::from_millis(65);
 const SECONDS: i64 = 40;
 const A_SECOND: i64 = 150;
 
-/// Every so many seconds a quarter of a second's requests take so long; what is chance elsewhere is the same each time.
+/// Every `every` seconds, the requests of a quarter of a second take `stall_ms` longer; other variation is pseudorandom and
+/// repeatable.
 fn run(name: &str, repetition: i64, every: i64, stall_ms: i64, cause: Cause) -> Run {
     let mut run = Run::new(name, SLO, Part::WHOLE);
     let mut chance = 7 + repetition as u64 * 1_000 + name.len() as u64;
@@ -81,16 +82,16 @@ fn a_comparison_in_every_form() {
 #[test]
 fn a_comparison_fits_a_terminal_and_colours_only_where_they_are_allowed() {
     let compared = compared();
-    let shown = |colour: bool| {
+    let render = |colour: bool| {
         let mut out = Vec::new();
         write_text(&mut out, &Style { colour, ..look(false) }, &compared).unwrap();
         String::from_utf8(out).unwrap()
     };
-    for line in shown(false).lines() {
+    for line in render(false).lines() {
         assert!(line.chars().count() <= 80, "{line:?}");
     }
-    assert!(!shown(false).contains('\u{1b}'));
-    assert!(shown(true).contains("\u{1b}[32mlower, better\u{1b}[0m"));
+    assert!(!render(false).contains('\u{1b}'));
+    assert!(render(true).contains("\u{1b}[32mlower, better\u{1b}[0m"));
 }
 
 #[test]

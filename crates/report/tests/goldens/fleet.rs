@@ -1,5 +1,5 @@
-//! Brokers of which one is odd against their golden files: as in the case of mysterious disk reads, with names that would steer a
-//! terminal.
+//! Brokers, one of them odd, against their golden files: as in the case of mysterious disk reads, with names that would
+//! steer a terminal.
 
 use ::fleet::{Broker, BrokerName, Figure, FigureValue, Fleet, Item, Part, PartKind};
 use report::fleet::{write_differences, write_figures};

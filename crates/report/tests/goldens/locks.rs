@@ -1,5 +1,5 @@
-//! Waits for locks and stops of the JVM against their golden files: those of the tail-latency case, an inferred one, and
-//! names that would steer a terminal.
+//! Waits for locks and JVM pauses against their golden files: those of the tail-latency case, an inferred one, and names
+//! that would steer a terminal.
 
 use diagnose::{Config, LockRow, Locks};
 use model::{
@@ -16,7 +16,7 @@ use super::{CSV, JSON, golden, json_lines, sample, table};
 const APPEND: &str = "kafka.server.KafkaRequestHandler.run;kafka.server.KafkaApis.handleProduceRequest;\
                       kafka.log.UnifiedLog.append;kafka.log.UnifiedLog.$anonfun$append$2";
 const HOSTILE: &str = "\x1b[2J<b>\u{202e}";
-/// 12:11:36.521 of the sample.
+/// The sample's 12:11:36.521.
 const START: Nanos = Nanos(1_718_971_896_521_000_000);
 const WAITERS: [(u32, i64); 3] = [(4484, 119), (4499, 119), (4467, 114)];
 
@@ -57,7 +57,7 @@ fn wait(tid: u32, start: Nanos, end: Nanos, owner: u32) -> LockWait {
     }
 }
 
-/// Four requests to one partition: one write of 126 ms, and three that waited for the lock meanwhile.
+/// Four requests to one partition: one write of 126 ms, and three requests that waited for the lock meanwhile.
 fn rows() -> Vec<LockRow> {
     let mut locks = Locks::new(Config::replay(Nanos::ZERO), true);
     locks.push(Event::OffCpu(Box::new(OffCpu {
@@ -133,14 +133,14 @@ fn the_four_requests_of_the_case_can_be_read_off_the_table() {
     let shown = String::from_utf8(out).unwrap();
     for (tid, waited) in WAITERS {
         let row = shown.lines().find(|line| line.contains(&format!("  {tid} "))).unwrap();
-        for told in [
+        for part in [
             &format!("  {waited} ms  "),
             "log lock",
             "data-plane-kafka-request-handler-2 4462",
             "write 498 bytes 126 ms: journal-commit 125 ms",
             "topicF",
         ] {
-            assert!(row.contains(told), "{told} is not in {row}");
+            assert!(row.contains(part), "{part} is not in {row}");
         }
     }
 }

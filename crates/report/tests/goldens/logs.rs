@@ -1,4 +1,4 @@
-//! What logs tell against its golden files.
+//! Log entries and their totals against their golden files.
 
 use model::{KafkaTimes, LogEntry, LogKind, Nanos, TopicPartition};
 use report::logs::{LogOverview, LogRow, LogSink, LogStats, LogSummary, LogWriter};
@@ -88,7 +88,7 @@ fn entries() -> Vec<LogEntry> {
     entries
 }
 
-fn shown(mut to: impl LogSink) {
+fn feed(mut to: impl LogSink) {
     let mut digest = LogSummary::new(4);
     for entry in &entries() {
         digest.entry(entry);
@@ -105,12 +105,12 @@ fn shown(mut to: impl LogSink) {
 
 #[test]
 fn what_logs_tell_in_every_form() {
-    golden("logs.txt", |out| shown(LogOverview::new(out, &look(false))));
-    golden("logs-wide.txt", |out| shown(LogOverview::new(out, &look(true))));
-    golden("logs-list.txt", |out| shown(LogWriter::new(out, &table(false))));
-    golden("logs-list-wide.txt", |out| shown(LogWriter::new(out, &table(true))));
-    golden("logs.jsonl", |out| shown(LogWriter::new(out, &JSON)));
-    golden("logs.csv", |out| shown(LogWriter::new(out, &CSV)));
+    golden("logs.txt", |out| feed(LogOverview::new(out, &look(false))));
+    golden("logs-wide.txt", |out| feed(LogOverview::new(out, &look(true))));
+    golden("logs-list.txt", |out| feed(LogWriter::new(out, &table(false))));
+    golden("logs-list-wide.txt", |out| feed(LogWriter::new(out, &table(true))));
+    golden("logs.jsonl", |out| feed(LogWriter::new(out, &JSON)));
+    golden("logs.csv", |out| feed(LogWriter::new(out, &CSV)));
     golden("logs-nothing.txt", |out| {
         LogOverview::new(out, &look(false)).finish(&LogSummary::new(4), &LogStats::default()).unwrap();
     });
@@ -119,13 +119,13 @@ fn what_logs_tell_in_every_form() {
 #[test]
 fn sums_are_those_of_the_entries() {
     let mut out = Vec::new();
-    shown(LogWriter::new(&mut out, &JSON));
+    feed(LogWriter::new(&mut out, &JSON));
     let lines = json_lines(&out);
     let of = |kind: &str| lines.iter().filter(|line| line["type"] == kind).cloned().collect::<Vec<_>>();
     assert_eq!(of("log-entry").len(), entries().len());
-    let told: u64 = of("log-kind").iter().map(|line| line["count"].as_u64().unwrap()).sum();
+    let count: u64 = of("log-kind").iter().map(|line| line["count"].as_u64().unwrap()).sum();
     let summary = lines.last().unwrap();
-    assert_eq!((summary["type"].as_str(), summary["told"].as_u64()), (Some("summary"), Some(told)));
+    assert_eq!((summary["type"].as_str(), summary["told"].as_u64()), (Some("summary"), Some(count)));
     let removed = |line: &serde_json::Value| line["change_bytes"].as_i64().unwrap();
     assert_eq!(of("tier-cleanup").iter().map(removed).sum::<i64>(), removed(&summary["tier_cleanup"]));
     let queues = summary["tier_migration"].as_array().unwrap();

@@ -1,7 +1,7 @@
 //! Every output against its golden file. `BLESS=1 cargo test -p report` rewrites the files; a missing
-//! one fails. The events are built in `sample`; nobody types expected output.
+//! one fails. The events are built in `sample`; expected output is never typed by hand.
 
-// clippy.toml allows these in test functions; a test crate is nothing else.
+// clippy.toml allows these in test functions; a test crate contains only tests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod blocked;
@@ -142,7 +142,7 @@ fn a_request_object_has_every_field_of_the_contract() {
 fn overview(most: usize, requests: &[Request]) -> Groups {
     let mut overview = Overview::new(most);
     for request in requests {
-        overview.saw(request);
+        overview.add(request);
         overview.request(request, request.intended_wait());
     }
     overview.finish()
@@ -222,7 +222,7 @@ fn the_slowest_come_first_and_no_more_than_were_asked_for() {
     }
 }
 
-/// An output that is still there when its owner is gone.
+/// An output that outlives its owner.
 #[derive(Clone, Default)]
 struct SharedOutput(Rc<RefCell<Vec<u8>>>);
 
@@ -327,7 +327,7 @@ fn calls_of_kernel_functions_in_every_form() {
 
 fn totals(by: FilesBy, sort: Sort, room: usize) -> FileTotals {
     let mut files = Files::with_capacity(by, room);
-    // Block requests before anybody named their inodes, and after.
+    // Block requests before any operation named their inodes, and after.
     let (early, late) = sample::block_ios();
     for io in &early {
         files.block_io(io);
@@ -375,7 +375,7 @@ fn reads_that_nobody_is_sent_are_said_first() {
         renamed_to: None,
         ..op.clone()
     };
-    let told = |tier_bytes: u64| {
+    let totals = |tier_bytes: u64| {
         let mut files = Files::new(FilesBy::File);
         let state = "retriever-mutation-53/00000000000000000000.tierstate.mutable";
         files.file_op(&read(state, FileKind::TierState, FileOpKind::Read, tier_bytes, tier_bytes));
@@ -391,20 +391,20 @@ fn reads_that_nobody_is_sent_are_said_first() {
     let span = Some(Nanos(60_000_000_000));
     let over = Interval { span, rated_iops: Some(40_000), ..Interval::default() };
     golden("files-unsent.txt", |out| {
-        files::write(out, &table(false), &told(720_000_000).over(over), 9).unwrap();
+        files::write(out, &table(false), &totals(720_000_000).over(over), 9).unwrap();
     });
-    golden("files-unsent.jsonl", |out| files::write(out, &JSON, &told(720_000_000).over(over), 9).unwrap());
-    // Too little to matter; sent; not all of it counted; for nobody knows how long.
-    assert!(told(1_000_000).over(over).unsent().is_none());
-    assert!(told(720_000_000).over(Interval { partial: true, ..over }).unsent().is_none());
-    assert!(told(720_000_000).over(Interval { span: None, ..over }).unsent().is_none());
+    golden("files-unsent.jsonl", |out| files::write(out, &JSON, &totals(720_000_000).over(over), 9).unwrap());
+    // Too little to matter; not all of it counted; no known interval.
+    assert!(totals(1_000_000).over(over).reads_without_egress().is_none());
+    assert!(totals(720_000_000).over(Interval { partial: true, ..over }).reads_without_egress().is_none());
+    assert!(totals(720_000_000).over(Interval { span: None, ..over }).reads_without_egress().is_none());
     let mut sent = Files::new(FilesBy::Kind);
     sent.file_op(&read("t-0/0.log", FileKind::Log, FileOpKind::Sendfile, 900_000_000, 900_000_000));
-    assert!(sent.finish(Sort::Disk).over(over).unsent().is_none());
-    // A broker that encrypts sends by writing to connections, which nobody saw.
+    assert!(sent.finish(Sort::Disk).over(over).reads_without_egress().is_none());
+    // A broker that encrypts sends by writing to connections, which was not observed.
     let mut encrypted = Files::new(FilesBy::Kind);
     encrypted.file_op(&read("t-0/0.log", FileKind::Log, FileOpKind::Read, 900_000_000, 900_000_000));
-    assert!(encrypted.finish(Sort::Disk).over(over).unsent().is_none());
+    assert!(encrypted.finish(Sort::Disk).over(over).reads_without_egress().is_none());
 }
 
 #[test]
@@ -482,7 +482,7 @@ fn an_explanation_in_every_form() {
     golden("explain-wide.txt", |out| explanation(ExplanationText::new(out, &look(true))));
     golden("explain.jsonl", |out| explanation(Writer::new(out, &Verdicts, &JSON)));
     golden("explain-request.txt", |out| explanation(RequestText::new(out, &look(false), 9)));
-    golden("explain-live.txt", |out| explanation(ExplanationText::as_they_come(out, &look(false))));
+    golden("explain-live.txt", |out| explanation(ExplanationText::streaming(out, &look(false))));
     golden("explain-top.txt", |out| {
         let all = ExplanationText::new(out, &look(false));
         explanation(TopVerdicts::new(2, Box::new(all)));
@@ -492,7 +492,7 @@ fn an_explanation_in_every_form() {
         let mut quiet = ExplanationText::new(out, &look(false));
         quiet.finish(&Conclusion { slower_than: Nanos::from_millis(100), ..Conclusion::default() }).unwrap();
     });
-    // Explained as they came: the summary says how late verdicts were.
+    // Explained as they arrived: the summary shows the delay of verdicts.
     let [median, p99, longest] = [1_400, 1_900, 2_600].map(Nanos::from_millis);
     let live = Conclusion { lag: Some(Lag { median, p99, longest }), ..sample::conclusion() };
     golden("explain-live.jsonl", |out| {
@@ -526,7 +526,7 @@ fn a_verdict_object_has_every_field_of_the_contract() {
 fn a_short_explanation_keeps_an_example_of_every_way_to_the_root() {
     let mut out = Vec::new();
     let mut text = ExplanationText::new(&mut out, &look(false));
-    // Many requests that waited for the lock, all slower than the one whose write it was.
+    // Many requests that waited for the lock, all slower than the one whose write held it.
     let (own_write, waiting) = (sample::own_write(), sample::waiting());
     text.verdict(own_write).unwrap();
     for i in 0..500 {
@@ -556,8 +556,8 @@ fn how_many_were_ahead_makes_no_other_story() {
     text.verdict(sample::own_write()).unwrap();
     text.finish(&sample::conclusion()).unwrap();
     let shown = String::from_utf8(out).unwrap();
-    for kept in ["own write", "log lock ← write of thread 4478", "ahead on its connection ← log lock"] {
-        assert!(shown.lines().any(|line| line.contains(kept) && !line.contains("In detail")), "{shown}");
+    for chain in ["own write", "log lock ← write of thread 4478", "ahead on its connection ← log lock"] {
+        assert!(shown.lines().any(|line| line.contains(chain) && !line.contains("In detail")), "{shown}");
     }
     let details = shown.lines().filter(|line| line.contains("In detail")).collect::<Vec<_>>();
     assert_eq!(details.len(), 2, "{shown}");

@@ -1,4 +1,4 @@
-//! Events, verdicts and examinations as the outputs get them: the case's own figures, and hostile names.
+//! Events, verdicts and examinations as inputs of the outputs: the tail-latency case's figures, and hostile names.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use report::segments::{BatchRow, RecordRow, SegmentFile};
 
 /// 2024-06-21 12:11:36.521 UTC.
 const ARRIVAL: Nanos = Nanos(1_718_971_896_521_480_000);
-/// What somebody might call a client, a topic or a thread.
+/// A possible name of a client, a topic or a thread.
 const HOSTILE: &str = "\x1b]0;gone\x07\r\n\u{9b}2J\u{202e},\"evil\"";
 
 fn address(text: &str) -> SocketAddr {
@@ -134,7 +134,7 @@ pub(crate) fn requests() -> Vec<Request> {
     ]
 }
 
-/// What an overview is made of: two producers, one of them well batched and sometimes behind itself, and a
+/// Requests of an overview: two producers, one of them well batched and sometimes behind its own requests, and a
 /// consumer that mostly waits.
 pub(crate) fn traffic() -> Vec<Request> {
     let mut requests = Vec::new();
@@ -340,7 +340,7 @@ pub(crate) fn block_ios() -> (Vec<BlockIo>, Vec<BlockIo>) {
     (early, late)
 }
 
-/// A commit, a call behind it, and what else a call may be.
+/// A commit, a call behind it, and the other kinds of calls.
 pub(crate) fn calls() -> Vec<Call> {
     let ms = Nanos::from_millis;
     let commit = Call {
@@ -479,7 +479,7 @@ fn stages(request: &Request, spent: &[(Stage, Nanos)]) -> Stages {
     stages
 }
 
-/// The same, one after the other.
+/// The stage spans, one after the other.
 fn course(request: &Request, spent: &[(Stage, Nanos)]) -> Vec<StageSpan> {
     let mut at = request.arrival;
     let mut course = Vec::new();
@@ -556,7 +556,7 @@ pub(crate) fn waiting() -> Verdict {
     }
 }
 
-/// A request behind that many others of its connection, the first of which waited for the lock.
+/// A request behind `ahead` others of its connection, the first of which waited for the lock.
 pub(crate) fn behind(ahead: usize) -> Verdict {
     let request = Request { correlation_id: 10, ..produce(Nanos(116_000_000)) };
     let behind = "waited 112 ms behind request 9 (PRODUCE) of the same connection, which took 119 ms";
@@ -620,7 +620,7 @@ fn ruled_out() -> Verdict {
     }
 }
 
-/// A request with its own slow write, those that waited behind it, and two that nothing explains.
+/// A request with its own slow write, requests that waited behind it, and two unexplained ones.
 pub(crate) fn verdicts() -> Vec<Verdict> {
     vec![own_write(), waiting(), behind(1), behind(3), unexplained(), ruled_out()]
 }

@@ -1,4 +1,4 @@
-//! What keys do, or the words that are being typed.
+//! The footer: key bindings, or the words that are being typed.
 
 use ratatui::layout::Rect;
 
@@ -11,7 +11,7 @@ use crate::ui::{Mode, Ui};
 use crate::view::View;
 
 pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, ui: &Ui) {
-    let line = match (&ui.mode, &ui.said) {
+    let line = match (&ui.mode, &ui.message) {
         (Mode::Typing(typed), _) => {
             let room = usize::from(area.width).saturating_sub(45);
             let (name, meanings): (_, &[_]) = match typed.purpose {
@@ -28,7 +28,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, ui: &Ui) {
         (Mode::Help { .. } | Mode::Chain { .. }, _) => {
             keys(&[("↑↓", "Scroll"), ("Esc", "Back"), ("F10", "Quit")])
         }
-        (Mode::Browse, Some(said)) => vec![(clip(said, usize::from(area.width)), Tone::Strong)],
+        (Mode::Browse, Some(message)) => vec![(clip(message, usize::from(area.width)), Tone::Strong)],
         (Mode::Browse, None) => browsing(ui),
     };
     canvas.line(area, 0, line);

@@ -1,5 +1,5 @@
-//! The lines above everything else: whose broker it is and how late, requests and latencies of the last seconds, what was
-//! lost, how far behind verdicts are, and what watching costs.
+//! The header: the broker and the time, requests and latencies of the last seconds, losses, the lag of verdicts, and
+//! the cost of watching.
 
 use model::Nanos;
 use ratatui::layout::Rect;
@@ -14,13 +14,13 @@ use crate::ui::Ui;
 
 pub(super) const LINES: u16 = 4;
 
-/// Columns of a line's name, of its figure, and of what stands at its right.
+/// Columns of a line's name, of its figure, and of the text on its right.
 const NAME: usize = 11;
 const FIGURE: usize = 8;
 const RIGHT: usize = 42;
-/// Columns of the longest broker's name on a small terminal.
+/// Maximum columns of the broker's name on a small terminal.
 const BROKER: usize = 40;
-/// A latency under this is not worth a block in a line over time: a tenth of a millisecond.
+/// Minimum latency for a block in a sparkline: a tenth of a millisecond.
 const MIN_NS: f64 = 1e5;
 
 pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State, ui: &Ui) {
@@ -59,7 +59,7 @@ fn minutes(length: Nanos) -> String {
     }
 }
 
-/// A speed without the digits that say nothing.
+/// Formats a speed without trailing zeros.
 fn trimmed(speed: f64) -> String {
     let text = format!("{speed:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -86,7 +86,7 @@ fn requests(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
 fn latencies(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     let longest = state.pulse.longest(line_columns(area));
     let last = longest.last().copied().flatten();
-    // Of what grows a thousandfold, each doubling counts the same.
+    // Logarithmic, because latencies span several orders of magnitude.
     let values =
         longest.iter().map(|latency| latency.map(|latency| (latency.0 as f64 / MIN_NS).log2().max(0.0)));
     let blocks = sparkline(&values.collect::<Vec<_>>());
@@ -105,7 +105,7 @@ fn latencies(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     figure_line(canvas, area, 2, ("max latency", or_dash(last)), over_time.collect(), vec![(slow, tone)]);
 }
 
-/// Columns of a line over time.
+/// Columns of a sparkline.
 fn line_columns(area: Rect) -> usize {
     usize::from(area.width).saturating_sub(NAME + 1 + FIGURE + 1 + RIGHT)
 }
@@ -128,10 +128,10 @@ fn figure_line(
     canvas.line(area, down, left);
 }
 
-/// What was lost, how far behind it is, what it costs, and what else is to be known.
+/// The status line: losses, lag, cost and notes.
 fn condition(state: &State) -> Cell {
     let mut parts = Vec::new();
-    if state.gone {
+    if state.has_exited {
         parts.push(("the broker is gone".to_owned(), Tone::Bad));
     }
     parts.push(losses(state));
@@ -148,9 +148,9 @@ fn condition(state: &State) -> Cell {
         let resident = format_bytes(overhead.resident_bytes);
         parts.push((format!("overhead {per_cent:.1}% of a CPU, {resident}"), Tone::Plain));
     }
-    let known = state.notes.len() + state.about.unobservable.len();
-    if known > 0 {
-        parts.push((format!("{} (F1)", format_count_of(known as u64, "note")), Tone::Plain));
+    let notes = state.notes.len() + state.about.unobservable.len();
+    if notes > 0 {
+        parts.push((format!("{} (F1)", format_count_of(notes as u64, "note")), Tone::Plain));
     }
     let mut line = Vec::new();
     for part in parts {
@@ -174,7 +174,7 @@ fn losses(state: &State) -> (String, Tone) {
 
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// One block for each number, the highest full; a blank where there is none. Numbers above zero are never blank.
+/// One block per number, full for the highest; a blank for `None`. Numbers above zero are never blank.
 pub(super) fn sparkline(values: &[Option<f64>]) -> String {
     let highest = values.iter().flatten().copied().fold(0.0, f64::max);
     values.iter().map(|value| value.map_or(' ', |value| block(value, highest))).collect()

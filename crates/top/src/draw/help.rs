@@ -1,4 +1,4 @@
-//! What keys do, what letters and columns mean, and what is to be known of what is shown.
+//! The help: key bindings, the meaning of letters and columns, and notes on the input.
 
 use model::Stage;
 use ratatui::layout::Rect;
@@ -7,7 +7,7 @@ use report::wrap::wrap_to;
 
 use super::{Canvas, text};
 use crate::item::{Cell, cell};
-use crate::palette::{Tone, look_of_stage, look_of_state};
+use crate::palette::{Tone, stage_style, state_style};
 use crate::state::State;
 use crate::ui::{Mode, Ui};
 
@@ -35,7 +35,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State, ui: &mut 
     let width = usize::from(area.width);
     let mut lines = keys(width);
     lines.extend(letters());
-    lines.extend(known(state, width));
+    lines.extend(notes(state, width));
     ui.page = usize::from(area.height);
     if let Mode::Help { top } = &mut ui.mode {
         text::draw(canvas, area, lines, top);
@@ -46,7 +46,7 @@ fn heading(text: &str) -> Cell {
     cell(text.to_owned(), Tone::Strong)
 }
 
-/// Columns before what a key does.
+/// Columns before a key's description.
 const KEY: usize = 26;
 
 fn keys(width: usize) -> Vec<Cell> {
@@ -62,10 +62,10 @@ fn keys(width: usize) -> Vec<Cell> {
 
 fn letters() -> Vec<Cell> {
     let stage = |stage: Stage| {
-        let (letter, _, meaning) = look_of_stage(stage);
+        let (letter, _, meaning) = stage_style(stage);
         row(letter, Tone::Stage(stage), meaning)
     };
-    let of_thread = |state: ThreadState| row(look_of_state(state).0, Tone::State(state), state.as_str());
+    let of_thread = |state: ThreadState| row(state_style(state).0, Tone::State(state), state.as_str());
     let stages = Stage::ALL.map(stage);
     let of_threads = ThreadState::ALL.map(of_thread);
     let blank = || [Cell::new()].into_iter();
@@ -82,8 +82,8 @@ fn row(letter: char, tone: Tone, what: &str) -> Cell {
     vec![("  ".to_owned(), Tone::Plain), (letter.to_string(), tone), (format!("  {what}"), Tone::Plain)]
 }
 
-/// What was said, and what could not be seen.
-fn known(state: &State, width: usize) -> Vec<Cell> {
+/// Notes, and what could not be observed.
+fn notes(state: &State, width: usize) -> Vec<Cell> {
     let unseen = state.about.unobservable.iter().map(|unseen| format!("{}: {}", unseen.what, unseen.why));
     let mut lines = Vec::new();
     for (title, sentences) in [

@@ -1,4 +1,4 @@
-//! The views' names, the headings of the one that is shown, and its rows.
+//! The list: the names of the views, the headings of the current one, and its rows.
 
 use ratatui::layout::Rect;
 use ratatui::widgets::{Block, Clear, Widget as _};
@@ -26,15 +26,15 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State, ui: &mut 
     let top = ui.listing_mut().scroll(&rows, height);
     names(canvas, area, ui, &rows);
     let listing = ui.listing();
-    let shown = listing.table().columns;
-    let places = fit(shown, usize::from(area.width).saturating_sub(MARK));
-    headings(canvas, area, ui, shown, &places);
+    let columns = listing.table().columns;
+    let places = fit(columns, usize::from(area.width).saturating_sub(MARK));
+    headings(canvas, area, ui, columns, &places);
     let selected = listing.place(&rows);
     for (down, (at, item)) in (ABOVE..).zip(rows.items.iter().enumerate().skip(top).take(height)) {
         let tagged = listing.tagged.contains(&item.key());
         let mut line = vec![((if tagged { TAG } else { " " }).to_owned(), Tone::Tagged)];
         for place in &places {
-            let is_number = shown.get(place.column).is_some_and(|column| column.is_number);
+            let is_number = columns.get(place.column).is_some_and(|column| column.is_number);
             let cell = item.cell(place.column, place.width, &state.about);
             line.extend(padded(cell, place.width, is_number));
             line.push((" ".repeat(GAP), Tone::Plain));
@@ -55,15 +55,15 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State, ui: &mut 
     }
 }
 
-/// As wide as its column. What is too wide, which only a number can be, is cut.
-fn padded(mut cell: Cell, wanted: usize, is_number: bool) -> Cell {
+/// Pads a cell to the width of its column. Cuts a cell that is too wide, which only a number can be.
+fn padded(mut cell: Cell, width: usize, is_number: bool) -> Cell {
     let used = width_of(&cell);
-    if used > wanted {
+    if used > width {
         let text = cell.iter().map(|(text, _)| text.as_str()).collect::<String>();
         let tone = cell.first().map_or(Tone::Plain, |(_, tone)| *tone);
-        return vec![(clip(&text, wanted), tone)];
+        return vec![(clip(&text, width), tone)];
     }
-    let blanks = (" ".repeat(wanted - used), Tone::Plain);
+    let blanks = (" ".repeat(width - used), Tone::Plain);
     let place = if is_number { 0 } else { cell.len() };
     cell.insert(place, blanks);
     cell
@@ -78,7 +78,7 @@ fn names(canvas: &mut Canvas<'_>, area: Rect, ui: &Ui, rows: &Rows<'_>) {
     canvas.line_with_right(area, 0, line, counts(ui, rows));
 }
 
-/// How many rows there are, of how many, and in which way.
+/// Describes the number of rows, the filter and the grouping.
 fn counts(ui: &Ui, rows: &Rows<'_>) -> Cell {
     let listing = ui.listing();
     let shown = rows.items.len();
@@ -101,12 +101,12 @@ fn counts(ui: &Ui, rows: &Rows<'_>) -> Cell {
     parts
 }
 
-fn headings(canvas: &mut Canvas<'_>, area: Rect, ui: &Ui, shown: &[Column], places: &[Place]) {
+fn headings(canvas: &mut Canvas<'_>, area: Rect, ui: &Ui, columns: &[Column], places: &[Place]) {
     canvas.ground(area, 1, Tone::Ground);
     let listing = ui.listing();
     let mut line = vec![(" ".repeat(MARK), Tone::Ground)];
     for place in places {
-        let Some(column) = shown.get(place.column) else { continue };
+        let Some(column) = columns.get(place.column) else { continue };
         let is_sorted = place.column == listing.sorted_by;
         let arrow = if listing.descending { "▼" } else { "▲" };
         let has_room = is_sorted && width(column.name) < place.width;
@@ -120,18 +120,18 @@ fn headings(canvas: &mut Canvas<'_>, area: Rect, ui: &Ui, shown: &[Column], plac
     canvas.line(area, 1, line);
 }
 
-/// Between two columns.
+/// Columns between two columns of the list.
 pub(super) const GAP: usize = 1;
 
-/// A column that is shown.
+/// A visible column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Which one.
+    /// Its index.
     pub(super) column: usize,
     pub(super) width: usize,
 }
 
-/// Those that fit into so much room, in their order.
+/// The columns that fit into this width, in their order.
 pub(super) fn fit(columns: &[Column], room: usize) -> Vec<Place> {
     let mut shown = (0..columns.len()).collect::<Vec<_>>();
     shown.sort_by_key(|&at| columns.get(at).map(|column| column.spare));
@@ -151,22 +151,22 @@ pub(super) fn fit(columns: &[Column], room: usize) -> Vec<Place> {
     places
 }
 
-/// Shares out what is left.
+/// Distributes the remaining width.
 fn grow(columns: &[Column], places: &mut [Place], mut left: usize) {
-    let wants = |place: &Place| {
+    let growth = |place: &Place| {
         let column = columns.get(place.column);
         column
             .filter(|column| column.grow > 0 && place.width < column.most)
             .map(|column| (column.grow, column.most))
     };
     while left > 0 {
-        let weights = places.iter().filter_map(wants).map(|(grow, _)| grow).sum::<usize>();
+        let weights = places.iter().filter_map(growth).map(|(grow, _)| grow).sum::<usize>();
         if weights == 0 {
             return;
         }
         let share = left;
         for place in places.iter_mut() {
-            let Some((grow, most)) = wants(place) else { continue };
+            let Some((grow, most)) = growth(place) else { continue };
             let more = (share * grow / weights).max(1).min(most - place.width).min(left);
             place.width += more;
             left -= more;

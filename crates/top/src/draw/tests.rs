@@ -1,4 +1,5 @@
-//! Screens against their golden files, `tests/expected`. `BLESS=1 cargo test -p top` writes them; a missing one fails.
+//! Compares screens with their golden files in `tests/expected`. `BLESS=1 cargo test -p top` writes them; a missing one
+//! fails.
 
 use std::path::Path;
 
@@ -16,7 +17,7 @@ use crate::state::Progress;
 use crate::state::{State, sample};
 use crate::ui::Ui;
 
-/// Twenty seconds of a broker: a write a millisecond, a stall in the twelfth second that four requests wait for.
+/// Twenty seconds of a broker: a write per millisecond, and a stall in the twelfth second that four requests wait for.
 fn state() -> State {
     let mut state = sample::state();
     let at = |ms: i64| sample::NOON + Nanos::from_millis(ms);
@@ -53,7 +54,7 @@ fn screen(state: &State, ui: &mut Ui, (width, height): (u16, u16), colour: bool)
     terminal.backend().clone()
 }
 
-/// The letters of a screen, line by line, without blanks at their ends.
+/// The letters of a screen, line by line, without trailing blanks.
 fn letters(backend: &TestBackend) -> String {
     let buffer = backend.buffer();
     let mut text = String::new();
@@ -65,14 +66,14 @@ fn letters(backend: &TestBackend) -> String {
     text
 }
 
-fn golden(name: &str, shown: &str) {
+fn golden(name: &str, text: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expected").join(name);
     if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&file, shown).unwrap();
+        std::fs::write(&file, text).unwrap();
     }
     let expected = std::fs::read_to_string(&file)
         .unwrap_or_else(|error| panic!("{}: {error}; BLESS=1 cargo test -p top writes it", file.display()));
-    assert!(shown == expected, "{name} differs; BLESS=1 cargo test -p top accepts:\n{shown}");
+    assert!(text == expected, "{name} differs; BLESS=1 cargo test -p top accepts:\n{text}");
 }
 
 fn keys(text: &str) -> Vec<Key> {
@@ -109,9 +110,9 @@ fn every_view_at_80_by_24_and_at_200_by_60() {
             for key in keys(typed) {
                 ui.key(key, &state);
             }
-            let shown = letters(&screen(&state, &mut ui, size, true));
-            golden(&format!("{name}-{}x{}.txt", size.0, size.1), &shown);
-            assert_eq!(letters(&screen(&state, &mut ui, size, false)), shown, "{name}: letters say it all");
+            let text = letters(&screen(&state, &mut ui, size, true));
+            golden(&format!("{name}-{}x{}.txt", size.0, size.1), &text);
+            assert_eq!(letters(&screen(&state, &mut ui, size, false)), text, "{name}: letters say it all");
         }
     }
 }
@@ -126,22 +127,22 @@ fn losses_a_lag_and_a_broker_that_is_gone_are_seen_in_every_view() {
     let listener = "10.0.0.1:9093".parse().unwrap();
     let tls = model::TlsTraffic { start: at, end: at, listener, connections: 3, bytes: 2_048 };
     state.event(&Event::TlsTraffic(tls));
-    state.gone = true;
+    state.has_exited = true;
     state.reach(at, Progress::Live { since: Nanos::from_millis(192_000) });
     for view in ["1", "2", "3", "4", "5", "h", "\n"] {
         let mut ui = Ui::default();
         for key in keys(view) {
             ui.key(key, &state);
         }
-        let shown = letters(&screen(&state, &mut ui, (120, 30), true));
-        for said in [
+        let text = letters(&screen(&state, &mut ui, (120, 30), true));
+        for expected in [
             "LOST 1,234 events-dropped",
             "TLS, not read: 3 (2.0 KiB)",
             "verdicts 1.4 s behind",
             "the broker is gone",
             "live for 03:12",
         ] {
-            assert!(shown.contains(said), "{view}: {said}\n{shown}");
+            assert!(text.contains(expected), "{view}: {expected}\n{text}");
         }
     }
 }
@@ -186,9 +187,9 @@ fn nothing_from_outside_steers_the_terminal() {
         for key in keys(typed) {
             ui.key(key, &state);
         }
-        let shown = letters(&screen(&state, &mut ui, (250, 60), true));
-        assert!(!shown.lines().any(|line| line.contains(escape::is_unsafe)), "{typed}: {shown:?}");
-        assert!(shown.contains("\\x1b[2J"), "{typed}: {shown}");
+        let text = letters(&screen(&state, &mut ui, (250, 60), true));
+        assert!(!text.lines().any(|line| line.contains(escape::is_unsafe)), "{typed}: {text:?}");
+        assert!(text.contains("\\x1b[2J"), "{typed}: {text}");
     }
 }
 
@@ -201,10 +202,10 @@ fn colours_are_the_terminals_own_and_none_without() {
         cells.flat_map(|cell| [cell.fg, cell.bg]).collect::<std::collections::HashSet<_>>()
     };
     assert_eq!(colours(&screen(&state, &mut ui, (80, 24), false)), [Color::Reset].into());
-    let seen = screen(&state, &mut ui, (80, 24), true);
-    assert!(colours(&seen).contains(&Color::Red));
-    for cell in &seen.buffer().content {
-        // Ink that is as dark or as light as some terminals' grounds has its own background.
+    let drawn = screen(&state, &mut ui, (80, 24), true);
+    assert!(colours(&drawn).contains(&Color::Red));
+    for cell in &drawn.buffer().content {
+        // Text as dark or as light as some terminals' background must have its own background.
         let on_own_ground = cell.bg != Color::Reset;
         assert!(on_own_ground || !matches!(cell.fg, Color::Black | Color::White | Color::Gray), "{cell:?}");
         assert!(!matches!(cell.fg, Color::Rgb(..) | Color::Indexed(_)), "{cell:?}");

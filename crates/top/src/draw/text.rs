@@ -1,4 +1,4 @@
-//! Text that is longer than the screen: all that is known of a request, and other texts that are read line by line.
+//! Text that may be longer than the screen: the details of a request, and the help.
 
 use ratatui::layout::Rect;
 use report::Style;
@@ -11,24 +11,24 @@ use crate::palette::Tone;
 use crate::state::State;
 use crate::ui::{Mode, Ui};
 
-/// Lines wider than this are hard to read.
+/// Maximum width of a line; wider ones are hard to read.
 const WIDEST: usize = 160;
 
-/// All that is known of the request that is looked at, as `explain --request` tells it.
+/// Draws the details of the selected request, as `explain --request` prints them.
 pub(super) fn draw_chain(canvas: &mut Canvas<'_>, area: Rect, state: &State, ui: &mut Ui) {
     let Mode::Chain { verdict, top } = &mut ui.mode else { return };
-    let look = Style { zone: state.about.zone.clone(), colour: canvas.palette.colour, ..Style::default() };
+    let style = Style { zone: state.about.zone.clone(), colour: canvas.palette.colour, ..Style::default() };
     let mut written = Vec::new();
     let width = usize::from(area.width).min(WIDEST);
     // Writing to memory cannot fail.
-    let _ = write_request(&mut written, &look, width, verdict);
+    let _ = write_request(&mut written, &style, width, verdict);
     let text = String::from_utf8_lossy(&written);
     let lines = text.lines().map(pieces).collect::<Vec<_>>();
     draw(canvas, area, lines, top);
     ui.page = usize::from(area.height);
 }
 
-/// Lines from the one on that the reader has come to, or as many as there are before the end.
+/// Draws lines from `top` on, or the last ones.
 pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, lines: Vec<Cell>, top: &mut usize) {
     *top = (*top).min(lines.len().saturating_sub(usize::from(area.height)));
     for (down, line) in (0..area.height).zip(lines.into_iter().skip(*top)) {
@@ -38,7 +38,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, lines: Vec<Cell>, top: &
 
 const ESCAPE: &str = "\x1b[";
 
-/// A line in pieces.
+/// Splits a line into pieces.
 pub(super) fn pieces(line: &str) -> Cell {
     let mut parts = line.split(ESCAPE);
     let mut pieces = vec![(parts.next().unwrap_or_default().to_owned(), Tone::Plain)];

@@ -1,5 +1,4 @@
-//! The file operations that took longest, with what they waited for, and all of them by file. Holds a bounded number of
-//! both.
+//! The slowest file operations, with the reasons for their waits, and all operations by file. Both are bounded.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,18 +6,18 @@ use std::sync::Arc;
 use diagnose::{Reason, Reasons};
 use model::{Event, FileOp, Nanos};
 
-/// Operations kept.
+/// Number of slowest operations to retain.
 const MAX_KEPT: usize = 500;
-/// Files told apart; what comes after them is counted together.
+/// Maximum number of files counted separately; further ones are counted together.
 const MAX_FILES: usize = 5_000;
 
-/// One that is kept.
+/// A retained operation.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     /// Its number in the order in which operations ended.
     pub(crate) number: u64,
     pub(crate) op: FileOp,
-    /// What it was spent on, longest first.
+    /// Reasons for its time, longest first.
     pub(crate) reasons: Vec<Reason>,
 }
 
@@ -30,7 +29,7 @@ pub(crate) struct OfFile {
     pub(crate) slowest: Nanos,
     pub(crate) bytes: u64,
     pub(crate) last: Nanos,
-    /// What most time of the slowest was spent on.
+    /// The reason for most of the slowest operation's time.
     pub(crate) reason: Option<&'static str>,
 }
 
@@ -38,7 +37,7 @@ pub(crate) struct OfFile {
 #[derive(Debug)]
 pub(crate) struct Operations {
     reasons: Reasons,
-    /// Slowest first; of equals the earlier.
+    /// Slowest first; of equal ones, the earlier first.
     pub(crate) slowest: Vec<Operation>,
     by_file: HashMap<Arc<str>, OfFile>,
     others: OfFile,
@@ -46,7 +45,7 @@ pub(crate) struct Operations {
 }
 
 impl Operations {
-    /// `off_cpu` says whether threads that leave the CPU are seen.
+    /// `off_cpu`: whether off-CPU time is watched.
     pub(crate) fn new(off_cpu: bool) -> Self {
         Self {
             reasons: Reasons::new(off_cpu),
@@ -66,7 +65,7 @@ impl Operations {
 
     fn file_op(&mut self, op: &FileOp) {
         self.count += 1;
-        // Taken of every operation: reasons are forgotten once taken.
+        // Called for every operation, because it also discards the operation's reasons.
         let reasons = self.reasons.of(op);
         self.of_file(&op.file).add(op, &reasons);
         self.keep_if_slowest(op, reasons);
@@ -91,14 +90,14 @@ impl Operations {
         self.slowest.insert(place, Operation { number: self.count, op: op.clone(), reasons });
     }
 
-    /// By file; without a name all those for which there was no room.
+    /// Operations by file; those of files beyond the limit have no name.
     pub(crate) fn by_file(&self) -> impl Iterator<Item = (Option<&Arc<str>>, &OfFile)> {
         let others = (self.others.count > 0).then_some((None, &self.others));
         self.by_file.iter().map(|(file, of)| (Some(file), of)).chain(others)
     }
 }
 
-/// To be looked at: what is to come is not explained by what was.
+/// A copy for display: later events are not explained with earlier ones.
 impl Clone for Operations {
     fn clone(&self) -> Self {
         Self {
@@ -124,7 +123,7 @@ impl OfFile {
         }
     }
 
-    /// How long one took.
+    /// The mean latency.
     pub(crate) fn mean(&self) -> Nanos {
         Nanos(self.time.0 / i64::try_from(self.count.max(1)).unwrap_or(i64::MAX))
     }
@@ -145,9 +144,9 @@ mod tests {
             op.file = format!("orders-{number}/0.log").into();
             operations.event(&Event::FileOp(Box::new(op)));
         }
-        let kept = operations.slowest.iter().map(|kept| kept.op.latency().0).collect::<Vec<_>>();
+        let latencies = operations.slowest.iter().map(|one| one.op.latency().0).collect::<Vec<_>>();
         let expected = (6_000 - MAX_KEPT as i64..6_000).rev().collect::<Vec<_>>();
-        assert_eq!(kept, expected);
+        assert_eq!(latencies, expected);
         let files = operations.by_file().collect::<Vec<_>>();
         assert_eq!(files.len(), MAX_FILES + 1);
         let others = files.iter().find(|(file, _)| file.is_none()).unwrap().1;

@@ -1,20 +1,20 @@
-//! How many requests there were in the last seconds, and how long they took. Does not judge them.
+//! The number and latencies of requests in the last seconds. Does not judge them.
 
 use hdrhistogram::Histogram;
 use model::{Nanos, Request};
 
 use super::seconds::Seconds;
 
-/// Seconds that are kept, for lines over time.
+/// Number of seconds to retain, for sparklines.
 const MAX_SECONDS: usize = 241;
-/// Seconds that figures are of.
+/// Number of seconds that figures cover.
 pub(crate) const WINDOW: usize = 10;
 
 /// Requests by second.
 #[derive(Clone, Debug)]
 pub(crate) struct Pulse {
     seconds: Seconds<Second>,
-    /// All of them.
+    /// Number of all requests.
     pub(crate) requests: u64,
 }
 
@@ -24,16 +24,16 @@ struct Second {
     latencies: Latencies,
 }
 
-/// What the last seconds come to.
+/// Figures of the last seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Figures {
-    /// Requests a second; none before the first second is over.
+    /// Requests per second; `None` before the first second is over.
     pub(crate) requests_per_second: Option<f64>,
-    /// Half of them took no longer.
+    /// Median latency.
     pub(crate) median: Option<Nanos>,
-    /// 99 of a hundred took no longer.
+    /// 99th percentile.
     pub(crate) p99: Option<Nanos>,
-    /// The longest.
+    /// Maximum latency.
     pub(crate) longest: Option<Nanos>,
 }
 
@@ -42,13 +42,13 @@ impl Pulse {
         Self { seconds: Seconds::new(MAX_SECONDS), requests: 0 }
     }
 
-    /// Counts a request when it is answered. What the broker kept on purpose has no latency to answer for, nor has the wait of
-    /// a fetch for data.
+    /// Counts a request when it is answered. Excludes intended waits: long polls have no latency, and a fetch's wait
+    /// for data does not count.
     pub(crate) fn request(&mut self, request: &Request) {
         self.requests += 1;
         let Some(second) = self.seconds.at(request.last_seen()) else { return };
         second.requests += 1;
-        let latency = request.latency().map(|latency| latency - request.may_have_waited());
+        let latency = request.latency().map(|latency| latency - request.max_data_wait());
         if let Some(latency) = latency.filter(|_| request.intended_wait().is_none()) {
             second.latencies.add(latency);
         }
@@ -58,7 +58,7 @@ impl Pulse {
         self.seconds.reach(now);
     }
 
-    /// What the last [`WINDOW`] seconds that are over come to.
+    /// Figures of the last [`WINDOW`] complete seconds.
     pub(crate) fn figures(&self) -> Figures {
         let window = self.seconds.over(WINDOW);
         let seconds = window.len();
@@ -75,29 +75,29 @@ impl Pulse {
         }
     }
 
-    /// Requests of each of the last seconds that are over, oldest first.
+    /// Requests in each of the last complete seconds, oldest first.
     pub(crate) fn rates(&self, most: usize) -> Vec<u64> {
         self.seconds.over(most).map(|second| second.requests).collect()
     }
 
-    /// The longest latency of each; none where nothing was answered.
+    /// The maximum latency in each of them; `None` without an answer.
     pub(crate) fn longest(&self, most: usize) -> Vec<Option<Nanos>> {
         self.seconds.over(most).map(|second| second.latencies.longest).collect()
     }
 }
 
-/// How long requests of one second took: 16 steps to each doubling, so that a percentile is right to one part in 30. The
-/// longest is exact.
+/// Latencies of one second: 16 steps per factor of two, so that a percentile is accurate to one part in 30. The maximum
+/// is exact.
 #[derive(Clone, Debug)]
 struct Latencies {
     histogram: Histogram<u32>,
     longest: Option<Nanos>,
 }
 
-/// Latencies are told apart down to a microsecond, and to one digit: 16 steps to each doubling.
+/// Finest resolution: a microsecond, with 16 steps per factor of two.
 const FINEST_NS: u64 = 1 << 10;
 const DIGITS: u8 = 1;
-/// Longer ones are counted as a day; the longest is kept by itself.
+/// Longer ones are counted as a day; the maximum is stored separately.
 const MAX_NS: u64 = 86_400 * 1_000_000_000;
 
 impl Default for Latencies {
@@ -113,18 +113,18 @@ impl Default for Latencies {
 impl Latencies {
     fn add(&mut self, latency: Nanos) {
         let latency = latency.at_least_zero();
-        // It grows up to the highest value: this cannot fail.
+        // The histogram grows up to the highest value, so this cannot fail.
         let _ = self.histogram.record(latency.0.unsigned_abs().min(MAX_NS));
         self.longest = self.longest.max(Some(latency));
     }
 
     fn add_all(&mut self, other: &Self) {
-        // It grows: this cannot fail.
+        // The histogram grows, so this cannot fail.
         let _ = self.histogram.add(&other.histogram);
         self.longest = self.longest.max(other.longest);
     }
 
-    /// The latency that this share of them does not exceed; none of none.
+    /// The quantile for this share; `None` without latencies.
     fn quantile(&self, share: f64) -> Option<Nanos> {
         let longest = self.longest?;
         if (share * self.histogram.len() as f64).ceil() >= self.histogram.len() as f64 {

@@ -1,34 +1,34 @@
-//! What the slow requests waited for, by root event and by cause: one commit that slowed 37 requests is one root with 37
-//! victims. Holds a bounded number of roots.
+//! What slow requests waited for, by root event and by cause: one commit that slowed 37 requests is one root with 37
+//! victims. Bounded.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use model::{Cause, Nanos, Verdict};
 
-/// Roots told apart. The one whose last victim is longest ago makes room for a new one.
+/// Maximum number of roots. The one whose last victim is oldest is dropped for a new one.
 const MAX: usize = 2_000;
 
-/// What several requests waited for.
+/// A root event that slowed requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Root {
     pub(crate) id: Arc<str>,
     pub(crate) cause: Cause,
-    /// In words, of its slowest victim.
+    /// Its description, from its slowest victim.
     pub(crate) text: String,
     pub(crate) toll: Toll,
 }
 
-/// What watching costs.
+/// The victims of a root or a cause.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Toll {
-    /// Requests.
+    /// Number of victims.
     pub(crate) victims: u64,
-    /// Their latencies added up.
+    /// Sum of their latencies.
     pub(crate) time: Nanos,
-    /// The slowest of them.
+    /// Latency of the slowest victim.
     pub(crate) slowest: Nanos,
-    /// When the last of them was answered.
+    /// When the last victim was answered.
     pub(crate) last: Nanos,
 }
 
@@ -38,15 +38,15 @@ impl Default for Toll {
     }
 }
 
-/// One cause, with all of its roots.
+/// One cause with all its roots.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OfCause {
-    /// Roots, those that are no more told apart among them. One that comes back after that counts again.
+    /// Number of roots, including dropped ones. A root that returns after it was dropped counts again.
     pub(crate) roots: u64,
     pub(crate) toll: Toll,
 }
 
-/// All of them.
+/// All roots.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Roots {
     by_id: HashMap<Arc<str>, Root>,
@@ -102,7 +102,7 @@ impl Roots {
         self.by_cause.iter().map(|(cause, of)| (*cause, of))
     }
 
-    /// All latencies of slow requests.
+    /// Sum of the latencies of all slow requests.
     pub(crate) fn time(&self) -> Nanos {
         self.by_cause.values().map(|of| of.toll.time).sum()
     }

@@ -1,4 +1,4 @@
-//! What was counted in each of the last seconds. Does not know what is counted.
+//! Values for each of the last seconds. Does not know what they count.
 
 use std::collections::VecDeque;
 
@@ -6,29 +6,29 @@ use model::Nanos;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// The last so many seconds, each with what was counted in it.
+/// The last seconds, each with a value.
 #[derive(Clone, Debug)]
 pub(crate) struct Seconds<T> {
-    /// Oldest first; the last is the one that is not over yet.
+    /// Oldest first; the last one is the current second.
     cells: VecDeque<T>,
-    /// The second of the last cell, since 1970; none before anything was counted.
+    /// The second of the last cell, since 1970; `None` before the first value.
     newest: Option<i64>,
     most: usize,
 }
 
 impl<T: Default> Seconds<T> {
-    /// So many seconds, the one that is not over yet among them.
+    /// Creates `most` seconds, including the current one.
     pub(crate) fn new(most: usize) -> Self {
         Self { cells: VecDeque::new(), newest: None, most: most.max(1) }
     }
 
-    /// The same, where what comes first may be of the time before it.
+    /// Like `new`, for events that may start before the first one.
     pub(crate) fn with_room_before(most: usize) -> Self {
         let most = most.max(1);
         Self { cells: std::iter::repeat_with(T::default).take(most).collect(), newest: None, most }
     }
 
-    /// Goes on to that moment.
+    /// Advances to that moment.
     pub(crate) fn reach(&mut self, time: Nanos) {
         let second = time.0.div_euclid(SECOND_NS);
         let Some(newest) = self.newest else {
@@ -51,7 +51,7 @@ impl<T: Default> Seconds<T> {
         }
     }
 
-    /// The cell of that moment; none where it is too long ago.
+    /// The cell of that moment; `None` if it is too long ago.
     pub(crate) fn at(&mut self, time: Nanos) -> Option<&mut T> {
         self.reach(time);
         let ago = self.newest?.saturating_sub(time.0.div_euclid(SECOND_NS));
@@ -60,8 +60,8 @@ impl<T: Default> Seconds<T> {
         self.cells.get_mut(index)
     }
 
-    /// Hands on the cells that a stretch of time is in, each with the nanoseconds that it is in it. What began before the first
-    /// cell, counts from there.
+    /// Passes each cell that an interval overlaps, with the overlap in nanoseconds. An interval that starts before the
+    /// first cell counts from there.
     pub(crate) fn share_out(&mut self, start: Nanos, end: Nanos, each: &mut dyn FnMut(&mut T, i64)) {
         self.reach(end);
         let Some(newest) = self.newest else { return };
@@ -76,7 +76,7 @@ impl<T: Default> Seconds<T> {
         }
     }
 
-    /// The last so many that are over, oldest first; fewer where less time has passed.
+    /// The last complete seconds, oldest first, at most `most`; fewer if less time has passed.
     pub(crate) fn over(&self, most: usize) -> impl DoubleEndedIterator<Item = &T> + ExactSizeIterator {
         let over = self.cells.len().saturating_sub(1);
         self.cells.range(over.saturating_sub(most)..over)
@@ -103,7 +103,7 @@ mod tests {
         seconds.reach(at(3_000));
         assert_eq!(seconds.at(at(999)), None);
         assert_eq!(seconds.over(9).copied().collect::<Vec<_>>(), [1, 1]);
-        // A clock that leaps leaves nothing behind, and takes no time to.
+        // A clock that jumps clears everything, in constant time.
         seconds.reach(Nanos::MAX);
         assert_eq!(seconds.over(9).copied().collect::<Vec<_>>(), [0, 0]);
     }

@@ -1,17 +1,17 @@
-//! The slow requests that are kept: the latest and the slowest, in bounded memory. Does not choose an order.
+//! Retained slow requests: the latest and the slowest, in bounded memory. Does not choose an order.
 
 use std::collections::VecDeque;
 use std::mem::size_of;
 
 use model::{Batch, Evidence, Nanos, Partition, Verdict};
 
-/// Verdicts kept because they are new, and because their requests were the slowest.
+/// Number of verdicts retained as the most recent, and of those with the slowest requests.
 const MAX_RECENT: usize = 900;
 const MAX_SLOWEST: usize = 100;
-/// Bytes that each of both may take: a request may name thousands of partitions.
+/// Memory limit of each of the two: a request may name thousands of partitions.
 const MAX_BYTES: usize = 16 << 20;
 
-/// One that is kept.
+/// A retained slow request.
 #[derive(Clone, Debug)]
 pub(crate) struct SlowRequest {
     /// Its number in the order in which verdicts were reached.
@@ -26,16 +26,16 @@ impl SlowRequest {
     }
 }
 
-/// Those that are kept.
+/// All retained slow requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slow {
     /// In the order of their numbers.
     recent: VecDeque<SlowRequest>,
     recent_bytes: usize,
-    /// Those that were recent once and are among the slowest of these, slowest first.
+    /// The slowest of those that are no longer recent, slowest first.
     slowest: Vec<SlowRequest>,
     slowest_bytes: usize,
-    /// How many there were.
+    /// Number of all slow requests.
     pub(crate) count: u64,
 }
 
@@ -52,34 +52,34 @@ impl Slow {
         }
     }
 
-    fn keep_if_slowest(&mut self, told: SlowRequest) {
-        let place = self.slowest.partition_point(|other| other.latency() >= told.latency());
-        self.slowest_bytes += told.bytes;
-        self.slowest.insert(place, told);
+    fn keep_if_slowest(&mut self, request: SlowRequest) {
+        let place = self.slowest.partition_point(|other| other.latency() >= request.latency());
+        self.slowest_bytes += request.bytes;
+        self.slowest.insert(place, request);
         while self.slowest.len() > MAX_SLOWEST || self.slowest_bytes > MAX_BYTES {
             let Some(quickest) = self.slowest.pop() else { return };
             self.slowest_bytes -= quickest.bytes;
         }
     }
 
-    /// Those that are kept.
+    /// All retained requests.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &SlowRequest> {
         self.slowest.iter().chain(&self.recent)
     }
 
     pub(crate) fn find(&self, number: u64) -> Option<&SlowRequest> {
-        self.iter().find(|told| told.number == number)
+        self.iter().find(|request| request.number == number)
     }
 }
 
-/// Takes what this process costs.
+/// Approximate memory of a verdict.
 fn bytes_of(verdict: &Verdict) -> usize {
     let of_partition = |partition: &Partition| {
         let ids = partition.message_ids.iter().map(|id| id.len() + size_of::<usize>() * 4).sum::<usize>();
         size_of::<Partition>() + partition.batches.len() * size_of::<Batch>() + ids
     };
     let partitions = verdict.request.partitions.iter().map(of_partition).sum::<usize>();
-    let evidence = verdict.evidence.iter().map(|seen| size_of::<Evidence>() + seen.text.len()).sum::<usize>();
+    let evidence = verdict.evidence.iter().map(|one| size_of::<Evidence>() + one.text.len()).sum::<usize>();
     size_of::<SlowRequest>() + partitions + evidence + size_of_val(&*verdict.stage_spans)
 }
 
@@ -94,10 +94,10 @@ mod tests {
     fn the_latest_and_the_slowest_are_kept_each_once() {
         let mut slow = Slow::default();
         for number in 0..3_000 {
-            // The slowest came early.
+            // The slowest come first.
             slow.add(sample::verdict(Nanos::from_millis(5_000 - number)));
         }
-        let mut numbers = slow.iter().map(|told| told.number).collect::<Vec<_>>();
+        let mut numbers = slow.iter().map(|request| request.number).collect::<Vec<_>>();
         numbers.sort_unstable();
         let most = (MAX_RECENT as u64, MAX_SLOWEST as u64);
         let expected = (1..=most.1).chain(3_001 - most.0..=3_000).collect::<Vec<_>>();
@@ -113,7 +113,7 @@ mod tests {
         for _ in 0..200 {
             slow.add(large.clone());
         }
-        let kept = slow.iter().count();
-        assert!(kept > 0 && kept * 10_000 * 100 < 2 * MAX_BYTES, "{kept}");
+        let count = slow.iter().count();
+        assert!(count > 0 && count * 10_000 * 100 < 2 * MAX_BYTES, "{count}");
     }
 }

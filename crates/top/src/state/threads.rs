@@ -1,4 +1,4 @@
-//! What each thread of the broker did in the last seconds: its share of each state. Holds a bounded number of threads.
+//! The time of each thread of the broker in the last seconds, by state. Bounded.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use super::pulse::WINDOW;
 use super::seconds::Seconds;
 
 const SECOND_NS: i64 = 1_000_000_000;
-/// Threads told apart: a broker has one or two hundred. One that was not heard of for longest makes room.
+/// Maximum number of threads: a broker has one or two hundred. The one without events for longest is dropped.
 const MAX: usize = 1_000;
-/// Processes whose stops are told apart.
+/// Maximum number of processes whose stops are counted.
 const MAX_PROCESSES: usize = 16;
-/// The host's figures of groups of threads that are kept.
+/// Maximum number of groups of threads with figures from the host.
 const MAX_GROUPS: usize = 200;
 
 /// The threads.
@@ -23,13 +23,13 @@ const MAX_GROUPS: usize = 200;
 pub(crate) struct Threads {
     by_tid: HashMap<Tid, OfThread>,
     states: ThreadStates,
-    /// Stops by process, with the end of the last: a collection within a safepoint counts once.
+    /// Stops by process, with the end of the last one: a collection within a safepoint counts once.
     stops: HashMap<Pid, (Nanos, Seconds<i64>)>,
-    /// Processor time of all threads of a role, in processors, as the host counts it.
+    /// CPU time of all threads of a role, in CPUs, as the host counts it.
     of_roles: BTreeMap<Arc<str>, f64>,
-    /// Whether anything tells when threads are on a CPU.
+    /// Whether any source shows when threads are on a CPU.
     pub(crate) sampled: bool,
-    /// When the first thing that was seen began, and how late it is.
+    /// Start of the first event, and the current time.
     first: Nanos,
     now: Nanos,
 }
@@ -38,11 +38,11 @@ pub(crate) struct Threads {
 struct OfThread {
     name: Arc<str>,
     pid: Pid,
-    heard: Nanos,
+    last_event: Nanos,
     seconds: Seconds<StateTimes>,
 }
 
-/// What a thread did.
+/// The time of a thread by state.
 #[derive(Clone, Debug)]
 pub(crate) struct Course {
     pub(crate) tid: Tid,
@@ -51,18 +51,18 @@ pub(crate) struct Course {
     pub(crate) shares: Shares,
 }
 
-/// What all threads of a role did.
+/// The time of all threads of a role by state.
 #[derive(Clone, Debug)]
 pub(crate) struct OfRole {
     pub(crate) role: Role,
     pub(crate) threads: u64,
-    /// Added up over its threads.
+    /// Sum over its threads.
     pub(crate) shares: Shares,
-    /// In processors, as the host counts it.
+    /// CPU time in CPUs, as the host counts it.
     pub(crate) processors: Option<f64>,
 }
 
-/// Shares of a stretch of time in each state: 1 is all of it, of one thread.
+/// Share of time in each state: 1 is all of it, for one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Shares([f64; ThreadState::ALL.len()]);
 
@@ -75,7 +75,7 @@ impl Shares {
         self.0.get(state as usize).copied().unwrap_or_default()
     }
 
-    /// All but waiting for work, and stops.
+    /// All states except waiting for work and stops.
     pub(crate) fn busy(&self) -> f64 {
         let not = self.of(ThreadState::Idle) + self.of(ThreadState::Stopped);
         (self.0.iter().sum::<f64>() - not).max(0.0)
@@ -85,7 +85,7 @@ impl Shares {
         self.0.iter_mut().zip(other.0).for_each(|(sum, more)| *sum += more);
     }
 
-    /// Of one of so many threads.
+    /// The average share of one of `threads` threads.
     pub(crate) fn each_of(&self, threads: u64) -> Self {
         Self(self.0.map(|share| share / threads.max(1) as f64))
     }
@@ -115,10 +115,10 @@ impl Threads {
         states.of(event, &mut |stretch| {
             *first = (*first).min(stretch.start);
             *now = (*now).max(stretch.end);
-            let of = OfThread::known(by_tid, stretch.tid);
+            let of = OfThread::entry(by_tid, stretch.tid);
             of.pid = stretch.pid;
-            of.heard = of.heard.max(stretch.end);
-            // The longest name is the one that was not cut.
+            of.last_event = of.last_event.max(stretch.end);
+            // The longest name is the one that was not truncated.
             if stretch.thread.len() > of.name.len() {
                 of.name = Arc::clone(stretch.thread);
             }
@@ -137,8 +137,8 @@ impl Threads {
     }
 
     fn sample(&mut self, sample: &HostSample) {
-        let wanted = sample.scope == HostScope::Threads && &*sample.metric == "cpu_ratio";
-        if wanted && (self.of_roles.len() < MAX_GROUPS || self.of_roles.contains_key(&sample.name)) {
+        let is_cpu_time = sample.scope == HostScope::Threads && &*sample.metric == "cpu_ratio";
+        if is_cpu_time && (self.of_roles.len() < MAX_GROUPS || self.of_roles.contains_key(&sample.name)) {
             self.of_roles.insert(Arc::clone(&sample.name), sample.value);
         }
     }
@@ -147,7 +147,7 @@ impl Threads {
         self.now = self.now.max(now);
     }
 
-    /// What each did in the last seconds that are over; none of those of which nothing was seen then.
+    /// The time of each thread in the last complete seconds; excludes threads without events in them.
     pub(crate) fn courses(&self) -> Vec<Course> {
         let stops = self.stops.iter().map(|(&pid, (_, seconds))| {
             let mut seconds = seconds.clone();
@@ -159,13 +159,13 @@ impl Threads {
         self.by_tid.iter().filter_map(|(&tid, of)| of.course(tid, self.now, window, &stops)).collect()
     }
 
-    /// How long the window is: shorter when the watch has just begun.
+    /// Length of the window: shorter when the watch has just started.
     fn window_ns(&self) -> i64 {
         let over = (self.now.0.div_euclid(SECOND_NS)).saturating_sub(self.first.0.div_euclid(SECOND_NS));
         over.clamp(1, WINDOW as i64).saturating_mul(SECOND_NS)
     }
 
-    /// The same by role.
+    /// The time by role.
     pub(crate) fn roles(&self) -> Vec<OfRole> {
         let mut roles: BTreeMap<&'static str, OfRole> = BTreeMap::new();
         for course in self.courses() {
@@ -184,15 +184,15 @@ impl Threads {
 }
 
 impl OfThread {
-    fn known(by_tid: &mut HashMap<Tid, Self>, tid: Tid) -> &mut Self {
+    fn entry(by_tid: &mut HashMap<Tid, Self>, tid: Tid) -> &mut Self {
         if by_tid.len() >= MAX && !by_tid.contains_key(&tid) {
-            let silent = by_tid.iter().min_by_key(|(tid, of)| (of.heard, **tid)).map(|(tid, _)| *tid);
+            let silent = by_tid.iter().min_by_key(|(tid, of)| (of.last_event, **tid)).map(|(tid, _)| *tid);
             silent.map(|tid| by_tid.remove(&tid));
         }
         by_tid.entry(tid).or_insert_with(|| Self {
             name: Arc::from(""),
             pid: 0,
-            heard: Nanos::MIN,
+            last_event: Nanos::MIN,
             seconds: Seconds::with_room_before(WINDOW + 1),
         })
     }
@@ -207,20 +207,20 @@ impl OfThread {
         let mut seconds = self.seconds.clone();
         seconds.reach(now);
         let stopped = is_paused_with_jvm(&self.name);
-        // A source without a process reports the only one.
+        // A source that does not report the process reports the only one.
         let stops = [self.pid, 0].into_iter().filter(|_| stopped).filter_map(|pid| stops.get(&pid));
         let stops = stops.map(|seconds| seconds.over(WINDOW).rev().copied().collect::<Vec<_>>());
         let stops = stops.collect::<Vec<_>>();
         let mut sum = StateTimes::default();
-        let mut seen = false;
+        let mut has_events = false;
         for (ago, spent) in seconds.over(WINDOW).rev().enumerate() {
-            seen |= *spent != StateTimes::default();
+            has_events |= *spent != StateTimes::default();
             let mut spent = *spent;
             let stopped = stops.iter().filter_map(|seconds| seconds.get(ago)).sum();
             spent.add(ThreadState::Stopped, stopped);
-            sum.add_all(&spent.parted(SECOND_NS));
+            sum.add_all(&spent.split_at_grid(SECOND_NS));
         }
-        seen.then(|| Course {
+        has_events.then(|| Course {
             tid,
             name: Arc::clone(&self.name),
             role: Role::of(&self.name),
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn shares_are_of_the_last_seconds_each_instant_once() {
         let mut threads = Threads::new();
-        // Of ten seconds: one in a write, 0.4 of it blocked, half a second stopped.
+        // Ten seconds: one in a write, 0.4 s of it blocked, and half a second stopped.
         threads.event(&Event::FileOp(Box::new(sample::write(ms(2_000), ms(3_000)))));
         threads.event(&Event::OffCpu(Box::new(sample::off_cpu(ms(2_200), ms(2_600)))));
         threads.event(&Event::JvmPause(Box::new(JvmPause {
@@ -278,8 +278,8 @@ mod tests {
             threads.event(&Event::FileOp(Box::new(op)));
         }
         threads.reach(ms(2_000));
-        let mut kept = threads.courses().iter().map(|course| course.tid).collect::<Vec<_>>();
-        kept.sort_unstable();
-        assert_eq!(kept, (3_000 - MAX as u32..3_000).collect::<Vec<_>>());
+        let mut tids = threads.courses().iter().map(|course| course.tid).collect::<Vec<_>>();
+        tids.sort_unstable();
+        assert_eq!(tids, (3_000 - MAX as u32..3_000).collect::<Vec<_>>());
     }
 }

@@ -1,19 +1,19 @@
-//! What was read and written of each file and of each kind of file: since the start, and a second of the last few. Adds up
-//! nothing itself: `report::files` does.
+//! Bytes read and written by file and by kind of file: since the start, and per second over the last few seconds.
+//! `report::files` does the sums.
 
 use std::collections::HashMap;
 
 use model::{Event, Nanos};
 use report::files::{Files, GroupBy, GroupKey, Sort, Traffic};
 
-/// Files told apart.
+/// Maximum number of files counted separately.
 const MAX_FILES: usize = 2_000;
-/// How often sums are taken.
+/// Interval at which sums are taken.
 const EVERY: Nanos = Nanos::from_millis(1_000);
-/// Rates are of at least so long.
+/// Minimum interval of rates.
 const RATES_OF: Nanos = Nanos::from_millis(5_000);
 
-/// What was moved of a file or a kind of files.
+/// Traffic of a file or a kind of file.
 #[derive(Clone, Debug)]
 pub(crate) struct TrafficRow {
     pub(crate) who: GroupKey,
@@ -21,32 +21,32 @@ pub(crate) struct TrafficRow {
     pub(crate) rates: Rates,
 }
 
-/// What was moved a second.
+/// Traffic per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rates {
     pub(crate) reads: f64,
-    /// Bytes that came from the page cache; none where nothing tells.
+    /// Bytes from the page cache; `None` if no source shows them.
     pub(crate) cached_bytes: Option<f64>,
-    /// Bytes that came from a device; none where nothing tells.
+    /// Bytes from a device; `None` if no source shows them.
     pub(crate) disk_bytes: Option<f64>,
     pub(crate) writes: f64,
     pub(crate) written_bytes: f64,
 }
 
-/// Both ways to tell it apart.
+/// Traffic in both groupings.
 #[derive(Clone)]
 pub(crate) struct FileTraffic {
     pub(crate) by_file: Sums,
     pub(crate) by_kind: Sums,
-    taken: Nanos,
+    last_sum: Nanos,
 }
 
 #[derive(Clone)]
 pub(crate) struct Sums {
     files: Files,
-    /// The sums when they were taken last.
+    /// The last sums.
     pub(crate) moved: Vec<TrafficRow>,
-    /// Sums of before, that rates are the difference to, and those that will be.
+    /// Earlier sums, from which rates are computed, and the sums for later rates.
     before: Snapshot,
     next: Snapshot,
 }
@@ -59,7 +59,7 @@ struct Snapshot {
 
 impl FileTraffic {
     pub(crate) fn new() -> Self {
-        Self { by_file: Sums::of(GroupBy::File), by_kind: Sums::of(GroupBy::Kind), taken: Nanos::MIN }
+        Self { by_file: Sums::of(GroupBy::File), by_kind: Sums::of(GroupBy::Kind), last_sum: Nanos::MIN }
     }
 
     pub(crate) fn event(&mut self, event: &Event) {
@@ -72,12 +72,12 @@ impl FileTraffic {
         }
     }
 
-    /// Takes the sums again if the last ones are old.
+    /// Takes new sums if the last ones are old.
     pub(crate) fn reach(&mut self, now: Nanos) {
-        if now - self.taken < EVERY {
+        if now - self.last_sum < EVERY {
             return;
         }
-        self.taken = now;
+        self.last_sum = now;
         self.by_file.take(now);
         self.by_kind.take(now);
     }
@@ -115,7 +115,7 @@ impl Snapshot {
         let none = Traffic::default();
         let before = self.totals.get(who).unwrap_or(&none);
         let rate = |of: fn(&Traffic) -> u64| of(total).saturating_sub(of(before)) as f64 / seconds;
-        // What was not known before was none.
+        // Files that are new had no traffic before.
         Rates {
             reads: rate(|traffic| traffic.reads + traffic.faults),
             cached_bytes: total.cached_bytes.map(|_| rate(|traffic| traffic.cached_bytes.unwrap_or(0))),
@@ -138,7 +138,7 @@ mod tests {
         let mut traffic = FileTraffic::new();
         let second = |n: i64| Nanos::from_millis(n * 1_000);
         for n in 0..30 {
-            // 1,000 bytes a second, and 3,000 from the twentieth on.
+            // 1,000 bytes per second, and 3,000 from the twentieth second on.
             let mut op = sample::write(second(n), second(n) + Nanos(5));
             op.bytes = Some(if n < 20 { 1_000 } else { 3_000 });
             traffic.event(&Event::FileOp(Box::new(op)));

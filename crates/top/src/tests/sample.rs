@@ -1,4 +1,4 @@
-//! Events and verdicts of the tests here.
+//! Events and verdicts for this crate's tests.
 
 use model::{
     Cause, Confidence, Device, Evidence, EvidenceKind, FileKind, FileOp, FileOpKind, Nanos, OffCpu,
@@ -13,7 +13,7 @@ use super::State;
 pub(crate) const NOON: Nanos = Nanos(1_795_348_800_000_000_000);
 const THREAD: &str = "data-plane-kafka-request-handler-3";
 
-/// Nothing yet, of a broker that is watched.
+/// An empty state of a watched broker.
 pub(crate) fn state() -> State {
     State::new(BrokerInfo {
         broker: "broker 1 on vm".to_owned(),
@@ -24,7 +24,7 @@ pub(crate) fn state() -> State {
     })
 }
 
-/// A produce request of that latency.
+/// A produce request with that latency.
 pub(crate) fn request(arrival: Nanos, latency: Nanos) -> Request {
     let end = arrival + latency;
     Request {
@@ -50,16 +50,16 @@ pub(crate) fn request(arrival: Nanos, latency: Nanos) -> Request {
     }
 }
 
-/// A verdict on a request that arrived at [`NOON`]: nine tenths of it in the append.
+/// A verdict on a request that arrived at [`NOON`] and spent nine tenths of its time in the append.
 pub(crate) fn verdict(latency: Nanos) -> Verdict {
     verdict_at(NOON, latency)
 }
 
-/// The same of another moment.
+/// Like [`verdict`], for another time of arrival.
 pub(crate) fn verdict_at(arrival: Nanos, latency: Nanos) -> Verdict {
     let request = request(arrival, latency);
     let append = Nanos(latency.0 / 10 * 9);
-    let (begun, end) = (arrival + (latency - append), arrival + latency);
+    let (append_start, end) = (arrival + (latency - append), arrival + latency);
     let mut stages = Stages::default();
     stages.add(Stage::Queue, latency - append);
     stages.add(Stage::Append, append);
@@ -67,8 +67,8 @@ pub(crate) fn verdict_at(arrival: Nanos, latency: Nanos) -> Verdict {
         request,
         stages,
         stage_spans: vec![
-            StageSpan { stage: Stage::Queue, start: arrival, end: begun },
-            StageSpan { stage: Stage::Append, start: begun, end },
+            StageSpan { stage: Stage::Queue, start: arrival, end: append_start },
+            StageSpan { stage: Stage::Append, start: append_start, end },
         ],
         cause: Cause::JournalCommit,
         chain: vec![Cause::JournalCommit],
@@ -76,7 +76,7 @@ pub(crate) fn verdict_at(arrival: Nanos, latency: Nanos) -> Verdict {
         confidence: Confidence::Exact,
         evidence: vec![Evidence {
             kind: EvidenceKind::Kernel,
-            start: begun,
+            start: append_start,
             end,
             tid: None,
             thread: None,
@@ -91,7 +91,7 @@ pub(crate) fn verdict_at(arrival: Nanos, latency: Nanos) -> Verdict {
     }
 }
 
-/// A write of a request handler.
+/// A write by a request handler.
 pub(crate) fn write(start: Nanos, end: Nanos) -> FileOp {
     FileOp {
         start,
@@ -112,7 +112,7 @@ pub(crate) fn write(start: Nanos, end: Nanos) -> FileOp {
     }
 }
 
-/// The same thread off the CPU for its journal.
+/// An off-CPU interval of the same thread, for the journal.
 pub(crate) fn off_cpu(start: Nanos, end: Nanos) -> OffCpu {
     OffCpu {
         start,

@@ -1,4 +1,4 @@
-//! Keys, one after the other, and what is then looked at.
+//! Presses keys, one after the other, and checks the view after them.
 
 use model::Nanos;
 
@@ -9,7 +9,7 @@ use crate::state::State;
 use crate::state::sample;
 use crate::view::View;
 
-/// Six requests of 100 to 600 ms, one a second; every other one of another root and cause.
+/// Six requests of 100 to 600 ms, one per second; every other one with another root and cause.
 fn state() -> State {
     let mut state = sample::state();
     for number in 1..=6_i64 {
@@ -27,7 +27,7 @@ fn state() -> State {
 }
 
 fn press(ui: &mut Ui, state: &State, keys: &[Key]) -> Outcome {
-    let mut outcome = Outcome::Shown;
+    let mut outcome = Outcome::Draw;
     for &key in keys {
         outcome = ui.key(key, state);
     }
@@ -40,7 +40,7 @@ fn type_in(ui: &mut Ui, state: &State, text: &str) {
     }
 }
 
-/// The numbers of the requests in order, and of the one that is looked at.
+/// The numbers of the requests in order, and of the selected one.
 fn requests(ui: &Ui, state: &State) -> (Vec<u64>, Option<u64>) {
     let number = |key: RowKey| match key {
         RowKey::Request(number) => number,
@@ -77,7 +77,7 @@ fn rows_are_sorted_by_the_column_that_was_chosen_and_the_other_way_round() {
     assert_eq!((ui.listing().sorted_by, ui.listing().descending), (0, true));
     press(&mut ui, &state, &[Key::Char('I')]);
     assert_eq!(requests(&ui, &state).0, [1, 2, 3, 4, 5, 6]);
-    // A text begins with A.
+    // Text columns sort from A.
     press(&mut ui, &state, &[Key::Char('>'), Key::Down, Key::Down, Key::Enter]);
     assert_eq!(requests(&ui, &state).0, [2, 4, 6, 1, 3, 5]);
     press(&mut ui, &state, &[Key::F(5), Key::Home, Key::Esc]);
@@ -93,7 +93,7 @@ fn a_filter_shows_as_it_is_typed_and_escape_takes_it_back() {
     press(&mut ui, &state, &[Key::Backspace]);
     assert_eq!(requests(&ui, &state).0, [6, 4, 2]);
     // While words are typed, q is a letter.
-    assert_eq!(ui.key(Key::Char('q'), &state), Outcome::Shown);
+    assert_eq!(ui.key(Key::Char('q'), &state), Outcome::Draw);
     press(&mut ui, &state, &[Key::Backspace, Key::Enter]);
     assert_eq!(requests(&ui, &state).0, [6, 4, 2]);
     press(&mut ui, &state, &[Key::Esc]);
@@ -124,8 +124,8 @@ fn enter_goes_from_a_root_to_its_victims_and_from_one_of_them_to_its_chain() {
     press(&mut ui, &state, &[Key::Down, Key::Enter, Key::Down]);
     let Mode::Chain { verdict, top } = &ui.mode else { panic!("no chain") };
     assert_eq!((verdict.request.latency(), *top), (Some(Nanos::from_millis(400)), 1));
-    // Any other key leaves it, F10 all of it.
-    assert_eq!(press(&mut ui, &state, &[Key::Esc]), Outcome::Shown);
+    // Any other key closes it, F10 ends everything.
+    assert_eq!(press(&mut ui, &state, &[Key::Esc]), Outcome::Draw);
     assert!(matches!(ui.mode, Mode::Browse));
     assert_eq!(press(&mut ui, &state, &[Key::Enter, Key::F(10)]), Outcome::Quit);
 }
@@ -140,7 +140,7 @@ fn views_go_round_and_grouping_is_each_views_own() {
     press(&mut ui, &state, &[Key::Char('3')]);
     assert!(ui.view == View::Writes && !ui.listing().grouped);
     press(&mut ui, &state, &[Key::Char('1'), Key::Char('t')]);
-    assert!(!ui.listing().grouped && ui.said.is_some());
+    assert!(!ui.listing().grouped && ui.message.is_some());
 }
 
 #[test]
@@ -167,12 +167,12 @@ fn what_is_for_whoever_runs_the_screen_is_handed_on() {
         (Key::Char('-'), Outcome::Slower),
         (SUSPEND, Outcome::Suspend),
         (REDRAW, Outcome::Redraw),
-        (RESIZED, Outcome::Shown),
-        (Key::F(1), Outcome::Shown),
+        (RESIZED, Outcome::Draw),
+        (Key::F(1), Outcome::Draw),
     ] {
         assert_eq!(ui.key(key, &state), outcome, "{key:?}");
     }
-    // In the help a letter that means nothing there goes back, and Ctrl-C ends.
-    assert_eq!(press(&mut ui, &state, &[Key::Char('q')]), Outcome::Shown);
+    // In the help, a key without a meaning there returns, and Ctrl-C ends.
+    assert_eq!(press(&mut ui, &state, &[Key::Char('q')]), Outcome::Draw);
     assert_eq!(press(&mut ui, &state, &[Key::F(1), INTERRUPT]), Outcome::Quit);
 }

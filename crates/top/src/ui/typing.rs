@@ -1,21 +1,21 @@
-//! Typing words to search or filter by: every letter shows at once. Does not draw what was typed.
+//! Typing words to search or filter by: every letter takes effect at once. Does not draw.
 
 use super::{Mode, Ui};
 use crate::keys::Key;
 use crate::state::State;
 
-/// Letters that may be typed.
+/// Maximum number of letters.
 const MAX: usize = 100;
 
-/// Words that are being typed.
+/// The words being typed.
 pub(crate) struct Prompt {
     pub(crate) purpose: Purpose,
     pub(crate) words: String,
-    /// Whether nothing has them.
+    /// Whether nothing matches.
     pub(crate) is_nowhere: bool,
 }
 
-/// What words are typed for.
+/// The purpose of typed words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Search,

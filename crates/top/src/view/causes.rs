@@ -52,7 +52,7 @@ columns! { ROOT_COLUMNS for &Root, |row, width, about| {
 struct CauseRow<'a> {
     cause: Cause,
     of: &'a OfCause,
-    /// The time of all causes.
+    /// Time of all causes.
     whole: Nanos,
 }
 

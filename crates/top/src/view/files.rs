@@ -1,5 +1,5 @@
-//! What was read and written of each file or kind of file: a second of the last few, and since the start; from the page cache
-//! and from the device apart.
+//! Bytes read and written by file or kind of file: per second over the last few seconds, and since the start; reads
+//! from the page cache and from the device separately.
 
 use report::files::GroupKey;
 use report::quantity::{NONE, format_bytes, format_count, or_dash};
@@ -34,7 +34,7 @@ columns! { COLUMNS for &TrafficRow, |row, width, about| {
         row.rates.reads, count_rate(row.rates.reads);
     Column::number("CACHE/s", 9) =>
         row.rates.cached_bytes.unwrap_or(0.0), rate(row.rates.cached_bytes.unwrap_or(0.0), Tone::Plain);
-    // Who reads from the device waits for it.
+    // A thread that reads from the device waits for it.
     Column::number("DISK/s", 9) =>
         row.rates.disk_bytes.unwrap_or(0.0), rate(row.rates.disk_bytes.unwrap_or(0.0), Tone::Bad);
     Column::number("WRITES/s", 8) =>
@@ -61,7 +61,7 @@ columns! { COLUMNS for &TrafficRow, |row, width, about| {
         row.device(), plain(clip(row.device(), width));
 } }
 
-/// The same of kinds of files, which are on any device.
+/// Columns for kinds of files, which can be on any device.
 const KIND_COLUMNS: [Column; 13] = {
     let [_, b, c, d, e, f, g, h, i, j, k, l, m, ..] = COLUMNS;
     [Column::text("KIND", 20).growing(6, 70), b, c, d, e, f, g, h, i, j, k, l, m]

@@ -1,4 +1,4 @@
-//! Slow requests, each with its cause and where its time went.
+//! Slow requests, each with its cause and a breakdown of its time.
 
 use model::{Cause, Confidence, Nanos, Stage, Verdict};
 use report::explanation::describe_chain;
@@ -7,7 +7,7 @@ use report::quantity::{NONE, format_bytes, or_dash};
 use super::{Table, rows};
 use crate::clip::{clip, clip_middle};
 use crate::item::{Cell, Column, Item, Rank, RowKey, bar, cell, columns, plain};
-use crate::palette::{Tone, look_of_stage};
+use crate::palette::{Tone, stage_style};
 use crate::state::BrokerInfo;
 use crate::state::slow::SlowRequest;
 
@@ -47,7 +47,7 @@ columns! { COLUMNS for &SlowRequest, |row, width, about| {
         u64::from(row.verdict.request.request_bytes), plain(format_bytes(row.verdict.request.request_bytes.into()));
 } }
 
-/// The one that the time was lost on, or the first; of what names none, the API.
+/// The partition on which the time was lost, or the first; without one, the API.
 fn partition(verdict: &Verdict) -> String {
     let named = verdict.partition.as_ref().map(ToString::to_string);
     let first = || {
@@ -57,7 +57,7 @@ fn partition(verdict: &Verdict) -> String {
     named.or_else(first).unwrap_or_else(|| verdict.request.api.to_lowercase())
 }
 
-/// What it calls itself, or where it is.
+/// The client's id, or its address.
 fn client(verdict: &Verdict) -> String {
     let id = verdict.request.client_id.as_deref().filter(|id| !id.is_empty());
     id.map_or_else(|| verdict.request.client.to_string(), str::to_owned)
@@ -79,9 +79,9 @@ fn confidence_tone(confidence: Confidence) -> Tone {
     }
 }
 
-/// In the order in which a request goes through them.
+/// Stages in the order in which a request goes through them.
 fn stages(verdict: &Verdict, width: usize) -> Cell {
-    let part = |stage: Stage, length: Nanos| (look_of_stage(stage).0, Tone::Stage(stage), length.0 as f64);
+    let part = |stage: Stage, length: Nanos| (stage_style(stage).0, Tone::Stage(stage), length.0 as f64);
     let parts = verdict.stages.iter().map(|(stage, length)| part(stage, length)).collect::<Vec<_>>();
     bar(&parts, verdict.stages.total().0 as f64, width)
 }

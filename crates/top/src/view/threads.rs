@@ -1,4 +1,4 @@
-//! What the broker's threads did in the last seconds, each by itself or all of a role together.
+//! The time of the broker's threads in the last seconds, by thread or by role.
 
 use report::quantity::format_count;
 use report::thread_state::ThreadState::{self, Blocked, FileOp, Lock, Runnable, Running, Stopped};
@@ -6,7 +6,7 @@ use report::thread_state::ThreadState::{self, Blocked, FileOp, Lock, Runnable, R
 use super::{Table, rows};
 use crate::clip::{clip, clip_middle};
 use crate::item::{Cell, Column, Item, Rank, RowKey, bar, cell, columns, dash, plain};
-use crate::palette::{Tone, look_of_state};
+use crate::palette::{Tone, state_style};
 use crate::state::BrokerInfo;
 use crate::state::threads::{Course, OfRole, Shares};
 
@@ -102,7 +102,7 @@ columns! { ROLE_COLUMNS for RoleRow, |row, width, about| {
 } }
 
 fn states(shares: &Shares, width: usize) -> Cell {
-    let parts = ThreadState::ALL.map(|state| (look_of_state(state).0, Tone::State(state), shares.of(state)));
+    let parts = ThreadState::ALL.map(|state| (state_style(state).0, Tone::State(state), shares.of(state)));
     bar(&parts, 1.0, width)
 }
 

@@ -1,4 +1,4 @@
-//! File operations: the slowest one by one, with what they waited for; or all of them by file.
+//! File operations: the slowest one by one, with the reasons for their waits; or all of them by file.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::palette::Tone;
 use crate::state::BrokerInfo;
 use crate::state::operations::{OfFile, Operation};
 
-/// Reasons that nobody has to do anything about.
+/// Reasons that need no action.
 const HARMLESS: [&str; 2] = ["cpu", "unobserved"];
-/// What takes so long, others wait for.
+/// Latency from which others wait for an operation.
 const LONG: Nanos = Nanos::from_millis(10);
 
 pub(crate) const ONE_BY_ONE: Table = Table {
@@ -110,7 +110,7 @@ pub(crate) fn latency(latency: Nanos) -> Cell {
 }
 
 impl Operation {
-    /// Most of its time, with its share.
+    /// The reason for most of its time, with its share.
     fn why(&self) -> Option<(&'static str, String)> {
         let first = self.reasons.first()?;
         let share = (first.time.0 as f64 / self.op.latency().0.max(1) as f64 * 100.0).round();

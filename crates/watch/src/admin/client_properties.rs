@@ -1,6 +1,6 @@
-//! How a broker is spoken with: Kafka's client properties, of which those that a client without a Java VM can hold to are read, and
-//! the others are refused. What Kafka does not know is ignored, as Kafka does. Does not connect. Passwords and keys are in no error
-//! and in no `Debug`. Not fuzzed: the user's own files; `broker::properties` has their format.
+//! Kafka's client properties, which say how to talk to a broker. Refuses those that a client without a Java VM cannot honour;
+//! ignores unknown ones, as Kafka does. Does not connect. Passwords and keys never appear in errors or `Debug` output.
+//! Not fuzzed: the user's own files; `broker::properties` has their format.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,14 +13,15 @@ use std::sync::Arc;
 use rustls::ClientConfig;
 
 use super::tls::{self, ClientKey};
-use super::{jaas, pem, shortened};
+use super::{jaas, pem, shorten};
 
-/// Files of certificates of whole distributions are half of this.
+/// Limit of a file: twice the size of a distribution's certificate bundle.
 const MAX_BYTES: u64 = 1 << 20;
-/// What others have in the file that they may read.
+/// Mode bit of files that all users may read.
 const READ_BY_OTHERS: u32 = 0o004;
 
-/// What is not supported, and would change what is sent to whom. Those that begin with `ssl.` and `sasl.` matter only to such listeners.
+/// Unsupported properties that would change what is sent to whom. Those with the prefix `ssl.` or `sasl.` only matter for such
+/// listeners.
 const UNSUPPORTED: [&str; 6] = [
     "config.providers",
     "ssl.engine.factory.class",
@@ -29,27 +30,27 @@ const UNSUPPORTED: [&str; 6] = [
     "sasl.login.class",
     "socks5.proxy.address",
 ];
-/// What only narrows what is spoken.
+/// Properties that only restrict TLS versions and ciphers.
 const IGNORED: [&str; 4] = ["ssl.cipher.suites", "ssl.enabled.protocols", "ssl.protocol", "ssl.provider"];
 
 /// `security.protocol`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SecurityProtocol {
-    /// Neither TLS nor a password.
+    /// Neither TLS nor SASL.
     #[default]
     Plaintext,
     /// TLS.
     Ssl,
-    /// A password, without TLS.
+    /// SASL without TLS.
     SaslPlaintext,
-    /// TLS and a password.
+    /// SASL over TLS.
     SaslSsl,
 }
 
 impl SecurityProtocol {
     const ALL: [Self; 4] = [Self::Plaintext, Self::Ssl, Self::SaslPlaintext, Self::SaslSsl];
 
-    /// As Kafka calls it.
+    /// Kafka's name for the protocol.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plaintext => "PLAINTEXT",
@@ -88,21 +89,21 @@ impl Mechanism {
     }
 }
 
-/// Who a client says it is.
+/// A client's mechanism, user name and password.
 pub(super) struct Credentials {
     pub(super) mechanism: Mechanism,
     pub(super) username: String,
     pub(super) password: String,
 }
 
-/// Not the password.
+/// Omits the user name and the password.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials").field("mechanism", &self.mechanism).finish_non_exhaustive()
     }
 }
 
-/// How a client speaks with a broker; the default is plaintext.
+/// How a client talks to a broker; the default is plaintext.
 #[derive(Default)]
 pub struct ClientProperties {
     pub(super) protocol: SecurityProtocol,
@@ -113,34 +114,34 @@ pub struct ClientProperties {
     pub(super) warnings: Vec<String>,
 }
 
-/// Neither keys nor passwords.
+/// Omits keys and passwords.
 impl fmt::Debug for ClientProperties {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientProperties").field("protocol", &self.protocol).finish_non_exhaustive()
     }
 }
 
-/// Why a file of client properties cannot be used: one line.
+/// Reason why a file of client properties cannot be used, in one line.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {why}", file.display())]
 pub struct PropertiesError {
     /// The file, or one that it names.
     file: PathBuf,
-    /// What is wrong, without a password.
+    /// The reason, without any password.
     why: String,
 }
 
 impl ClientProperties {
-    /// Reads a file, and those that it names.
+    /// Reads a file and the files that it names.
     ///
     /// # Errors
-    /// A file cannot be read, or a value is wrong or not supported.
+    /// A file cannot be read, or a value is invalid or not supported.
     pub fn read(file: &Path) -> Result<Self, PropertiesError> {
         let (bytes, metadata) = read(file)?;
         Self::of(&Settings { file, values: broker::properties::parse(&bytes) }, &metadata)
     }
 
-    /// What the user should know of the files.
+    /// Warnings about the files, for the user.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -148,7 +149,7 @@ impl ClientProperties {
     fn of(settings: &Settings<'_>, metadata: &Metadata) -> Result<Self, PropertiesError> {
         let protocol = settings.protocol()?;
         settings.check_supported(protocol)?;
-        let mut warnings = settings.ignored(protocol);
+        let mut warnings = settings.ignored_warnings(protocol);
         if settings.has_secret() && is_open(metadata) {
             warnings.push(open_to_others(settings.file));
         }
@@ -158,14 +159,14 @@ impl ClientProperties {
     }
 }
 
-/// What a file sets.
+/// The properties of a file.
 struct Settings<'a> {
     file: &'a Path,
     values: BTreeMap<String, String>,
 }
 
 impl Settings<'_> {
-    /// A value that is not empty, without blanks around it.
+    /// Returns a value without surrounding blanks, if it is not empty.
     fn get(&self, key: &str) -> Option<&str> {
         self.values.get(key).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
@@ -175,7 +176,7 @@ impl Settings<'_> {
     }
 
     fn unsupported(&self, key: &str, value: &str, possible: &str) -> PropertiesError {
-        self.error(format!("{key}={} is not supported: {possible}", shortened(value)))
+        self.error(format!("{key}={} is not supported: {possible}", shorten(value)))
     }
 
     fn protocol(&self) -> Result<SecurityProtocol, PropertiesError> {
@@ -193,7 +194,7 @@ impl Settings<'_> {
         }
     }
 
-    fn ignored(&self, protocol: SecurityProtocol) -> Vec<String> {
+    fn ignored_warnings(&self, protocol: SecurityProtocol) -> Vec<String> {
         let set = IGNORED.into_iter().filter(|key| concerns(key, protocol) && self.get(key).is_some());
         set.map(|key| format!("{}: {key} is ignored: TLS 1.2 and 1.3 are spoken", self.file.display()))
             .collect()
@@ -212,7 +213,7 @@ impl Settings<'_> {
         let texts = listed.split(',').map(str::trim).filter(|text| !text.is_empty());
         let server = |text: &str| {
             let (host, port) = text.rsplit_once(':')?;
-            // A protocol in front is Kafka's, too.
+            // Kafka accepts a protocol prefix, too.
             let host = host.rsplit_once("://").map_or(host, |(_, host)| host);
             let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
             Some((host.to_owned(), port.parse().ok()?))
@@ -249,12 +250,13 @@ impl Settings<'_> {
             Some(value) => return Err(self.unsupported(key, value, "use https, or nothing after the =")),
         };
         let own = self.own_key(warnings)?;
-        let config = tls::config(self.trusted()?, checks_name, own).map_err(|why| self.error(why))?;
+        let config =
+            tls::config(self.trusted_certificates()?, checks_name, own).map_err(|why| self.error(why))?;
         Ok(Arc::new(config))
     }
 
-    /// The certificates that are trusted.
-    fn trusted(&self) -> Result<Vec<Vec<u8>>, PropertiesError> {
+    /// Reads the trusted certificates.
+    fn trusted_certificates(&self) -> Result<Vec<Vec<u8>>, PropertiesError> {
         let Some(text) = self.store("ssl.truststore", "ssl.truststore.certificates", &mut Vec::new())? else {
             let why = "ssl.truststore.location is missing: name a PEM file with the certificate authority of the broker, and \
                 set ssl.truststore.type=PEM";
@@ -267,7 +269,7 @@ impl Settings<'_> {
         Ok(certificates)
     }
 
-    /// The client's own key and its certificates.
+    /// Reads the client's own key and its certificates.
     fn own_key(&self, warnings: &mut Vec<String>) -> Result<Option<ClientKey>, PropertiesError> {
         let chain = self.store("ssl.keystore", "ssl.keystore.certificate.chain", warnings)?;
         let Some(chain) = chain else { return Ok(None) };
@@ -280,7 +282,7 @@ impl Settings<'_> {
             }
             Some(key) => Err(self.error(format!(
                 "ssl.keystore: a key of the kind {} is not supported: openssl pkcs8 -topk8 -nocrypt makes a PRIVATE KEY of it",
-                shortened(&key.label)
+                shorten(&key.label)
             ))),
             None => Err(self.error("ssl.keystore: it has no PRIVATE KEY in PEM")),
         }
@@ -291,7 +293,7 @@ impl Settings<'_> {
         Ok(sections.into_iter().filter(|section| section.label == "CERTIFICATE").map(|one| one.der).collect())
     }
 
-    /// The PEM text of a store: of its file, or of the property `inline`; none where neither is set.
+    /// The PEM text of a store: from its file or the property `inline`; `None` if neither is set.
     fn store(
         &self,
         store: &str,
@@ -327,7 +329,7 @@ impl Settings<'_> {
     }
 }
 
-/// How a store of Java's becomes PEM.
+/// How to convert a Java keystore to PEM.
 const HOW_TO_PEM: &str = "use PEM; `keytool -exportcert -rfc -keystore STORE -alias ALIAS` writes a certificate of it as PEM, and \
     `openssl pkcs12 -in STORE -nodes` the keys too";
 
@@ -388,7 +390,7 @@ mod tests {
             .map_err(|error| error.to_string())
     }
 
-    /// PEM as one line, as a value of a property continued over lines is.
+    /// Formats PEM as a property value that is continued over several lines.
     fn inline(pem: &str) -> String {
         pem.trim_end().replace('\n', "\\\n  ")
     }
@@ -414,18 +416,18 @@ mod tests {
         let credentials = read.credentials.as_ref().unwrap();
         assert!(read.tls.is_some() && credentials.mechanism == Mechanism::ScramSha512);
         assert_eq!((credentials.username.as_str(), credentials.password.as_str()), ("u", "secret"));
-        let shown = format!("{read:?} {credentials:?}");
-        assert!(!shown.contains("secret") && shown.contains("SaslSsl"), "{shown}");
+        let debug = format!("{read:?} {credentials:?}");
+        assert!(!debug.contains("secret") && debug.contains("SaslSsl"), "{debug}");
     }
 
     #[test]
     fn a_clients_own_key_is_read_from_a_file_and_from_properties() {
         let directory = tempfile::tempdir().unwrap();
-        let trusted = file(&directory, "ca.pem", CA, 0o644);
+        let trusted_certificates = file(&directory, "ca.pem", CA, 0o644);
         let own = file(&directory, "own.pem", &format!("{KEY}{CHAIN}"), 0o604);
         let base = format!(
             "security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={}\nssl.keystore.type=PEM\n",
-            trusted.display()
+            trusted_certificates.display()
         );
         let text = format!("{base}ssl.keystore.location={}\n", own.display());
         let of_file = ClientProperties::read(&file(&directory, "a", &text, 0o644)).unwrap();
@@ -456,10 +458,10 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(text: &str, why: &str) {
+    fn assert_refused(text: &str, why: &str) {
         let error = read(text).unwrap_err();
-        let said = error.split_once("client.properties: ").unwrap().1;
-        assert!(said.starts_with(why), "{said}");
+        let message = error.split_once("client.properties: ").unwrap().1;
+        assert!(message.starts_with(why), "{message}");
         assert!(!error.contains("secret") && !error.contains(char::is_control), "{error}");
     }
 
@@ -469,48 +471,51 @@ mod tests {
             "security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.certificates={}\n",
             inline(CA)
         );
-        refused(
+        assert_refused(
             "security.protocol=TLS",
             "security.protocol=TLS is not supported: use PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
         );
-        refused("security.protocol=SSL", "ssl.truststore.location is missing");
-        refused(
+        assert_refused("security.protocol=SSL", "ssl.truststore.location is missing");
+        assert_refused(
             "security.protocol=SSL\nssl.truststore.location=/x.jks",
             "ssl.truststore.type=JKS is not supported: use PEM; `keytool",
         );
-        refused(
+        assert_refused(
             "security.protocol=SSL\nssl.truststore.location=/x\nssl.truststore.type=PKCS12",
             "ssl.truststore.type=PKCS12 is not supported",
         );
-        refused(
+        assert_refused(
             "security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.certificates=x",
             "ssl.truststore: it has no certificate",
         );
-        refused(
+        assert_refused(
             &format!("{tls}ssl.endpoint.identification.algorithm=LDAPS"),
             "ssl.endpoint.identification.algorithm=LDAPS is not supported",
         );
-        refused(&format!("{tls}ssl.keystore.location=/x"), "ssl.keystore.type=JKS is not supported");
+        assert_refused(&format!("{tls}ssl.keystore.location=/x"), "ssl.keystore.type=JKS is not supported");
         let own = format!("{tls}ssl.keystore.type=PEM\nssl.keystore.certificate.chain={}\n", inline(CHAIN));
-        refused(&own, "ssl.keystore: it has no PRIVATE KEY in PEM");
-        refused(
+        assert_refused(&own, "ssl.keystore: it has no PRIVATE KEY in PEM");
+        assert_refused(
             &format!(
                 "{own}ssl.keystore.key=-----BEGIN ENCRYPTED PRIVATE KEY-----AAAA-----END ENCRYPTED PRIVATE KEY-----"
             ),
             "ssl.keystore: a key of the kind ENCRYPTED PRIVATE KEY",
         );
         let others = include_str!("../../tests/data/broker.key");
-        refused(&format!("{own}ssl.keystore.key={}", inline(others)), "ssl.keystore: ");
-        refused(&format!("{tls}ssl.engine.factory.class=x"), "ssl.engine.factory.class is not supported");
-        refused("config.providers=secret", "config.providers is not supported");
-        refused("bootstrap.servers=kafka", "bootstrap.servers=kafka is not supported");
+        assert_refused(&format!("{own}ssl.keystore.key={}", inline(others)), "ssl.keystore: ");
+        assert_refused(
+            &format!("{tls}ssl.engine.factory.class=x"),
+            "ssl.engine.factory.class is not supported",
+        );
+        assert_refused("config.providers=secret", "config.providers is not supported");
+        assert_refused("bootstrap.servers=kafka", "bootstrap.servers=kafka is not supported");
         let sasl = "security.protocol=SASL_PLAINTEXT\n";
-        refused(&format!("{sasl}{JAAS}"), "sasl.mechanism=GSSAPI is not supported: use PLAIN,");
-        refused(&format!("{sasl}sasl.mechanism=OAUTHBEARER\n{JAAS}"), "sasl.mechanism=OAUTHBEARER");
-        refused(&format!("{sasl}sasl.mechanism=PLAIN"), "sasl.jaas.config is missing");
-        refused(&format!("{sasl}sasl.mechanism=PLAIN\nsasl.jaas.config=secret"), "sasl.jaas.config: ");
+        assert_refused(&format!("{sasl}{JAAS}"), "sasl.mechanism=GSSAPI is not supported: use PLAIN,");
+        assert_refused(&format!("{sasl}sasl.mechanism=OAUTHBEARER\n{JAAS}"), "sasl.mechanism=OAUTHBEARER");
+        assert_refused(&format!("{sasl}sasl.mechanism=PLAIN"), "sasl.jaas.config is missing");
+        assert_refused(&format!("{sasl}sasl.mechanism=PLAIN\nsasl.jaas.config=secret"), "sasl.jaas.config: ");
         let umlaut = JAAS.replace("secret", "secret\\u00fc");
-        refused(
+        assert_refused(
             &format!("{sasl}sasl.mechanism=SCRAM-SHA-256\n{umlaut}"),
             "sasl.jaas.config: a user name or password",
         );
@@ -536,6 +541,6 @@ mod tests {
         let none = ClientProperties::read(Path::new("/no/such/file")).unwrap_err().to_string();
         assert!(none.starts_with("/no/such/file: "), "{none}");
         let large = "a".repeat((1 << 20) + 1);
-        refused(&large, "it is larger than 1048576 bytes");
+        assert_refused(&large, "it is larger than 1048576 bytes");
     }
 }

@@ -1,5 +1,5 @@
-//! One connection to a broker, plain or TLS: frames go out, and those that answer come back, each bounded in bytes and all of them in
-//! time. Knows no request. Fuzzed by: settings.
+//! One connection to a broker, plaintext or TLS: sends frames and reads the responses, each limited in bytes, with a deadline for
+//! all. Does not interpret them. Fuzzed by: settings.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -13,16 +13,16 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use super::listener::is_unspecified;
 use super::{Error, tls};
 
-/// Some 400 settings take 40 KiB.
+/// Limit of all responses: about 400 settings take 40 KiB.
 const MAX_BYTES: usize = 4 << 20;
 
-/// What TLS needs to know beside the address.
+/// Configuration of TLS for one broker.
 pub(super) struct Tls {
     pub(super) config: Arc<ClientConfig>,
     pub(super) server_name: String,
 }
 
-/// A connection that is open until a point in time.
+/// A connection with a deadline.
 pub(super) struct Connection {
     listener: String,
     stream: Box<dyn Stream>,
@@ -33,30 +33,30 @@ trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
 impl Connection {
-    /// Connects; the TLS handshake comes with the first frame.
+    /// Connects; the TLS handshake happens with the first frame.
     pub(super) fn open(listener: &Listener, tls: Option<Tls>, end: Instant) -> Result<Self, Error> {
-        let shown = listener.to_string();
-        let stream = connect(listener, end).map_err(|source| broken(&shown, source))?;
-        let plain = Socket { stream, end, left_bytes: MAX_BYTES };
+        let address = listener.to_string();
+        let stream = connect(listener, end).map_err(|source| connection_error(&address, source))?;
+        let plain = Socket { stream, end, bytes_left: MAX_BYTES };
         let stream: Box<dyn Stream> = match tls {
             None => Box::new(plain),
             Some(Tls { config, server_name }) => {
                 let name = name(&server_name);
                 let client = ClientConnection::new(config, name)
-                    .map_err(|error| Error::Tls { listener: shown.clone(), why: error.to_string() })?;
+                    .map_err(|error| Error::Tls { listener: address.clone(), why: error.to_string() })?;
                 Box::new(StreamOwned::new(client, plain))
             }
         };
-        Ok(Self { listener: shown, stream })
+        Ok(Self { listener: address, stream })
     }
 
-    /// Sends a frame and reads the one that comes back, without its length.
+    /// Sends a frame and returns the response, without its length.
     pub(super) fn exchange(&mut self, frame: &[u8]) -> Result<Vec<u8>, Error> {
-        exchange(&mut *self.stream, frame).map_err(|source| broken(&self.listener, source))
+        exchange(&mut *self.stream, frame).map_err(|source| connection_error(&self.listener, source))
     }
 }
 
-/// What a certificate is compared with. What no certificate can name fails there, and is not sent.
+/// The name that the certificate must match. A name that cannot be in a certificate never matches, and is not sent as SNI.
 fn name(server_name: &str) -> ServerName<'static> {
     let nowhere = || ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     ServerName::try_from(server_name.to_owned()).unwrap_or_else(|_| nowhere())
@@ -71,26 +71,26 @@ fn exchange(stream: &mut dyn Stream, frame: &[u8]) -> io::Result<Vec<u8>> {
     if length > MAX_BYTES {
         return Err(io::Error::other(format!("its response of {length} bytes is too large")));
     }
-    // As it comes, not as it was announced.
+    // Allocate as data arrives, not as the length announces.
     let mut body = Vec::new();
     let mut piece = [0; 16 << 10];
     while body.len() < length {
-        let wanted = piece.len().min(length - body.len());
-        let Some(room) = piece.get_mut(..wanted) else { break };
-        read(stream, room)?;
-        body.extend_from_slice(room);
+        let count = piece.len().min(length - body.len());
+        let Some(buffer) = piece.get_mut(..count) else { break };
+        read(stream, buffer)?;
+        body.extend_from_slice(buffer);
     }
     Ok(body)
 }
 
-fn read(stream: &mut dyn Stream, room: &mut [u8]) -> io::Result<()> {
-    stream.read_exact(room).map_err(|error| match error.kind() {
+fn read(stream: &mut dyn Stream, buffer: &mut [u8]) -> io::Result<()> {
+    stream.read_exact(buffer).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => io::Error::new(error.kind(), "it closed the connection"),
         _ => error,
     })
 }
 
-fn broken(listener: &str, source: io::Error) -> Error {
+fn connection_error(listener: &str, source: io::Error) -> Error {
     match source.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             Error::Silent { listener: listener.to_owned() }
@@ -100,7 +100,7 @@ fn broken(listener: &str, source: io::Error) -> Error {
     }
 }
 
-/// Where it listens on all interfaces, the loopback is one of them.
+/// Connects to a listener; over loopback if it listens on all interfaces.
 fn connect(listener: &Listener, end: Instant) -> io::Result<TcpStream> {
     let host = listener.host.as_str();
     let addresses: Vec<SocketAddr> = match host.parse::<IpAddr>() {
@@ -110,7 +110,7 @@ fn connect(listener: &Listener, end: Instant) -> io::Result<TcpStream> {
     };
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for address in addresses {
-        match TcpStream::connect_timeout(&address, left(end)?) {
+        match TcpStream::connect_timeout(&address, time_left(end)?) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }
@@ -122,26 +122,26 @@ fn loopbacks(port: u16) -> Vec<SocketAddr> {
     vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port)), SocketAddr::from((Ipv6Addr::LOCALHOST, port))]
 }
 
-/// A socket that is read until a point in time, and so many bytes at most.
+/// A socket with a deadline and a limit of bytes to read.
 struct Socket {
     stream: TcpStream,
     end: Instant,
-    left_bytes: usize,
+    bytes_left: usize,
 }
 
 impl Read for Socket {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(Some(left(self.end)?))?;
-        let count = self.stream.read(room)?;
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(time_left(self.end)?))?;
+        let count = self.stream.read(buffer)?;
         let too_large = || io::Error::other(format!("it sent more than {MAX_BYTES} bytes"));
-        self.left_bytes = self.left_bytes.checked_sub(count).ok_or_else(too_large)?;
+        self.bytes_left = self.bytes_left.checked_sub(count).ok_or_else(too_large)?;
         Ok(count)
     }
 }
 
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(Some(left(self.end)?))?;
+        self.stream.set_write_timeout(Some(time_left(self.end)?))?;
         self.stream.write(bytes)
     }
 
@@ -150,7 +150,7 @@ impl Write for Socket {
     }
 }
 
-fn left(end: Instant) -> io::Result<Duration> {
-    let left = end.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+fn time_left(end: Instant) -> io::Result<Duration> {
+    let time_left = end.saturating_duration_since(Instant::now());
+    if time_left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(time_left) }
 }

@@ -1,18 +1,18 @@
-//! `sasl.jaas.config`, as `org.apache.kafka.common.security.JaasConfig` reads it: one login module with its options. Knows which
-//! modules take a name and a password from them. No error has a part of the text, which holds a password.
+//! Parses `sasl.jaas.config` like `org.apache.kafka.common.security.JaasConfig`: one login module with its options. Knows which
+//! modules take a user name and a password from them. Errors never quote the text, which holds a password.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// The modules that do no more than pass on `username` and `password`; some programs have Kafka's classes under another package.
+/// Modules that only pass on `username` and `password`. Matched by suffix: some programs relocate Kafka's classes.
 const MODULES: [&str; 2] = [".PlainLoginModule", ".ScramLoginModule"];
 const CONTROL_FLAGS: [&str; 4] = ["required", "requisite", "sufficient", "optional"];
 
-/// The user name and the password.
+/// Returns the user name and the password.
 ///
 /// # Errors
-/// What is wrong, without a value.
+/// What is wrong, without any value.
 pub(super) fn username_and_password(text: &str) -> Result<(String, String), &'static str> {
     let mut tokens = Tokens(text.chars().peekable());
     let module = tokens.word().ok_or("it does not begin with a login module")?;
@@ -33,16 +33,16 @@ pub(super) fn username_and_password(text: &str) -> Result<(String, String), &'st
     Ok((username, password))
 }
 
-/// Reads words and quoted texts, as `java.io.StreamTokenizer` does with Kafka's settings.
+/// Reads words and quoted strings, like `java.io.StreamTokenizer` as Kafka configures it.
 struct Tokens<'a>(Peekable<Chars<'a>>);
 
 impl Tokens<'_> {
-    /// `NAME=VALUE` up to the semicolon, after which nothing may follow.
+    /// Reads `NAME=VALUE` pairs up to the semicolon; nothing may follow it.
     fn options(&mut self) -> Result<BTreeMap<String, String>, &'static str> {
         let mut options = BTreeMap::new();
-        while !self.takes(';') {
+        while !self.accept(';') {
             let name = self.word().ok_or("it does not end with a semicolon, or an option has no name")?;
-            if !self.takes('=') {
+            if !self.accept('=') {
                 return Err("an option of it has no value");
             }
             let value = self.word().ok_or("an option of it has no value, or a quote does not end")?;
@@ -55,20 +55,20 @@ impl Tokens<'_> {
         Ok(options)
     }
 
-    fn takes(&mut self, wanted: char) -> bool {
+    fn accept(&mut self, expected: char) -> bool {
         self.skip_blanks();
-        self.0.next_if_eq(&wanted).is_some()
+        self.0.next_if_eq(&expected).is_some()
     }
 
     fn skip_blanks(&mut self) {
         while self.0.next_if(|c| c.is_whitespace()).is_some() {}
     }
 
-    /// A word, or what is between quotes; none where neither is next, or the quote does not end.
+    /// Reads a word or a quoted string; `None` if neither is next or the quote does not end.
     fn word(&mut self) -> Option<String> {
         self.skip_blanks();
         if let Some(quote) = self.0.next_if(|c| matches!(c, '"' | '\'')) {
-            return self.quoted(quote);
+            return self.quoted_text(quote);
         }
         let mut word = String::new();
         while let Some(c) = self.0.next_if(|c| !c.is_whitespace() && !matches!(c, '=' | ';' | '"' | '\'')) {
@@ -77,20 +77,20 @@ impl Tokens<'_> {
         Some(word).filter(|word| !word.is_empty())
     }
 
-    fn quoted(&mut self, quote: char) -> Option<String> {
+    fn quoted_text(&mut self, quote: char) -> Option<String> {
         let mut text = String::new();
         loop {
             match self.0.next()? {
                 c if c == quote => return Some(text),
                 '\n' | '\r' => return None,
-                '\\' => text.push(self.escaped()?),
+                '\\' => text.push(self.escaped_char()?),
                 c => text.push(c),
             }
         }
     }
 
-    /// What follows a backslash in quotes; up to three octal digits are a character.
-    fn escaped(&mut self) -> Option<char> {
+    /// Reads the rest of an escape sequence; up to three octal digits are a character.
+    fn escaped_char(&mut self) -> Option<char> {
         let c = self.0.next()?;
         let Some(first) = c.to_digit(8) else {
             return Some(match c {
@@ -104,7 +104,7 @@ impl Tokens<'_> {
                 other => other,
             });
         };
-        // The third only after a first of at most three.
+        // A third digit is only read if the first is at most 3.
         let more = if first <= 3 { 2 } else { 1 };
         let mut code = first;
         for _ in 0..more {
@@ -160,8 +160,8 @@ mod tests {
             ("x.ScramLoginModule username=u password=secret;".to_owned(), "required"),
             (format!("{SCRAM} username=u password=\"secret\\0\";"), "no password"),
         ] {
-            let said = username_and_password(&text).unwrap_err();
-            assert!(said.contains(why) && !said.contains("secret"), "{text}: {said}");
+            let error = username_and_password(&text).unwrap_err();
+            assert!(error.contains(why) && !error.contains("secret"), "{text}: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which listener of a broker is asked, and by which name its certificate must know it. Does not connect.
+//! Chooses the listener of a broker to connect to, and the name that its certificate must have. Does not connect.
 
 use std::net::IpAddr;
 
@@ -6,8 +6,8 @@ use broker::{Broker, Listener};
 
 use super::{ClientProperties, Error};
 
-/// The listener for clients that speaks as these properties do, by what its name is mapped to (`listener.security.protocol.map`).
-/// Of several, one whose port `bootstrap.servers` names.
+/// Chooses a client listener with the client's security protocol (by `listener.security.protocol.map`). Prefers one whose port
+/// `bootstrap.servers` names.
 pub(super) fn choose<'a>(broker: &'a Broker, client: &ClientProperties) -> Result<&'a Listener, Error> {
     let map = setting(broker, "listener.security.protocol.map");
     let fits = |listener: &&Listener| {
@@ -25,8 +25,8 @@ pub(super) fn choose<'a>(broker: &'a Broker, client: &ClientProperties) -> Resul
     })
 }
 
-/// The host that clients connect to, whose name is in the certificate: of `advertised.listeners`, else of the one bootstrap server
-/// with its port, else where it listens, else this host's.
+/// The host name that clients connect to, as in the certificate: from `advertised.listeners`, else the only bootstrap server with
+/// the listener's port, else the address it listens on, else this host's name.
 pub(super) fn server_name(broker: &Broker, listener: &Listener, client: &ClientProperties) -> String {
     let advertised = setting(broker, "advertised.listeners").split(',').find_map(|text| {
         let (name, address) = text.trim().split_once("://")?;
@@ -44,7 +44,7 @@ fn setting<'a>(broker: &'a Broker, key: &str) -> &'a str {
     broker.properties.get(key).map_or("", String::as_str)
 }
 
-/// Whether it listens on all interfaces.
+/// Whether a listener with this host listens on all interfaces.
 pub(super) fn is_unspecified(host: &str) -> bool {
     host.is_empty() || host.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified())
 }

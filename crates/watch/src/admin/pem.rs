@@ -1,28 +1,28 @@
-//! PEM, as Kafka's clients take it (`DefaultSslEngineFactory.PemParser`): sections in base64, whose lines may be joined to one as in
-//! a file of properties. Does not know what is in them.
+//! Parses PEM like Kafka's clients (`DefaultSslEngineFactory.PemParser`): sections in base64, whose lines may be joined into one,
+//! as in a properties file. Does not interpret their content.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// One section.
+/// A section of PEM.
 pub(super) struct Section {
-    /// What it is: `CERTIFICATE`.
+    /// Its label, such as `CERTIFICATE`.
     pub(super) label: String,
-    /// Its bytes.
+    /// The decoded bytes.
     pub(super) der: Vec<u8>,
 }
 
-/// All sections of a text, in order; what is around them is left out.
+/// Parses all sections of a text, in order; skips text around them.
 ///
 /// # Errors
-/// What is wrong with one, without what is in it.
+/// What is wrong with a section, without its content.
 pub(super) fn sections(text: &str) -> Result<Vec<Section>, String> {
     let mut sections = Vec::new();
     let mut rest = text;
-    while let Some((_, begun)) = rest.split_once("-----BEGIN ") {
-        let (label, begun) = begun.split_once("-----").ok_or("a section of PEM does not begin right")?;
+    while let Some((_, section)) = rest.split_once("-----BEGIN ") {
+        let (label, section) = section.split_once("-----").ok_or("a section of PEM does not begin right")?;
         let end = format!("-----END {label}-----");
-        let (body, after) = begun.split_once(&end).ok_or("a section of PEM does not end")?;
+        let (body, after) = section.split_once(&end).ok_or("a section of PEM does not end")?;
         let body: String = body.chars().filter(|c| !c.is_whitespace()).collect();
         let der = STANDARD.decode(body).map_err(|_| "a section of PEM is not base64")?;
         sections.push(Section { label: label.to_owned(), der });

@@ -1,33 +1,34 @@
-//! How a client proves to a broker who it is: `SaslHandshake`, then the tokens of a mechanism. Does not connect. Fuzzed by: settings.
+//! Authenticates a client to a broker: `SaslHandshake`, then the tokens of a mechanism. Does not connect. Fuzzed by: settings.
 
 use wire::sasl::{AuthenticateResponse, HandshakeResponse, authenticate_request, handshake_request};
 
 use super::client_properties::{Credentials, Mechanism};
 use super::scram::{Client, Hash, NoProof, SHA_256, SHA_512};
-use super::{CLIENT_ID, Error, body, shortened};
+use super::{CLIENT_ID, Error, body, shorten};
 
 /// Kafka's `UNSUPPORTED_SASL_MECHANISM`.
 const UNSUPPORTED_MECHANISM: i16 = 33;
 const HANDSHAKE_ID: i32 = 2;
 const TOKEN_ID: i32 = 3;
 
-/// Sends a frame, and gives the one that answers.
+/// Sends a frame and returns the response.
 type Exchange<'a> = dyn FnMut(&[u8]) -> Result<Vec<u8>, Error> + 'a;
 
-/// A broker that is asked to believe who a client is.
+/// One authentication of a client.
 pub(super) struct Session<'a> {
     pub(super) listener: &'a str,
     pub(super) credentials: &'a Credentials,
-    /// What no other client has said before.
+    /// A string that no other client has used before.
     pub(super) nonce: &'a str,
     pub(super) exchange: &'a mut Exchange<'a>,
 }
 
 impl Session<'_> {
-    /// Authenticates.
+    /// Authenticates the client.
     ///
     /// # Errors
-    /// It does not have the mechanism, refuses the user name or password, or does not prove that it knows the password.
+    /// The broker does not support the mechanism, refuses the user name or password, or does not prove that it knows the
+    /// password.
     pub(super) fn authenticate(&mut self) -> Result<(), Error> {
         self.handshake()?;
         match self.credentials.mechanism {
@@ -47,13 +48,13 @@ impl Session<'_> {
             UNSUPPORTED_MECHANISM => Err(Error::Mechanism {
                 listener: self.listener.to_owned(),
                 mechanism,
-                others: shortened(&response.mechanisms().collect::<Vec<_>>().join(", ")),
+                others: shorten(&response.mechanisms().collect::<Vec<_>>().join(", ")),
             }),
             code => Err(self.invalid(format!("SaslHandshake: error {code}"))),
         }
     }
 
-    /// RFC 4616: no other user to act as, the name and the password.
+    /// RFC 4616: an empty authorization identity, the user name and the password.
     fn plain(&mut self) -> Result<(), Error> {
         let Credentials { username, password, .. } = self.credentials;
         self.token(format!("\0{username}\0{password}").as_bytes()).map(drop)
@@ -71,7 +72,7 @@ impl Session<'_> {
         })
     }
 
-    /// Sends a token; the one that answers.
+    /// Sends a token and returns the broker's.
     fn token(&mut self, token: &[u8]) -> Result<Vec<u8>, Error> {
         let answer = (self.exchange)(&authenticate_request(TOKEN_ID, CLIENT_ID, token))?;
         let response = AuthenticateResponse::parse(body(self.listener, &answer, TOKEN_ID)?)
@@ -88,24 +89,24 @@ impl Session<'_> {
 
     fn refusal(&self, message: &str) -> Error {
         let mechanism = self.credentials.mechanism.name();
-        Error::Credentials { listener: self.listener.to_owned(), mechanism, message: shortened(message) }
+        Error::Credentials { listener: self.listener.to_owned(), mechanism, message: shorten(message) }
     }
 }
 
-/// What a fuzz target tries.
+/// Entry point of a fuzz target.
 #[doc(hidden)]
 pub mod fuzzing {
     use super::{Credentials, Error, HANDSHAKE_ID, Mechanism, Session, TOKEN_ID};
 
-    /// The secret of the client that is authenticated.
+    /// The client's password.
     pub const PASSWORD: &str = "a password";
-    /// What its nonce is.
+    /// The client's nonce.
     pub const NONCE: &str = "own";
 
-    /// Authenticates by SCRAM, or else by PLAIN, to a broker with these answers, which lack a header.
+    /// Authenticates by SCRAM or PLAIN to a broker that sends these responses, given without headers.
     ///
     /// # Errors
-    /// Why it is not authenticated.
+    /// The reason why authentication fails.
     pub fn authenticate(is_scram: bool, answers: &[&[u8]]) -> Result<(), Error> {
         let mechanism = if is_scram { Mechanism::ScramSha256 } else { Mechanism::Plain };
         let (username, password) = ("user".to_owned(), PASSWORD.to_owned());
@@ -128,7 +129,7 @@ mod tests {
 
     const TAKEN: &[u8] = &[0, 0, 0, 0, 0, 1, 0, 5, b'P', b'L', b'A', b'I', b'N'];
 
-    /// An answer to a token: an error's number and reason, or a token.
+    /// A response to a token: error code, message and token.
     fn answer(code: u8, message: &str, token: &str) -> Vec<u8> {
         let message = [&[0, message.len() as u8][..], message.as_bytes()].concat();
         [&[0, code][..], &message, &[0, 0, 0, token.len() as u8], token.as_bytes()].concat()

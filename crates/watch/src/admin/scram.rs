@@ -1,5 +1,5 @@
-//! SCRAM as a client speaks it (RFC 5802, RFC 7677), with SHA-256 and SHA-512, without channel binding, as Kafka has it. Sends
-//! nothing. Messages of the server are bounded by who receives them. Fuzzed by: settings.
+//! The client side of SCRAM (RFC 5802, RFC 7677) with SHA-256 and SHA-512, without channel binding, as in Kafka. Sends nothing.
+//! The caller limits the size of the server's messages. Fuzzed by: settings.
 
 use std::io;
 use std::num::NonZeroU32;
@@ -10,15 +10,15 @@ use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::{digest, hmac, pbkdf2};
 
-/// Rounds of the hash that are computed. Kafka's own least (`ScramMechanism`); KRaft's brokers keep passwords of 16,384 at most, and
-/// ten times as many take some tens of milliseconds of a CPU that the broker may want.
+/// Accepted iteration counts. The minimum is Kafka's (`ScramMechanism`); KRaft brokers store passwords with 16,384 at most, and
+/// ten times as many take tens of milliseconds of a CPU that the broker may need.
 const ITERATIONS: RangeInclusive<u32> = 4_096..=200_000;
-/// The header of a client without channel binding, and the same in base64.
+/// The header of a client without channel binding, and its base64 form.
 const GS2_HEADER: &str = "n,,";
 const CHANNEL_BINDING: &str = "biws";
 const NONCE_BYTES: usize = 24;
 
-/// A hash, as ring has it for each purpose.
+/// A hash algorithm, in ring's form for each use.
 pub(super) struct Hash {
     pbkdf2: pbkdf2::Algorithm,
     hmac: hmac::Algorithm,
@@ -32,24 +32,24 @@ pub(super) static SHA_256: Hash =
 pub(super) static SHA_512: Hash =
     Hash { pbkdf2: pbkdf2::PBKDF2_HMAC_SHA512, hmac: hmac::HMAC_SHA512, digest: &digest::SHA512 };
 
-/// What no other client has said before, of printable characters without a comma.
+/// Generates a unique nonce of printable characters without a comma.
 pub(super) fn nonce() -> io::Result<String> {
     let mut bytes = [0; NONCE_BYTES];
     SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("the system has no random numbers"))?;
     Ok(STANDARD.encode(bytes))
 }
 
-/// A client that has said who it is.
+/// The client's side of one exchange.
 pub(super) struct Client<'a> {
     hash: &'static Hash,
     password: &'a str,
     nonce: &'a str,
-    /// Its first message without the header.
+    /// The client's first message without the header.
     bare: String,
 }
 
 impl<'a> Client<'a> {
-    /// A client that begins; name and password are ASCII, which `SASLprep` leaves as it is.
+    /// Starts an exchange. User name and password must be ASCII, which `SASLprep` leaves unchanged.
     pub(super) fn new(hash: &'static Hash, username: &str, password: &'a str, nonce: &'a str) -> Self {
         let escaped = username.replace('=', "=3D").replace(',', "=2C");
         Self { hash, password, nonce, bare: format!("n={escaped},r={nonce}") }
@@ -60,7 +60,7 @@ impl<'a> Client<'a> {
         format!("{GS2_HEADER}{}", self.bare)
     }
 
-    /// The last message, which proves the password, and what the server must answer to prove that it knows it.
+    /// The client's final message, which proves the password, and the proof to expect from the server.
     ///
     /// # Errors
     /// What is wrong with the server's first message.
@@ -87,23 +87,23 @@ impl<'a> Client<'a> {
     }
 }
 
-/// What a server that knows the password answers at last.
+/// The proof that a server that knows the password sends last.
 pub(super) struct ServerProof {
     server_key: hmac::Key,
     messages: String,
 }
 
-/// Why a server's last message is no proof.
+/// Reason why a server's final message is not a proof.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoProof {
-    /// It refuses the client's, and says why.
+    /// The server refuses the client's proof, with a reason.
     Refusal(String),
-    /// The message is wrong.
+    /// The message is invalid.
     Invalid(&'static str),
 }
 
 impl ServerProof {
-    /// Checks the server's last message.
+    /// Checks the server's final message.
     pub(super) fn check(&self, server_final: &[u8]) -> Result<(), NoProof> {
         const NO_MESSAGE: NoProof = NoProof::Invalid("its last SCRAM message is malformed");
         let message = std::str::from_utf8(server_final).map_err(|_| NO_MESSAGE)?;
@@ -127,7 +127,7 @@ struct Challenge<'a> {
 }
 
 impl<'a> Challenge<'a> {
-    /// `r=NONCE,s=SALT,i=ITERATIONS`, perhaps with extensions.
+    /// Parses `r=NONCE,s=SALT,i=ITERATIONS`, with optional extensions.
     fn parse(message: &'a [u8], client_nonce: &str) -> Result<Self, String> {
         const MALFORMED: &str = "its first SCRAM message is malformed";
         let message = std::str::from_utf8(message).map_err(|_| MALFORMED)?;
@@ -153,7 +153,7 @@ impl<'a> Challenge<'a> {
 mod tests {
     use super::{Client, Hash, NoProof, SHA_256, SHA_512, digest, hmac, nonce, pbkdf2};
 
-    /// Of RFC 5802's example only.
+    /// Only for the example in RFC 5802.
     static SHA_1: Hash = Hash {
         pbkdf2: pbkdf2::PBKDF2_HMAC_SHA1,
         hmac: hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
@@ -192,7 +192,7 @@ mod tests {
         holds(&SHA_256, RFC_7677);
     }
 
-    /// Computed by Python's hashlib: no RFC has an example.
+    /// Computed with Python's hashlib, because no RFC has an example.
     #[test]
     fn sha_512_is_as_another_implementation_computes_it() {
         holds(&SHA_512, SHA_512_EXAMPLE);

@@ -1,5 +1,5 @@
-//! TLS as Kafka's clients have it: which certificates are trusted, whose name they must have, and what is said where they are not or
-//! do not. Revocation is not checked, as by Kafka's default. Does not connect. Not fuzzed: rustls reads what a broker sends.
+//! TLS like Kafka's clients: which certificates are trusted, which name they must have, and the errors if not. Does not check
+//! revocation, like Kafka by default. Does not connect. Not fuzzed: rustls reads what a broker sends.
 
 use std::io;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, Serve
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use super::{Error, shortened};
+use super::{Error, shorten};
 
-/// Names of a certificate that are shown.
+/// Names of a certificate that an error lists.
 const MAX_NAMES: usize = 4;
 
-/// A client's own key, and the certificates that go with it, its own first.
+/// A client's own key and its certificate chain, the client's certificate first.
 pub(super) struct ClientKey {
     pub(super) chain: Vec<Vec<u8>>,
     pub(super) pkcs8: Vec<u8>,
 }
 
-/// How TLS is spoken with a broker that one of these certificates vouches for.
+/// Builds the configuration for brokers that these certificates vouch for.
 ///
 /// # Errors
 /// What is wrong with the certificates or the key.
@@ -46,12 +46,12 @@ pub(super) fn config(
             builder.map_err(|error| format!("ssl.keystore: {error}"))?
         }
     };
-    // One connection is made.
+    // There is only one connection.
     config.resumption = Resumption::disabled();
     Ok(config)
 }
 
-/// Trusts what the Java clients trust: certificates of the truststore, and those that they signed.
+/// Trusts the same as Java clients: certificates in the truststore, and certificates that those signed.
 #[derive(Debug)]
 struct Truststore {
     certificates: Vec<CertificateDer<'static>>,
@@ -86,7 +86,7 @@ impl ServerCertVerifier for Truststore {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let parsed = ParsedCertificate::try_from(end_entity)?;
-        // As Java has it, a broker's own certificate may be in the truststore, also one that calls itself an authority.
+        // As in Java, a broker's own certificate may be in the truststore, even if it claims to be an authority.
         if !self.certificates.iter().any(|trusted| trusted == end_entity) {
             let algorithms = self.algorithms.all;
             verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots, intermediates, now, algorithms)?;
@@ -120,7 +120,7 @@ impl ServerCertVerifier for Truststore {
     }
 }
 
-/// Why a connection broke, where it was for TLS; gives others back.
+/// Converts an error of TLS; returns other errors unchanged.
 pub(super) fn explain(listener: &str, source: io::Error) -> Result<Error, io::Error> {
     let listener = listener.to_owned();
     let of_tls = source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
@@ -128,19 +128,19 @@ pub(super) fn explain(listener: &str, source: io::Error) -> Result<Error, io::Er
         Some(rustls::Error::InvalidCertificate(error)) => {
             Ok(Error::Certificate { listener, why: distrust(error) })
         }
-        // Which of many alerts it is depends on its JDK.
+        // Which alert the broker sends depends on its JDK.
         Some(rustls::Error::AlertReceived(alert)) => {
             Ok(Error::Alert { listener, alert: format!("{alert:?}") })
         }
-        Some(other) => Ok(Error::Tls { listener, why: shortened(&other.to_string()) }),
+        Some(other) => Ok(Error::Tls { listener, why: shorten(&other.to_string()) }),
         None => Err(source),
     }
 }
 
-/// A name as rustls shows it, `DnsName("kafka-1")`, without that.
-fn bare_name(shown: &str) -> &str {
-    let inner = shown.split_once('(').and_then(|(_, inner)| inner.strip_suffix(')'));
-    inner.unwrap_or(shown).trim_matches('"')
+/// Strips rustls's notation from a name: `DnsName("kafka-1")` becomes `kafka-1`.
+fn bare_name(name: &str) -> &str {
+    let inner = name.split_once('(').and_then(|(_, inner)| inner.strip_suffix(')'));
+    inner.unwrap_or(name).trim_matches('"')
 }
 
 fn distrust(error: &CertificateError) -> String {
@@ -148,11 +148,11 @@ fn distrust(error: &CertificateError) -> String {
         CertificateError::UnknownIssuer => "no certificate in ssl.truststore has signed it".to_owned(),
         CertificateError::NotValidForNameContext { expected, presented } => {
             let names: Vec<_> =
-                presented.iter().take(MAX_NAMES).map(|name| shortened(bare_name(name))).collect();
+                presented.iter().take(MAX_NAMES).map(|name| shorten(bare_name(name))).collect();
             let names = if names.is_empty() { "no name".to_owned() } else { names.join(", ") };
-            format!("it is for {names}, not for {}", shortened(&expected.to_str()))
+            format!("it is for {names}, not for {}", shorten(&expected.to_str()))
         }
-        other => shortened(&other.to_string()),
+        other => shorten(&other.to_string()),
     }
 }
 
@@ -174,7 +174,7 @@ mod tests {
     const CA: &str = include_str!("../../tests/data/ca.pem");
     const BROKER: (&str, &str) =
         (include_str!("../../tests/data/broker.pem"), include_str!("../../tests/data/broker.key"));
-    /// Signed by itself, and an authority by what it says.
+    /// A self-signed certificate that claims to be an authority.
     const ALONE: (&str, &str) =
         (include_str!("../../tests/data/alone.pem"), include_str!("../../tests/data/alone.key"));
 
@@ -199,14 +199,14 @@ mod tests {
         Arc::new(builder.with_single_cert(vec![CertificateDer::from(der(certificate))], key).unwrap())
     }
 
-    /// Answers one frame with another, of four bytes.
+    /// Answers one frame with a frame of four bytes.
     fn serve(mut stream: StreamOwned<ServerConnection, TcpStream>) {
         use std::io::{Read as _, Write as _};
         let mut frame = [0; 8];
         if stream.read_exact(&mut frame).is_ok() {
             stream.write_all(&[0, 0, 0, 4, 1, 2, 3, 4]).unwrap();
         }
-        // What the client's alert is.
+        // Wait for the client's alert.
         let _ = stream.read(&mut frame);
     }
 
@@ -232,7 +232,7 @@ mod tests {
         answer
     }
 
-    /// What is said of a broker that never ends a TLS record: it sends a byte now and then.
+    /// A broker that never completes a TLS record, but sends a byte now and then.
     #[test]
     fn a_broker_that_trickles_is_waited_for_until_the_end_and_no_longer() {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn distrusted(answer: Result<Vec<u8>, Error>, expected: &str) {
+    fn assert_distrusted(answer: Result<Vec<u8>, Error>, expected: &str) {
         let error = answer.unwrap_err();
         assert!(matches!(&error, Error::Certificate { why, .. } if why == expected), "{error}");
     }
@@ -266,23 +266,23 @@ mod tests {
         let broker = || server(BROKER, None);
         assert_eq!(ask(broker(), CA, Some("kafka-1"), None).unwrap(), [1, 2, 3, 4]);
         ask(broker(), CA, Some("b.kafka.example"), None).unwrap();
-        distrusted(
+        assert_distrusted(
             ask(broker(), CA, Some("kafka-2"), None),
             "it is for kafka-1, *.kafka.example, not for kafka-2",
         );
-        distrusted(
+        assert_distrusted(
             ask(broker(), CA, Some("10.0.0.1"), None),
             "it is for kafka-1, *.kafka.example, not for 10.0.0.1",
         );
-        distrusted(
+        assert_distrusted(
             ask(broker(), CA, Some("not a name"), None),
             "it is for kafka-1, *.kafka.example, not for 0.0.0.0",
         );
-        // The name alone is left unchecked.
+        // Only the name is not checked.
         ask(broker(), CA, None, None).unwrap();
         let unknown = "no certificate in ssl.truststore has signed it";
-        distrusted(ask(broker(), ALONE.0, None, None), unknown);
-        distrusted(ask(broker(), ALONE.0, Some("kafka-1"), None), unknown);
+        assert_distrusted(ask(broker(), ALONE.0, None, None), unknown);
+        assert_distrusted(ask(broker(), ALONE.0, Some("kafka-1"), None), unknown);
     }
 
     #[test]

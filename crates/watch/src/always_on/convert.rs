@@ -1,4 +1,4 @@
-//! What the kernel recorded, as a recording's events. Judges nothing: what is not known stays out.
+//! Converts the kernel's records to a recording's events. Unknown facts are left out, not guessed.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -17,16 +17,16 @@ use crate::devices::Devices;
 use crate::mounts::DeviceNumber;
 use crate::thread_names::NameReader;
 
-/// What records lack: names of threads, files, devices and topics.
+/// Names that records lack: of threads, files, devices and topics.
 pub(super) struct Names {
     pub(super) pid: Pid,
     pub(super) threads: NameReader,
-    /// What the kernel calls the threads of the records at hand.
+    /// The kernel's names (`comm`) of the threads in the current records.
     pub(super) comms: HashMap<Tid, Arc<str>, RandomState>,
     pub(super) devices: Devices,
     pub(super) segments: Segments,
     pub(super) topics: Topics,
-    /// Appends that were delivered without their batches, by thread and time; of those that can still be read.
+    /// Appends that were delivered without their batch, by thread and time, as long as they can still be read.
     pub(super) nameless: HashSet<(Tid, u64), RandomState>,
 }
 
@@ -34,11 +34,11 @@ fn key(append: &Append) -> (Tid, u64) {
     (append.tid, append.first_ns)
 }
 
-/// Calls that write.
+/// System calls that write.
 const WRITES: [c_long; 5] =
     [libc::SYS_write, libc::SYS_pwrite64, libc::SYS_writev, libc::SYS_pwritev, libc::SYS_pwritev2];
 
-/// Calls that read, send or sync a file.
+/// System calls that read, send or sync a file.
 const FILE_CALLS: [(c_long, FileOpKind); 6] = [
     (libc::SYS_read, FileOpKind::Read),
     (libc::SYS_pread64, FileOpKind::Read),
@@ -48,26 +48,26 @@ const FILE_CALLS: [(c_long, FileOpKind); 6] = [
     (libc::SYS_msync, FileOpKind::Msync),
 ];
 
-/// Functions of file systems that sync a file: `ext4_sync_file`, `xfs_file_fsync`.
+/// Name parts of file-system functions that sync a file: `ext4_sync_file`, `xfs_file_fsync`.
 const SYNC_FUNCTIONS: [&str; 2] = ["_sync_file", "_file_fsync"];
 
-/// The writes in which threads waited: when each first left the CPU and last came back.
+/// The writes in which threads waited: when the thread first left the CPU and last returned.
 type Calls = HashMap<(Tid, u64), (u64, u64), RandomState>;
 
-/// What to deliver of an interval.
+/// The records and slow requests of an interval.
 pub(super) struct Report<'r> {
-    /// All that is recorded of it.
+    /// All records of the interval.
     pub(super) records: &'r [Record],
-    /// Of it, records that ended within this time were not delivered yet.
+    /// Records that ended within this time were not delivered yet.
     pub(super) fresh_ns: RangeInclusive<u64>,
-    /// Slow requests that are delivered now.
+    /// Slow requests to deliver now.
     pub(super) slow: &'r [SlowRequest],
-    /// Those that will be.
+    /// Slow requests to deliver later.
     pub(super) waiting: &'r [SlowRequest],
 }
 
 impl Names {
-    /// The events of an interval. Slow requests come with what was kept of them; of others only what their records say.
+    /// Builds the events of an interval. Slow requests come with all details that were kept; others only with their records.
     pub(super) fn events(
         &mut self,
         report: &Report<'_>,
@@ -75,7 +75,7 @@ impl Names {
         clock: ClockOffset,
     ) -> Vec<Event> {
         self.comms.clear();
-        // Also of those that wait: what they wrote is delivered now.
+        // Includes waiting requests, because their writes are delivered now.
         let known = report.slow.iter().chain(report.waiting);
         let mut answers: Vec<Answer> = known.map(|slow| self.answer(slow)).collect();
         let calls = calls(report.records);
@@ -85,7 +85,7 @@ impl Names {
             match record {
                 Record::Append(append) => {
                     let Some(op) = self.append(append, &calls, &mut answers, clock) else { continue };
-                    // Delivered before its request was known to be slow, it had no batch.
+                    // It was delivered without a batch before its request was known to be slow.
                     let is_named = op.batch.is_some() && self.nameless.remove(&key(append));
                     if !is_fresh && !is_named {
                         continue;
@@ -118,8 +118,8 @@ impl Names {
         events
     }
 
-    /// A write to a segment, from the first moment to the last at which its thread was seen in it. What a slow request wrote is
-    /// read back from the segment: the answer's partition and offset say whether the batch is the request's.
+    /// Converts a write to a segment, from the first to the last time at which its thread was observed in it. The batch of a slow
+    /// request is read back from the segment: the response's partition and offset say whether it is the request's.
     fn append(
         &mut self,
         append: &Append,
@@ -131,28 +131,27 @@ impl Names {
         if segment.kind != FileKind::Log {
             return None;
         }
-        let may_be = |answered: &&mut WrittenPartition| {
-            answered.named.as_ref() == Some(&segment.topic_partition)
-                && append.first_ns <= answered.last_ns
-                && append.last_ns >= answered.first_ns
+        let may_be = |entry: &&mut WrittenPartition| {
+            entry.topic_partition.as_ref() == Some(&segment.topic_partition)
+                && append.first_ns <= entry.last_ns
+                && append.last_ns >= entry.first_ns
         };
         let written = answers.iter_mut().flat_map(|answer| &mut answer.written);
-        let mut asking = written.filter(may_be).peekable();
-        let held = append.write_call.and_then(|call| calls.get(&(append.tid, call)));
-        // One that was held up is of a request that is slow, though that may not have ended yet.
-        let is_wanted = asking.peek().is_some() || held.is_some();
-        let batch = if is_wanted { segment.batch_at(append.position, append.length) } else { None };
-        for answered in asking {
-            if let Some(batch) =
-                batch.filter(|batch| Some(batch.base_offset) == answered.partition.base_offset)
+        let mut candidates = written.filter(may_be).peekable();
+        let interval = append.write_call.and_then(|call| calls.get(&(append.tid, call)));
+        // A write that waited belongs to a slow request, even if that has not ended yet.
+        let needs_batch = candidates.peek().is_some() || interval.is_some();
+        let batch = if needs_batch { segment.batch_at(append.position, append.length) } else { None };
+        for entry in candidates {
+            if let Some(batch) = batch.filter(|batch| Some(batch.base_offset) == entry.partition.base_offset)
             {
-                answered.partition.bytes = batch.bytes;
-                answered.partition.records = Some(batch.records).filter(|records| *records > 0);
+                entry.partition.bytes = batch.bytes;
+                entry.partition.records = Some(batch.records).filter(|records| *records > 0);
             }
         }
-        // No write takes no time: one that did would have ended before itself.
+        // A write has to take some time: one of length zero would have ended before it began.
         let (mut first, mut last) = (append.first_ns.min(append.last_ns.saturating_sub(1)), append.last_ns);
-        if let Some((left, back)) = held {
+        if let Some((left, back)) = interval {
             (first, last) = (first.min(*left), last.max(*back));
         }
         let time = (clock.from_monotonic(first), clock.from_monotonic(last));
@@ -160,7 +159,7 @@ impl Names {
         Some(FileOp { bytes: Some(append.length), offset: append.position, batch, ..op })
     }
 
-    /// An operation on a file, of which no more is known.
+    /// Creates a file operation with only these facts.
     fn file_op(
         &mut self,
         op: FileOpKind,
@@ -192,8 +191,8 @@ impl Names {
         }
     }
 
-    /// Reads and syncs of files in which threads waited: from the first time that each left the CPU to the last that it came
-    /// back.
+    /// Reads and syncs of files in which threads waited: from the time when the thread first left the CPU to when it last
+    /// returned.
     fn file_calls(&mut self, report: &Report<'_>, clock: ClockOffset) -> Vec<FileOp> {
         let mut calls: HashMap<(Tid, FileOpKind, FileCall), (u64, u64), RandomState> = HashMap::default();
         for record in report.records.iter().filter(|record| report.fresh_ns.contains(&record.last_ns())) {
@@ -212,12 +211,12 @@ impl Names {
             let Some((_, op)) = FILE_CALLS.iter().find(|(number, _)| *number == c_long::from(*call)) else {
                 continue;
             };
-            // Outside of a file system's own function it waits for something else: of an earlier sync the file would be.
+            // Outside a file system's sync function, the thread waits for something else: the file would be an earlier sync's.
             if *op == FileOpKind::Msync && !SYNC_FUNCTIONS.iter().any(|function| stack.contains(function)) {
                 continue;
             }
-            let held = calls.entry((*tid, *op, *file)).or_insert((*first_ns, *last_ns));
-            *held = (held.0.min(*first_ns), held.1.max(*last_ns));
+            let interval = calls.entry((*tid, *op, *file)).or_insert((*first_ns, *last_ns));
+            *interval = (interval.0.min(*first_ns), interval.1.max(*last_ns));
         }
         let mut ops = Vec::new();
         for ((tid, op, FileCall { device, inode, .. }), (first, last)) in calls {
@@ -228,7 +227,7 @@ impl Names {
         ops
     }
 
-    /// A thread's full name, or what the kernel calls it; empty of one that is gone.
+    /// A thread's full name, or its `comm`; empty if the thread is gone.
     #[allow(clippy::disallowed_methods, reason = "/proc")]
     pub(super) fn thread(&mut self, tid: Tid) -> Arc<str> {
         let pid = self.pid;
@@ -241,7 +240,7 @@ impl Names {
 
     fn off_cpu(&mut self, wait: &Wait, clock: ClockOffset) -> OffCpu {
         let runnable = wait.kind == WaitKind::Runnable;
-        // It was woken where it began to wait for a CPU.
+        // It was woken when it began to wait for a CPU.
         let woken = (!runnable && wait.queue_ns > 0).then(|| wait.last_ns.saturating_sub(wait.queue_ns));
         OffCpu {
             start: clock.from_monotonic(wait.first_ns),
@@ -257,14 +256,14 @@ impl Names {
     }
 }
 
-/// Whether both records are of one request.
+/// Whether both records belong to the same request.
 fn is_of(one: &Request, other: &Request) -> bool {
     one.connection == other.connection
         && one.correlation_id == other.correlation_id
         && one.arrival_ns == other.arrival_ns
 }
 
-/// The writes in which threads waited, from the first time that each left the CPU to the last that it came back.
+/// Collects the writes in which threads waited.
 fn calls(records: &[Record]) -> Calls {
     let mut calls = Calls::default();
     for record in records {
@@ -273,13 +272,13 @@ fn calls(records: &[Record]) -> Calls {
         let Some(call) = wait.write_call.filter(|_| is_in_write) else {
             continue;
         };
-        let held = calls.entry((wait.tid, call)).or_insert((wait.first_ns, wait.last_ns));
-        *held = (held.0.min(wait.first_ns), held.1.max(wait.last_ns));
+        let interval = calls.entry((wait.tid, call)).or_insert((wait.first_ns, wait.last_ns));
+        *interval = (interval.0.min(wait.first_ns), interval.1.max(wait.last_ns));
     }
     calls
 }
 
-/// What had stopped a thread's process.
+/// What stopped the thread's process, if anything did.
 fn stop_kind(wait: &Wait) -> Option<StopKind> {
     match wait.kind {
         WaitKind::Stopped => Some(StopKind::Signal),
@@ -288,8 +287,8 @@ fn stop_kind(wait: &Wait) -> Option<StopKind> {
     }
 }
 
-/// Times in which the process was stopped, of records in the order in which they began. Signals and freezers stop all threads, one
-/// after the other: it stood still from the first that stopped to the first that ran again.
+/// Times in which the process was stopped, from records in order of their start. Signals and freezers stop all threads, one after
+/// another: the process stood still from the stop of the first thread until the first thread ran again.
 fn stops<'r>(records: impl Iterator<Item = &'r Record>, pid: Pid, clock: ClockOffset) -> Vec<ProcessStop> {
     let mut stops: Vec<ProcessStop> = Vec::new();
     for record in records {
@@ -305,8 +304,8 @@ fn stops<'r>(records: impl Iterator<Item = &'r Record>, pid: Pid, clock: ClockOf
     stops
 }
 
-/// Whether a thread slept on its way back to user space (over its cgroup's memory, say): the kernel has counted the write that
-/// it comes back from, so the number is the next one's.
+/// Whether a thread slept on its way back to user space (over its cgroup's memory limit, for example): the kernel has already
+/// counted the write that it returns from, so the number is the next write's.
 fn is_at_exit(wait: &Wait) -> bool {
     wait.stack.split(';').any(|function| function.contains("exit_to_user_mode"))
 }
@@ -397,7 +396,7 @@ mod tests {
         };
         let clock = ClockOffset::from_ns(0);
         let op = names.append(&append, &Calls::default(), &mut [], clock).unwrap();
-        // One that had ended when it began would have to wait for itself.
+        // An append that ends when it begins would have to wait for itself.
         assert_eq!((op.start, op.end), (Nanos(4_999), Nanos(5_000)));
         assert_eq!(&*op.thread, fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().trim_end());
     }

@@ -1,7 +1,7 @@
-//! What the kernel added up of all requests, as a recording's rows: one for each API and listener that had any.
+//! Converts the kernel's histograms of all requests to a recording's rows: one for each API and listener with requests.
 //!
-//! There is memory for [`probes::always_on::Options::histograms`]. A row has no more latencies than requests were answered, and no
-//! more than a histogram has buckets (2,240): 16 bytes each.
+//! Holds at most [`probes::always_on::Options::histograms`]. A row has at most as many latencies as answered requests and as
+//! histogram buckets (2,240), of 16 bytes each.
 
 use std::collections::HashMap;
 
@@ -13,19 +13,19 @@ use wire::ApiKey;
 
 use super::slow::SIZE_BYTES;
 
-/// The histograms of one session, as they were last read.
+/// The histograms of one session, as last read.
 pub(super) struct LatencyReader {
     read_ns: u64,
     histograms: HashMap<(i16, u16), Histogram, RandomState>,
 }
 
 impl LatencyReader {
-    /// Of a session that began then, with empty histograms.
+    /// Creates a reader for a session that began at this time, with empty histograms.
     pub(super) fn new(now_ns: u64) -> Self {
         Self { read_ns: now_ns, histograms: HashMap::default() }
     }
 
-    /// What was added since the last call. Rests where there is much to read.
+    /// Returns the requests since the last call. Pauses in between if there is much to read.
     pub(super) fn read(
         &mut self,
         histograms: impl Iterator<Item = Histogram>,
@@ -78,7 +78,7 @@ mod tests {
 
     use super::LatencyReader;
 
-    /// So many produce requests on a port since a session began, of 104 bytes each.
+    /// A number of produce requests on a port since the session began, of 104 bytes each.
     fn requests(local_port: u16, requests: u64) -> Histogram {
         let mut histogram = Histogram::default();
         (histogram.local_port, histogram.requests) = (local_port, requests);

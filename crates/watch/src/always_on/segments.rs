@@ -1,5 +1,5 @@
-//! Files of partitions by the numbers that the kernel records of them, and the batch that a write put into a segment, read back
-//! from it. Only what is asked for is looked at, and only while a request was slow.
+//! Finds partition files by the device and inode that the kernel records, and reads written batches back from segments. Only
+//! touches files that are looked up, which happens only for slow requests.
 //! Not fuzzed: segments are read by `broker`.
 
 use std::collections::HashMap;
@@ -16,11 +16,11 @@ use model::{BatchHead, FileKind, TopicPartition};
 use crate::kernel::head_of;
 use crate::mounts::{DeviceNumber, number};
 
-/// How often the log dirs are read again because of a file that was not there.
+/// Shortest time between two scans of the log dirs for an unknown file.
 pub(super) const SCAN_INTERVAL: Duration = Duration::from_secs(1);
-/// So large may a batch be of whose write less was seen.
+/// Bytes to read for a batch at least, even if less of its write was observed.
 const MIN_READ_BYTES: u64 = 4 << 20;
-/// More files than this are not remembered.
+/// Limit of files in memory.
 const MAX_FILES: usize = 1 << 20;
 
 /// The files of the partitions in a broker's log dirs.
@@ -34,11 +34,12 @@ pub(super) struct Segments {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PartitionFile {
     path: PathBuf,
-    /// Below its log dir.
+    /// Path relative to its log dir.
     pub(super) name: Arc<str>,
     pub(super) kind: FileKind,
     pub(super) topic_partition: TopicPartition,
-    /// Which file of those that had its inode; none until it is asked for, and where the file system does not say.
+    /// Generation of the inode, which differs between files that had it; `None` until it is needed, and if the file system does
+    /// not report it.
     generation: Option<u32>,
 }
 
@@ -47,7 +48,7 @@ impl Segments {
         Self { log_dirs: log_dirs.to_vec(), files: HashMap::default(), scanned: None }
     }
 
-    /// The file that has this inode now, if one has. With a generation not one that was given the inode later.
+    /// Returns the file that has this inode now; with a generation, only if the inode was not reused since.
     pub(super) fn find(
         &mut self,
         device: DeviceNumber,
@@ -63,7 +64,7 @@ impl Segments {
         file.is_of(generation).then_some(&*file)
     }
 
-    /// Reads the log dirs again, unless that was done a moment ago.
+    /// Scans the log dirs again, unless that was done a moment ago.
     fn scan(&mut self) {
         if self.scanned.is_some_and(|scanned| scanned.elapsed() < SCAN_INTERVAL) {
             return;
@@ -91,25 +92,25 @@ impl PartitionFile {
         if generation.is_none() || self.generation == generation {
             return true;
         }
-        // Not read yet, or of an earlier file at this path.
+        // Not read yet, or from an earlier file at this path.
         let file = foreign::open(&self.path);
         self.generation = file.and_then(|file| probes::always_on::generation(&file)).ok();
         self.generation.is_none() || self.generation == generation
     }
 
-    /// The head of the batch that begins at a write's position, where all of it is there and its CRC is right.
+    /// Reads the head of the batch at a write's position, if the batch is complete and its CRC matches.
     pub(super) fn batch_at(&self, position: u64, bytes: u64) -> Option<BatchHead> {
         let mut segment = Segment::open(&self.path).ok()?;
         segment.head_at(position, bytes.max(MIN_READ_BYTES)).map(|header| head_of(&header))
     }
 }
 
-/// What is in a directory; nothing where it cannot be read.
+/// The entries of a directory; none if it cannot be read.
 fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
     foreign::list(directory).into_iter().flatten().map(|(name, _)| directory.join(name))
 }
 
-/// A file of a partition's directory with its numbers.
+/// A file in a partition's directory, with its device and inode.
 fn partition_file(
     path: PathBuf,
     directory: &str,
@@ -123,7 +124,7 @@ fn partition_file(
     Some(((number(found.dev()), found.ino()), file))
 }
 
-/// Whether the file at a path has these numbers.
+/// Whether the file at a path has this device and inode.
 fn is_same(path: &Path, (device, inode): (DeviceNumber, u64)) -> bool {
     fs::symlink_metadata(path)
         .is_ok_and(|found| found.is_file() && found.ino() == inode && number(found.dev()) == device)

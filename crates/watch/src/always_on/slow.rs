@@ -1,4 +1,4 @@
-//! Slow requests, as a recording's events: what was kept of them, the calls that read them, and what their answers say.
+//! Converts slow requests to a recording's events: the requests, the socket calls that read them, and their responses' content.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use super::segments::SCAN_INTERVAL;
 /// Bytes of a frame's size.
 pub(super) const SIZE_BYTES: u32 = 4;
 
-/// Names of topics by their ids, read again where one is new.
+/// Topic names by id, read again for an unknown id.
 pub(super) struct Topics {
     log_dirs: Vec<PathBuf>,
     ids: TopicIds,
@@ -44,26 +44,26 @@ impl Topics {
     }
 }
 
-/// What the answer to a slow request says.
+/// Content of the response to a slow request.
 #[derive(Default)]
 pub(super) struct Answer {
-    /// For how long its client was throttled.
+    /// How long the client was throttled.
     throttle_ms: Option<i32>,
-    /// The partitions that were written.
+    /// The partitions that the request wrote to.
     pub(super) written: Vec<WrittenPartition>,
 }
 
-/// A partition that a slow request wrote to, as its answer says.
+/// A partition that a slow request wrote to, from its response.
 pub(super) struct WrittenPartition {
     pub(super) partition: Partition,
-    pub(super) named: Option<TopicPartition>,
-    /// When the request was in the broker.
+    pub(super) topic_partition: Option<TopicPartition>,
+    /// Start and end of the request in the broker.
     pub(super) first_ns: u64,
     pub(super) last_ns: u64,
 }
 
 impl Names {
-    /// A slow request, and the calls that read it and wrote its answer.
+    /// Builds a slow request, and the calls that read it and wrote its response.
     pub(super) fn slow_request(
         &mut self,
         slow: &SlowRequest,
@@ -88,8 +88,8 @@ impl Names {
         ops.into_iter().map(Event::from).chain([request.into()]).collect()
     }
 
-    /// The calls that read a slow request. A thread takes at once what is there: that is one call here. For the rest it came again,
-    /// nobody knows how often: of those there are the first and the last, each with a byte that it had.
+    /// The calls that read a slow request. If the first call read all of it, that is the only one. Otherwise the number of calls
+    /// is unknown: the first and the last are reported, each with one byte that it read.
     fn reads(&mut self, slow: &SlowRequest, clock: ClockOffset) -> Vec<SocketOp> {
         let Request { reader_tid, last_read_ns, request_bytes, .. } = slow.request;
         let (first, last) = (clock.from_monotonic(slow.first_read_ns), clock.from_monotonic(last_read_ns));
@@ -104,7 +104,7 @@ impl Names {
         reads.map(|read| SocketOp { bytes: None, ..read }).into()
     }
 
-    /// The calls that send files into a slow answer, as far as their thread slept in them.
+    /// The calls that sent files into a slow response, as far as their thread slept in them.
     pub(super) fn sendfiles(
         &mut self,
         slow: &SlowRequest,
@@ -130,7 +130,7 @@ impl Names {
         waits.map(op).collect()
     }
 
-    /// A call on a slow request's connection: from when to when, the first byte's sequence number, and how many bytes.
+    /// Builds a call on a slow request's connection from its start and end, its first sequence number and its bytes.
     fn socket_op(
         &mut self,
         slow: &SlowRequest,
@@ -155,30 +155,30 @@ impl Names {
         }
     }
 
-    /// What the answer says; nothing where less than the whole answer was kept.
+    /// Parses the response; empty if not all of it was kept.
     pub(super) fn answer(&mut self, slow: &SlowRequest) -> Answer {
-        let asked = (ApiKey(slow.request.api_key), slow.request.api_version);
+        let api = (ApiKey(slow.request.api_key), slow.request.api_version);
         let mut answers = ResponseStream::new(stream::Options::default(), Start::Boundary);
-        let (_, frame) = answers.advance(&slow.answer, (), &mut |_| Some(asked));
+        let (_, frame) = answers.advance(&slow.answer, (), &mut |_| Some(api));
         let Some(frame) = frame else { return Answer::default() };
         let throttle_ms = frame.throttle_ms;
         let ResponseBody::Produce(partitions) = &frame.body else {
             return Answer { throttle_ms, ..Answer::default() };
         };
-        let row = |answered: &stream::Partition| {
-            let (topic, topic_id) = match &answered.topic {
+        let row = |response: &stream::Partition| {
+            let (topic, topic_id) = match &response.topic {
                 TopicRef::Name(name) => (Some(Arc::from(name.as_str())), None),
                 TopicRef::Id(id) => (self.topics.name(TopicId(*id)), Some(TopicId(*id))),
             };
-            let partition = answered.partition;
+            let partition = response.partition;
             WrittenPartition {
-                named: topic.clone().map(|topic| TopicPartition { topic, partition }),
+                topic_partition: topic.clone().map(|topic| TopicPartition { topic, partition }),
                 partition: Partition {
                     topic,
                     topic_id,
                     partition,
-                    base_offset: Some(answered.base_offset),
-                    error_code: Some(answered.error_code),
+                    base_offset: Some(response.base_offset),
+                    error_code: Some(response.error_code),
                     ..Partition::default()
                 },
                 first_ns: slow.request.arrival_ns,
@@ -189,7 +189,7 @@ impl Names {
     }
 }
 
-/// What a record says of a request; nothing of one that has no answer.
+/// Converts the record of a request; `None` without a response.
 pub(super) fn row(request: &Request, ends: &Connection, clock: ClockOffset) -> Option<model::Request> {
     if request.outcome != Outcome::Answered {
         return None;

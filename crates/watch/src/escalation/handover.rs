@@ -1,9 +1,9 @@
-//! How the always-on sources and those of an escalation share what there is to see: each event comes from one of them.
+//! Divides events between the always-on sources and those of an escalation, so that each event is delivered once.
 //!
-//! Events of the kernel are divided by time: those that lie within the escalation are of its probes, those that began before or
-//! ended after are of the always-on sources. Requests are divided by what packets showed: when a request arrives and when
-//! the broker reads it may be seconds apart, so no time is the same for both. Requests that packets did not show, as those that
-//! were in the socket before the capture began, come from the always-on source.
+//! Kernel events are divided by time: the escalation's probes deliver those that lie within it, the always-on sources those that
+//! began before or ended after it. Requests are divided by whether packets showed them, because a request may arrive seconds
+//! before the broker reads it, and there is no common time. Requests that packets did not show, such as those that were in the
+//! socket before the capture began, come from the always-on source.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -13,26 +13,25 @@ use model::{Event, Nanos, Request};
 
 use crate::queue::lock;
 
-/// Requests are remembered for one to two of these after their responses.
+/// Requests are remembered for one to two times this long after their responses.
 const REMEMBER: Nanos = Nanos::from_millis(10_000);
-/// As many, at most, for the same time: 16 bytes each.
+/// Limit of remembered requests in that time, of 16 bytes each.
 const MAX_REMEMBERED: usize = 1 << 17;
-/// A packet comes to its reader at most so long after it passed (`capture::live`: 80 ms), and the call that sent it returns so
-/// long after that.
+/// Longest delay from a packet to its reader (`capture::live`: 80 ms) and to the return of the call that sent it.
 const LATENESS_NS: u64 = 500_000_000;
-/// A request that packets showed in an escalation may be read by the broker so long after that ended.
+/// How long after an escalation the broker may read a request that packets showed during it.
 const AFTER: Nanos = Nanos::from_millis(1_000);
 
-/// Which sources an event is from.
+/// The sources that an event comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Those that are always on.
+    /// The always-on sources.
     AlwaysOn,
-    /// Those of an escalation.
+    /// The sources of an escalation.
     Full,
 }
 
-/// Shared by all sources of an always-on watch.
+/// State shared by all sources of an always-on watch.
 #[derive(Default)]
 pub(crate) struct Handover(Mutex<State>);
 
@@ -40,70 +39,72 @@ pub(crate) struct Handover(Mutex<State>);
 struct State {
     /// Slow requests that the policy has not counted yet.
     slow: u64,
-    /// When the probes of the last escalation were attached, and from when on what they see is not taken.
+    /// When the probes of the last escalation were attached.
     attached: Option<Nanos>,
+    /// From when on their events are ignored.
     detached: Option<Nanos>,
-    /// When it ended.
+    /// When the last escalation ended.
     ended: Option<Nanos>,
-    /// Packets that passed before then have been read; none while nothing is captured.
+    /// All packets before this time have been read; `None` while no packets are captured.
     packets_read_ns: Option<u64>,
-    /// Requests that packets showed lately, and before.
+    /// Requests that packets showed recently.
     requests: HashSet<u64, RandomState>,
+    /// Requests that packets showed before those.
     earlier: HashSet<u64, RandomState>,
-    /// When the first of the former ended.
+    /// When the first of `requests` ended.
     since: Nanos,
     hasher: RandomState,
 }
 
 impl Handover {
-    /// Counts requests that were slow.
+    /// Adds to the number of slow requests.
     pub(crate) fn add_slow(&self, count: u64) {
         lock(&self.0).slow += count;
     }
 
-    /// Those since the last call.
+    /// Returns the number of slow requests since the last call.
     pub(super) fn take_slow(&self) -> u64 {
         std::mem::take(&mut lock(&self.0).slow)
     }
 
-    /// An escalation begins.
+    /// Begins an escalation.
     pub(super) fn begin(&self) {
         let mut state = lock(&self.0);
         (state.attached, state.detached, state.ended) = (None, None, None);
     }
 
-    /// Its probes are attached.
+    /// Records that the escalation's probes are attached.
     pub(super) fn attach(&self, at: Nanos) {
         lock(&self.0).attached = Some(at);
     }
 
-    /// Before packets are captured, and with each reading: those before then have been read.
-    pub(crate) fn packets_read(&self, until_ns: u64) {
+    /// Records that all packets before this time have been read. Called before the capture begins and after each read.
+    pub(crate) fn set_packets_read(&self, until_ns: u64) {
         lock(&self.0).packets_read_ns = Some(until_ns);
     }
 
-    /// What the kernel did from now on is of the always-on sources. No sooner than packets ended: of each request that they showed
-    /// the probes saw the writes.
+    /// Assigns kernel events from now on to the always-on sources. Called after the capture ends, so that the probes see the
+    /// writes of each request that packets showed.
     pub(super) fn detach(&self, at: Nanos) {
         lock(&self.0).detached = Some(at);
     }
 
-    /// Requests from now on are of the always-on source.
+    /// Assigns requests from now on to the always-on source.
     pub(super) fn end(&self, at: Nanos) {
         lock(&self.0).ended = Some(at);
     }
 
-    /// All requests are delivered that packets showed.
-    pub(super) fn packets_ended(&self) {
+    /// Records that all requests that packets showed are delivered.
+    pub(super) fn end_packets(&self) {
         lock(&self.0).packets_read_ns = None;
     }
 
-    /// Until when it is known which requests packets showed; none while nothing is captured.
+    /// Time until which it is known which requests packets showed; `None` while no packets are captured.
     pub(crate) fn known_until_ns(&self) -> Option<u64> {
         lock(&self.0).packets_read_ns.map(|read| read.saturating_sub(LATENESS_NS))
     }
 
-    /// Whether an event that sources of this mode saw is theirs to deliver.
+    /// Whether sources of this mode are to deliver an event that they observed.
     pub(crate) fn is_of(&self, mode: Mode, event: &Event) -> bool {
         lock(&self.0).is_of(mode, event)
     }
@@ -112,7 +113,7 @@ impl Handover {
 impl State {
     fn is_of(&mut self, mode: Mode, event: &Event) -> bool {
         match (mode, event) {
-            // The always-on source sees its end.
+            // The always-on source observes its end.
             (Mode::Full, Event::Request(request)) if self.ended.is_some() && request.end.is_none() => false,
             (Mode::Full, Event::Request(request)) => {
                 self.remember(request);
@@ -123,7 +124,7 @@ impl State {
         }
     }
 
-    /// Whether the escalation's probes saw all of it.
+    /// Whether the escalation's probes observed all of the interval.
     fn is_within(&self, start: Nanos, end: Nanos) -> bool {
         self.attached.is_some_and(|attached| attached <= start)
             && self.detached.is_none_or(|detached| end <= detached)
@@ -152,7 +153,7 @@ impl State {
     }
 }
 
-/// When what both modes see began.
+/// The start of an event of a kind that both modes observe.
 fn start(event: &Event) -> Nanos {
     match event {
         Event::FileOp(row) => row.start,
@@ -169,7 +170,7 @@ fn start(event: &Event) -> Nanos {
     }
 }
 
-/// The requests and events of one mode; all of a watch that has only one.
+/// The events that one mode delivers; all events in a watch with only one mode.
 #[derive(Clone, Default)]
 pub(crate) struct Share(pub(crate) Option<(Mode, std::sync::Arc<Handover>)>);
 
@@ -179,10 +180,10 @@ impl Share {
         self.0.as_ref().is_none_or(|(mode, handover)| handover.is_of(*mode, event))
     }
 
-    /// Packets that passed before then have been read.
-    pub(crate) fn packets_read(&self, until_ns: u64) {
+    /// See [`Handover::set_packets_read`].
+    pub(crate) fn set_packets_read(&self, until_ns: u64) {
         if let Some((_, handover)) = &self.0 {
-            handover.packets_read(until_ns);
+            handover.set_packets_read(until_ns);
         }
     }
 }
@@ -209,28 +210,40 @@ mod tests {
         wait.into()
     }
 
-    /// Who delivers what both see.
-    fn givers(handover: &Handover, event: &Event) -> Vec<Mode> {
+    /// The modes that deliver an event that both observe.
+    fn delivering_modes(handover: &Handover, event: &Event) -> Vec<Mode> {
         MODES.into_iter().filter(|mode| handover.is_of(*mode, event)).collect()
     }
 
     #[test]
     fn what_lies_within_an_escalation_is_of_its_probes_and_all_else_is_not() {
         let handover = Handover::default();
-        assert_eq!(givers(&handover, &wait(1, 2)), [Mode::AlwaysOn]);
+        assert_eq!(delivering_modes(&handover, &wait(1, 2)), [Mode::AlwaysOn]);
         handover.attach(Nanos::from_millis(1_000));
-        assert_eq!(givers(&handover, &wait(999, 1_500)), [Mode::AlwaysOn], "its start was not seen");
-        assert_eq!(givers(&handover, &wait(1_000, 1_500)), [Mode::Full]);
+        assert_eq!(
+            delivering_modes(&handover, &wait(999, 1_500)),
+            [Mode::AlwaysOn],
+            "its start was not seen"
+        );
+        assert_eq!(delivering_modes(&handover, &wait(1_000, 1_500)), [Mode::Full]);
         handover.end(Nanos::from_millis(1_900));
-        assert_eq!(givers(&handover, &wait(1_500, 2_100)), [Mode::Full], "packets are still read");
+        assert_eq!(delivering_modes(&handover, &wait(1_500, 2_100)), [Mode::Full], "packets are still read");
         handover.detach(Nanos::from_millis(2_000));
-        assert_eq!(givers(&handover, &wait(1_500, 2_000)), [Mode::Full], "which is delivered later");
-        assert_eq!(givers(&handover, &wait(1_500, 2_001)), [Mode::AlwaysOn], "its end was not seen");
+        assert_eq!(
+            delivering_modes(&handover, &wait(1_500, 2_000)),
+            [Mode::Full],
+            "which is delivered later"
+        );
+        assert_eq!(
+            delivering_modes(&handover, &wait(1_500, 2_001)),
+            [Mode::AlwaysOn],
+            "its end was not seen"
+        );
         handover.begin();
-        assert_eq!(givers(&handover, &wait(8_000, 8_100)), [Mode::AlwaysOn]);
+        assert_eq!(delivering_modes(&handover, &wait(8_000, 8_100)), [Mode::AlwaysOn]);
         handover.attach(Nanos::from_millis(9_000));
-        assert_eq!(givers(&handover, &wait(8_000, 9_500)), [Mode::AlwaysOn]);
-        assert_eq!(givers(&handover, &wait(9_100, 9_500)), [Mode::Full]);
+        assert_eq!(delivering_modes(&handover, &wait(8_000, 9_500)), [Mode::AlwaysOn]);
+        assert_eq!(delivering_modes(&handover, &wait(9_100, 9_500)), [Mode::Full]);
     }
 
     #[test]
@@ -239,7 +252,7 @@ mod tests {
         let of = |mode, request: &Event| handover.is_of(mode, request);
         assert!(of(Mode::AlwaysOn, &request(1, 10, 20)));
         handover.attach(Nanos::from_millis(1_000));
-        // It was in the socket before the capture began: no packet of it was seen.
+        // It was in the socket before the capture began, so no packet showed it.
         assert!(of(Mode::AlwaysOn, &request(2, 1_200, 1_300)));
         assert!(of(Mode::Full, &request(3, 1_100, 1_300)));
         assert!(!of(Mode::AlwaysOn, &request(3, 1_250, 1_301)), "and was read later");
@@ -276,9 +289,9 @@ mod tests {
     fn it_is_known_what_packets_showed_until_shortly_before_they_were_last_read() {
         let handover = Handover::default();
         assert_eq!(handover.known_until_ns(), None);
-        handover.packets_read(3_000_000_000);
+        handover.set_packets_read(3_000_000_000);
         assert_eq!(handover.known_until_ns(), Some(2_500_000_000));
-        handover.packets_ended();
+        handover.end_packets();
         assert_eq!(handover.known_until_ns(), None);
     }
 }

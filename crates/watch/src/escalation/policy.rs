@@ -1,42 +1,42 @@
-//! When an always-on watch escalates, and for how long. Pure: knows times and counts only.
+//! Decides when an always-on watch escalates, and for how long. A pure function of times and counts.
 
 use std::collections::VecDeque;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// So many slow requests within [`WINDOW_NS`] begin an escalation: one or two are a hiccup.
+/// Slow requests within [`WINDOW_NS`] that begin an escalation: one or two may be a hiccup.
 pub(super) const MIN_SLOW: usize = 3;
 const WINDOW_NS: u64 = 60 * SECOND_NS;
-/// An escalation ends so long after the last slow request.
+/// Time without slow requests after which an escalation ends.
 pub(super) const QUIET_NS: u64 = 60 * SECOND_NS;
-/// Between two escalations, until what belongs to the first is delivered.
+/// Time between two escalations, in which the events of the first are delivered.
 const MIN_PAUSE_NS: u64 = 10 * SECOND_NS;
 /// The longest escalation.
 const MAX_BUDGET_NS: u64 = 300 * SECOND_NS;
-/// So much of the time is given back: with the longest one, 10 minutes in any hour.
+/// Divisor of the time that refills the budget: together with the longest escalation, 10 minutes in any hour.
 const REFILL: u64 = 12;
 
-/// What an escalation is to do.
+/// A change of the escalation's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Begin,
     End,
 }
 
-/// Decides by the slow requests so far.
+/// Decides by the times of slow requests.
 #[derive(Debug)]
 pub(super) struct Policy {
-    /// When the last of them were seen, [`MIN_SLOW`] at most.
+    /// Times of the last slow requests, [`MIN_SLOW`] at most.
     slow: VecDeque<u64>,
     is_escalated: bool,
     /// When the last escalation ended.
     ended_ns: Option<u64>,
-    /// How long an escalation may last.
+    /// How long the escalation may still last.
     budget_ns: u64,
     stepped_ns: u64,
 }
 
 impl Policy {
-    /// That of a watch that begins now.
+    /// Creates the policy of a watch that begins now.
     pub(super) fn new(now_ns: u64) -> Self {
         Self {
             slow: VecDeque::new(),
@@ -47,7 +47,7 @@ impl Policy {
         }
     }
 
-    /// What to do now that so many more requests were slow.
+    /// Decides what to do after `slow` more slow requests.
     pub(super) fn step(&mut self, now_ns: u64, slow: u64) -> Option<Change> {
         let passed_ns = now_ns.saturating_sub(self.stepped_ns);
         self.stepped_ns = now_ns;
@@ -70,7 +70,7 @@ impl Policy {
         }
     }
 
-    /// Ends the escalation, also where the policy would go on with it.
+    /// Ends the escalation, even if the policy would continue it.
     pub(super) fn end(&mut self, now_ns: u64) -> Change {
         self.is_escalated = false;
         self.ended_ns = Some(now_ns);
@@ -95,7 +95,7 @@ impl Policy {
 mod tests {
     use super::{Change, Policy, SECOND_NS};
 
-    /// What was done at which second, of a watch that sees so many slow requests in a second.
+    /// Changes by second, with a given number of slow requests in each second.
     fn run(seconds: u64, slow: impl Fn(u64) -> u64) -> Vec<(u64, Change)> {
         let mut policy = Policy::new(0);
         let step = |second: u64| Some((second, policy.step(second * SECOND_NS, slow(second))?));

@@ -1,5 +1,4 @@
-//! The broker's cgroup, of version 1, 2, or both at once. Finds its directories; what they say has one meaning
-//! for either version.
+//! The broker's cgroup, in version 1, version 2, or both. Finds its directories and unifies the figures of both versions.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,9 +14,9 @@ use super::metrics;
 use super::text::{self, Kernel};
 use crate::mounts::{self, DeviceNumber, Mount};
 
-/// Has the calling thread see groups as the host's first process does. From within a container with a cgroup namespace
-/// a broker's group in another one has no name (`cgroup_namespaces(7)`). Takes `CAP_SYS_ADMIN`, and the host's process ids;
-/// without them nothing changes.
+/// Moves the calling thread to the cgroup namespace of the host's first process. Within a container's cgroup namespace, a
+/// broker's cgroup in another one has no name (`cgroup_namespaces(7)`). Needs `CAP_SYS_ADMIN` and the host's process ids;
+/// without them, nothing changes.
 #[allow(clippy::disallowed_methods, reason = "/proc or /sys")]
 pub(super) fn see_all() {
     let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/cgroup")).ok();
@@ -29,13 +28,13 @@ pub(super) fn see_all() {
     }
 }
 
-/// Version 1 says so of a group without a limit: the largest number of pages (`PAGE_COUNTER_MAX`).
+/// What version 1 reports without a limit: the largest number of pages (`PAGE_COUNTER_MAX`).
 pub(super) const NO_LIMIT_BYTES: u64 = 1 << 62;
 
-/// Where a process' groups are, by controller.
+/// Directories of a process's cgroups, by controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cgroup {
-    /// What samples call it.
+    /// The cgroup's name in samples.
     name: String,
     unified: Option<PathBuf>,
     cpu: Option<PathBuf>,
@@ -44,14 +43,14 @@ pub(super) struct Cgroup {
 }
 
 impl Cgroup {
-    /// The groups of a process: what they are called and where this process finds them; of one that cannot be read none.
+    /// Finds the cgroups of a process, as far as they can be read.
     pub(super) fn of(kernel: &Kernel, pid: u32) -> Self {
         let memberships = text::read(&kernel.of_process(pid, "cgroup")).unwrap_or_default();
         let mounts = text::read(&kernel.proc.join("self/mountinfo")).unwrap_or_default();
         Self::parse(&memberships, &mounts)
     }
 
-    /// The same of the texts of `/proc/PID/cgroup` and `/proc/self/mountinfo`.
+    /// Finds cgroups in the texts of `/proc/PID/cgroup` and `/proc/self/mountinfo`.
     pub(super) fn parse(memberships: &str, mounts: &str) -> Self {
         let mounts = mounts::parse(mounts);
         let mut cgroup = Self::default();
@@ -59,12 +58,12 @@ impl Cgroup {
             // `4:memory:/user.slice`; `0::/user.slice` is version 2 (cgroups(7)).
             let mut fields = line.splitn(3, ':').skip(1);
             let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
-            cgroup.joined(&mounts, controllers, path);
+            cgroup.add_membership(&mounts, controllers, path);
         }
         cgroup
     }
 
-    fn joined(&mut self, mounts: &[Mount], controllers: &str, path: &str) {
+    fn add_membership(&mut self, mounts: &[Mount], controllers: &str, path: &str) {
         let has = |controller| controllers.split(',').any(|name| name == controller);
         let found = || directory(mounts, controllers, path);
         if controllers.is_empty() {
@@ -79,23 +78,23 @@ impl Cgroup {
         if has("blkio") {
             self.block_io = found();
         }
-        // The unified group's name says most; with version 1 any that is not the root's.
+        // Prefer the unified hierarchy's name; with version 1, any name that is not the root's.
         if self.name.len() <= 1 {
             path.clone_into(&mut self.name);
         }
     }
 
-    /// The directory that has the files of the CPU controller.
+    /// The directory with the CPU controller's files.
     pub(super) fn cpu_directory(&self) -> Option<&PathBuf> {
         self.cpu.as_ref().or(self.unified.as_ref())
     }
 
-    /// The directory that has the files of the memory controller.
+    /// The directory with the memory controller's files.
     pub(super) fn memory_directory(&self) -> Option<&PathBuf> {
         self.memory.as_ref().or(self.unified.as_ref())
     }
 
-    /// How many CPUs the least quota of the group and those above it amounts to; none without any.
+    /// The lowest CPU quota of the cgroup and its ancestors, in CPUs; `None` without any.
     pub(super) fn cpu_quota(&self) -> Option<f64> {
         least(self.cpu_directory()?, |dir| {
             if let Some(text) = text::read(&dir.join("cpu.max")) {
@@ -103,12 +102,12 @@ impl Cgroup {
                 let (quota, period) = text.trim().split_once(' ')?;
                 return ratio(quota.parse().ok()?, period.parse().ok()?);
             }
-            // -1 where there is none (sched-bwc.rst).
+            // -1 without a quota (sched-bwc.rst).
             ratio(text::number(&dir.join("cpu.cfs_quota_us"))?, text::number(&dir.join("cpu.cfs_period_us"))?)
         })
     }
 
-    /// The least limit of memory of the group and those above it; none without any.
+    /// The lowest memory limit of the cgroup and its ancestors; `None` without any.
     pub(super) fn memory_limit_bytes(&self) -> Option<u64> {
         let limit = |dir: &Path| {
             let bytes = text::number(&dir.join("memory.max"));
@@ -118,7 +117,7 @@ impl Cgroup {
         least(self.memory_directory()?, limit).map(|bytes| bytes as u64)
     }
 
-    /// What the group and those above it may do on devices: the least of each limit. Devices without limits are not in it.
+    /// The lowest I/O limits of the cgroup and its ancestors, by device. Devices without limits are left out.
     pub(super) fn io_limits(&self, kernel: &Kernel) -> IoLimits {
         let mut limits = IoLimits::new();
         let mut hold = |metric, (device, limit): (DeviceNumber, u64)| {
@@ -126,7 +125,7 @@ impl Cgroup {
             *least = limit.min(*least);
         };
         let read = |dir: &Path, file: &str| kernel.text(&dir.join(file)).unwrap_or_default();
-        // Once a second: of the version that has the controller only.
+        // This runs once a second, so only the version that has the controller is read.
         if let Some(dir) = &self.block_io {
             for (dir, (metric, _, file)) in
                 dir.ancestors().flat_map(|dir| IO_LIMITS.map(|limit| (dir, limit)))
@@ -149,7 +148,7 @@ impl Cgroup {
         metrics::sample(HostScope::Cgroup, &self.name, figures, moment, &|file| self.read(kernel, file));
     }
 
-    /// A file of version 1 where the controller is of that.
+    /// Reads a file, from version 1 if that has the controller.
     fn read(&self, kernel: &Kernel, name: &str) -> Option<Vec<u8>> {
         let of_controller = match name.split('.').next()? {
             "cpu" => self.cpu.as_ref(),
@@ -161,10 +160,10 @@ impl Cgroup {
     }
 }
 
-/// Limits by device and figure.
+/// Limits by device and metric.
 pub(super) type IoLimits = BTreeMap<(DeviceNumber, &'static str), u64>;
 
-/// Figures of limits, with their keys in `io.max` and their files in version 1 (block/blk-throttle.c).
+/// Metrics of limits, with their keys in `io.max` and their files in version 1 (block/blk-throttle.c).
 const IO_LIMITS: [(&str, &str, &str); 4] = [
     ("read_limit_bytes_per_second", "rbps", "blkio.throttle.read_bps_device"),
     ("write_limit_bytes_per_second", "wbps", "blkio.throttle.write_bps_device"),
@@ -172,20 +171,20 @@ const IO_LIMITS: [(&str, &str, &str); 4] = [
     ("write_limit_per_second", "wiops", "blkio.throttle.write_iops_device"),
 ];
 
-/// `8:16 rbps=2097152 wbps=max riops=max wiops=120`, by key; `max` is no limit.
+/// Parses a key of `8:16 rbps=2097152 wbps=max riops=max wiops=120`; `max` is no limit.
 fn limit_in_line(line: &str, key: &str) -> Option<(DeviceNumber, u64)> {
     let (device, rest) = line.split_once(' ')?;
     let of_key = |word: &str| word.strip_prefix(key)?.strip_prefix('=')?.parse().ok();
     Some((mounts::parse_number(device)?, rest.split_whitespace().find_map(of_key)?))
 }
 
-/// `8:16 1048576`.
+/// Parses `8:16 1048576`.
 fn limit_of_line(line: &str) -> Option<(DeviceNumber, u64)> {
     let (device, limit) = line.split_once(' ')?;
     Some((mounts::parse_number(device)?, limit.trim().parse().ok()?))
 }
 
-/// The least of what a group and those above it say. Directories that are no groups say nothing.
+/// The lowest value in a cgroup and its ancestors. Directories that are not cgroups have none.
 fn least(dir: &Path, of: impl Fn(&Path) -> Option<f64>) -> Option<f64> {
     dir.ancestors().filter_map(of).min_by(f64::total_cmp)
 }
@@ -194,7 +193,7 @@ fn ratio(quota_us: u64, period_us: u64) -> Option<f64> {
     (period_us > 0).then(|| quota_us as f64 / period_us as f64)
 }
 
-/// The directory of a group: below the mount of its hierarchy, which may show a part of it only.
+/// The directory of a cgroup, below the mount of its hierarchy, which may show only a part of it.
 fn directory(mounts: &[Mount], controllers: &str, path: &str) -> Option<PathBuf> {
     let is_hierarchy = |mount: &Mount| match mount.fs.as_str() {
         "cgroup2" => controllers.is_empty(),
@@ -206,7 +205,7 @@ fn directory(mounts: &[Mount], controllers: &str, path: &str) -> Option<PathBuf>
     };
     mounts.iter().filter(|mount| is_hierarchy(mount)).find_map(|mount| {
         let below = Path::new(path).strip_prefix(Path::new("/").join(&mount.root)).ok()?;
-        // A group outside the reader's cgroup namespace begins with `..` (cgroup_namespaces(7)).
+        // The path of a cgroup outside the reader's cgroup namespace begins with `..` (cgroup_namespaces(7)).
         let inside = below.components().all(|part| matches!(part, Component::Normal(_) | Component::RootDir));
         inside.then(|| Path::new(&mount.point).join(below))
     })

@@ -1,6 +1,6 @@
-//! Times in which the machine was away and its own clock stood still: nothing is slow by that clock then, but everybody else
-//! waited. A suspended machine adds them to `CLOCK_BOOTTIME` alone; one whose hypervisor stopped its clocks too finds only its
-//! hardware clock ahead, where that is the hypervisor's.
+//! Detects times in which the machine was suspended and its clock stood still: nothing is slow by that clock, but clients waited.
+//! A suspended machine counts them only in `CLOCK_BOOTTIME`. If a hypervisor stopped all of its clocks, only the hardware clock
+//! is ahead, provided that it is the hypervisor's.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -9,31 +9,32 @@ use model::{HostScope, Nanos};
 use super::figures::Figures;
 use super::text::{self, Kernel};
 
-/// Reading the hardware clock takes a virtual machine many exits with interrupts off: seldom. In readings.
+/// Interval of reading the hardware clock, in readings: it is rare because it costs a virtual machine many exits with interrupts
+/// off.
 const LOOK_EVERY: u64 = 60;
-/// It counts seconds: less is none.
+/// Smallest difference that is reported: the hardware clock counts whole seconds.
 const MIN_AHEAD_S: f64 = 2.0;
 
-/// What the clocks show at one moment, in seconds.
+/// The clocks at one moment, in seconds.
 #[derive(Clone, Copy)]
 struct Reading {
     boottime_s: f64,
     monotonic_s: f64,
 }
 
-/// The clocks as they were at the last reading.
+/// The clocks at the last reading.
 #[derive(Default)]
 pub(super) struct Clocks {
     last: Option<Reading>,
-    /// By how much the hardware clock was ahead of `CLOCK_BOOTTIME` at the last look.
+    /// How far the hardware clock was ahead of `CLOCK_BOOTTIME` when last read.
     rtc_offset_s: Option<f64>,
-    /// By how much that had grown.
+    /// How much that had grown since the time before.
     ahead_s: Option<f64>,
     readings: u64,
 }
 
 impl Clocks {
-    /// Adds what was missed since the reading before.
+    /// Adds the time that was missed since the last reading.
     pub(super) fn sample(&mut self, kernel: &Kernel, figures: &mut Figures, at: Nanos) {
         let reading = Reading {
             boottime_s: seconds(clock_gettime(ClockId::Boottime)),
@@ -43,25 +44,25 @@ impl Clocks {
         let suspended_s = self.suspended_s(reading);
         if self.readings % LOOK_EVERY == 0 {
             let rtc_s = text::number(&kernel.sys.join("class/rtc/rtc0/since_epoch"));
-            self.look(rtc_s.map(|rtc_s| rtc_s as f64 - reading.boottime_s));
+            self.update_rtc(rtc_s.map(|rtc_s| rtc_s as f64 - reading.boottime_s));
         }
         self.readings += 1;
         let suspended = suspended_s.zip(elapsed_s).map(|(missed, elapsed)| missed / elapsed);
         let mut figure = figures.of(HostScope::Host, "");
-        figure.stands("suspended_ratio", at, suspended);
-        figure.stands("rtc_ahead_seconds", at, self.ahead_s);
+        figure.add_at("suspended_ratio", at, suspended);
+        figure.add_at("rtc_ahead_seconds", at, self.ahead_s);
     }
 
-    /// By how much more `CLOCK_BOOTTIME` went on than `CLOCK_MONOTONIC` since the reading before.
+    /// How much further `CLOCK_BOOTTIME` advanced than `CLOCK_MONOTONIC` since the last reading.
     fn suspended_s(&mut self, now: Reading) -> Option<f64> {
         let before = self.last.replace(now)?;
         let missed = (now.boottime_s - before.boottime_s) - (now.monotonic_s - before.monotonic_s);
-        // The clocks are read one after the other.
+        // The clocks are read one after another, so tiny differences mean nothing.
         Some(if missed >= 1e-3 { missed } else { 0.0 })
     }
 
-    /// Takes by how much the hardware clock is ahead now, where there is one.
-    fn look(&mut self, offset_s: Option<f64>) {
+    /// Updates how far the hardware clock is ahead, if there is one.
+    fn update_rtc(&mut self, offset_s: Option<f64>) {
         let before = std::mem::replace(&mut self.rtc_offset_s, offset_s);
         let grown = offset_s.zip(before).map(|(now, before)| now - before);
         self.ahead_s = offset_s.map(|_| grown.filter(|grown| *grown >= MIN_AHEAD_S).unwrap_or(0.0));
@@ -93,7 +94,7 @@ mod tests {
     fn a_stopped_machine_finds_its_hardware_clock_ahead() {
         let mut clocks = Clocks::default();
         let mut ahead = |offset_s| {
-            clocks.look(offset_s);
+            clocks.update_rtc(offset_s);
             clocks.ahead_s
         };
         assert_eq!([ahead(None), ahead(Some(50.0)), ahead(Some(51.0))], [None, Some(0.0), Some(0.0)]);

@@ -1,5 +1,5 @@
-//! The block devices that hold the broker's log dirs, and what is beneath them: a partition's disk, the devices
-//! under a volume or an array, the device that holds a loop device's file. Does not read their figures.
+//! The block devices of the broker's log dirs, with those beneath them: a partition's disk, the devices of a volume or an array,
+//! the device that holds a loop device's file. Samples their figures from `/proc/diskstats`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,10 +14,10 @@ use super::text::{self, Kernel};
 use crate::mounts::number;
 use crate::mounts::{self, DeviceNumber, Mount};
 
-/// A stack of volumes, arrays and disks has a few dozen devices at most.
+/// Limit of devices: a stack of volumes, arrays and disks has a few dozen at most.
 const MAX_DEVICES: usize = 256;
 
-/// Every device that a byte of these directories may pass on its way to the disk.
+/// All devices that data of these directories may pass on its way to disk.
 pub(super) fn beneath(kernel: &Kernel, log_dirs: &[PathBuf]) -> BTreeSet<DeviceNumber> {
     let mounts = mounts::parse(&text::read(&kernel.proc.join("self/mountinfo")).unwrap_or_default());
     let holding = |dir: &PathBuf| device_of(dir, &mounts, true);
@@ -31,11 +31,11 @@ pub(super) fn beneath(kernel: &Kernel, log_dirs: &[PathBuf]) -> BTreeSet<DeviceN
     found
 }
 
-/// How many devices are at the bottom beneath one: a disk is itself.
+/// Number of devices at the bottom of the stack below a device; 1 for a disk.
 pub(super) fn disks(kernel: &Kernel, device: DeviceNumber, mounts: &[Mount]) -> u32 {
-    let (mut open, mut seen, mut disks) = (vec![device], BTreeSet::new(), 0);
+    let (mut open, mut visited, mut disks) = (vec![device], BTreeSet::new(), 0);
     while let Some(device) = open.pop() {
-        if seen.len() >= MAX_DEVICES || !seen.insert(device) {
+        if visited.len() >= MAX_DEVICES || !visited.insert(device) {
             continue;
         }
         let beneath = under(kernel, device, mounts);
@@ -45,8 +45,8 @@ pub(super) fn disks(kernel: &Kernel, device: DeviceNumber, mounts: &[Mount]) -> 
     disks
 }
 
-/// The device of the file system that holds a path. Btrfs and overlays have numbers that
-/// are no device's: their mounts say which it is.
+/// The device of the file system that holds a path. Btrfs and overlays do not have a device's number: their mounts name the
+/// device.
 pub(super) fn device_of(path: &Path, mounts: &[Mount], through_overlay: bool) -> Option<DeviceNumber> {
     let number = number(fs::metadata(path).ok()?.dev());
     if number.0 != 0 {
@@ -63,7 +63,7 @@ pub(super) fn device_of(path: &Path, mounts: &[Mount], through_overlay: bool) ->
     }
 }
 
-/// What is directly beneath a device. `/sys/dev/block/8:1` is a link to the device's directory.
+/// Devices directly beneath a device. `/sys/dev/block/8:1` is a link to the device's directory.
 fn under(kernel: &Kernel, device: DeviceNumber, mounts: &[Mount]) -> Vec<DeviceNumber> {
     let dir = directory(kernel, device);
     let mut found: Vec<_> = disk_of(kernel, device).into_iter().collect();
@@ -78,7 +78,7 @@ fn directory(kernel: &Kernel, (major, minor): DeviceNumber) -> PathBuf {
     kernel.sys.join(format!("dev/block/{major}:{minor}"))
 }
 
-/// The disk that a partition is of; none of what is no partition.
+/// The disk of a partition; `None` if the device is not a partition.
 fn disk_of(kernel: &Kernel, device: DeviceNumber) -> Option<DeviceNumber> {
     let dir = directory(kernel, device);
     if dir.join("partition").exists() { number_in(&dir.join("../dev")) } else { None }
@@ -88,26 +88,26 @@ fn number_in(file: &Path) -> Option<DeviceNumber> {
     mounts::parse_number(text::read(file)?.trim())
 }
 
-/// Adds the figures of these devices, and what the broker's cgroup may do there.
+/// Adds the figures of these devices, and the limits of the broker's cgroup.
 pub(super) fn sample(
     kernel: &Kernel,
-    wanted: &BTreeSet<DeviceNumber>,
+    devices: &BTreeSet<DeviceNumber>,
     limits: &IoLimits,
     figures: &mut Figures,
     at: Nanos,
 ) {
     let Some(table) = kernel.text(&kernel.proc.join("diskstats")) else { return };
-    for disk in table.lines().filter_map(Disk::parse).filter(|disk| wanted.contains(&disk.number)) {
+    for disk in table.lines().filter_map(Disk::parse).filter(|disk| devices.contains(&disk.number)) {
         let mut field = |number: &str| Some(Counter { value: disk.field(number.parse().ok()?)?, at });
         let mut figure = figures.of(HostScope::Device, disk.name);
         figure.sample(&mut field);
         if limits.is_empty() {
             continue;
         }
-        // The kernel takes limits for whole disks only.
+        // The kernel accepts limits only for whole disks.
         let whole = disk_of(kernel, disk.number).unwrap_or(disk.number);
         for ((_, metric), limit) in limits.iter().filter(|((device, _), _)| *device == whole) {
-            figure.stands(metric, at, *limit as f64);
+            figure.add_at(metric, at, *limit as f64);
         }
     }
 }
@@ -116,7 +116,7 @@ pub(super) fn sample(
 struct Disk<'t> {
     number: (u32, u32),
     name: &'t str,
-    /// As many as the kernel has: 11, 15 since 4.18, 17 since 5.5.
+    /// All fields that the kernel has: 11, 15 since 4.18, 17 since 5.5.
     fields: Vec<u64>,
 }
 
@@ -129,7 +129,7 @@ impl<'t> Disk<'t> {
         Some(Self { number, name, fields })
     }
 
-    /// A field by its number in Documentation/admin-guide/iostats.rst.
+    /// Returns a field by its number in Documentation/admin-guide/iostats.rst.
     fn field(&self, number: usize) -> Option<u64> {
         self.fields.get(number.checked_sub(1)?).copied()
     }

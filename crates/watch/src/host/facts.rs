@@ -1,5 +1,6 @@
-//! What a broker runs on, read once: host, limits, file systems, interfaces, the JVM's command line. Only reads files of `/proc`,
-//! `/sys` and the log dirs, of an ext4 its superblock, and of another network namespace what it says of itself; changes nothing, and judges nothing. What cannot be read says why.
+//! Host facts, read once: host, limits, file systems, interfaces, the JVM's command line. Read-only: reads files in `/proc`,
+//! `/sys` and the log dirs, ext4 superblocks, and the sysfs of the broker's network namespace. A fact that cannot be read has
+//! the reason.
 //! Not fuzzed: the kernel writes what is read by its format.
 
 #![allow(clippy::disallowed_methods, reason = "/proc or /sys")]
@@ -18,14 +19,14 @@ use model::{HostFacts, Known, Limits, Pid};
 use super::cgroup::Cgroup;
 use super::text::{self, Kernel};
 
-/// Of a process's maps: a broker maps two files a segment, and a line names each.
+/// Limit for a process's maps: a broker maps two files per segment, with a line for each.
 const MAX_MAP_BYTES: u64 = 64 << 20;
-/// Of its command line and environment.
+/// Limit for small files, among them command line and environment.
 const MAX_ARGUMENT_BYTES: u64 = 4 << 20;
-/// Entries of a log dir.
+/// Limit of entries in a directory.
 const MAX_ENTRIES: usize = 1_000_000;
 
-/// Settings of the kernel that advice is about, each with the files it may be in.
+/// Kernel settings that advice rules use, each with the files that may hold it.
 const SYSCTLS: [(&str, &[&str]); 8] = [
     ("vm.swappiness", &["proc/sys/vm/swappiness"]),
     ("vm.dirty_ratio", &["proc/sys/vm/dirty_ratio"]),
@@ -34,14 +35,14 @@ const SYSCTLS: [(&str, &[&str]); 8] = [
     ("vm.dirty_background_bytes", &["proc/sys/vm/dirty_background_bytes"]),
     ("vm.max_map_count", &["proc/sys/vm/max_map_count"]),
     ("vm.min_free_kbytes", &["proc/sys/vm/min_free_kbytes"]),
-    // Since Linux 5.13 in debugfs (kernel/sched/debug.c), which only root may look into.
+    // Since Linux 5.13 in debugfs (kernel/sched/debug.c), which only root may read.
     (
         "kernel.sched_migration_cost_ns",
         &["proc/sys/kernel/sched_migration_cost_ns", "sys/kernel/debug/sched/migration_cost_ns"],
     ),
 ];
 
-/// What the broker of that process, with these log dirs as this process sees them, runs on.
+/// Reads the facts about a broker's host. `log_dirs` are paths in this process's view.
 pub fn read_host_facts(pid: Pid, log_dirs: &Known<Vec<PathBuf>>) -> HostFacts {
     of(&Kernel::default(), Path::new("/dev"), pid, log_dirs)
 }
@@ -69,19 +70,19 @@ fn of(kernel: &Kernel, devices: &Path, pid: Pid, log_dirs: &Known<Vec<PathBuf>>)
         mapped_areas: lines(&kernel.of_process(pid, "maps")),
         jvm_arguments: jvm_arguments(kernel, pid),
         partitions: dirs(&|dirs| dirs.iter().map(|dir| partitions(dir)).sum()),
-        ..of_host(kernel)
+        ..host_facts(kernel)
     }
 }
 
 const NO_CGROUP_MOUNT: &str = "no mount that this process sees has the broker's cgroup";
 
-/// The broker's groups. That there is no limit is known only of one that was found.
+/// The broker's cgroups. Only a cgroup that was found can be known to have no limit.
 fn cgroup(kernel: &Kernel, pid: Pid) -> Known<Cgroup> {
     let memberships = read(&kernel.of_process(pid, "cgroup"))?;
     Ok(Cgroup::parse(&memberships, &read(&kernel.proc.join("self/mountinfo"))?))
 }
 
-fn of_host(kernel: &Kernel) -> HostFacts {
+fn host_facts(kernel: &Kernel) -> HostFacts {
     let memory = read(&kernel.proc.join("meminfo"));
     let of_memory = |key: &str| {
         let bytes = |text: &String| text::keyed_kib(text, key).map(|bytes| bytes as u64);
@@ -99,7 +100,7 @@ fn of_host(kernel: &Kernel) -> HostFacts {
     }
 }
 
-/// The text of a small file, or why it could not be read.
+/// Reads a small file as text.
 fn read(path: &Path) -> Known<String> {
     let why = |error: std::io::Error| -> Arc<str> { format!("{}: {error}", path.display()).into() };
     let mut bytes = Vec::new();
@@ -107,7 +108,7 @@ fn read(path: &Path) -> Known<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The names in a directory.
+/// Lists the names in a directory.
 fn entries(dir: &Path) -> Known<Vec<String>> {
     let read =
         fs::read_dir(dir).map_err(|error| -> Arc<str> { format!("{}: {error}", dir.display()).into() })?;
@@ -118,7 +119,7 @@ fn entries(dir: &Path) -> Known<Vec<String>> {
         .collect())
 }
 
-/// How many lines a file has.
+/// Counts the lines of a file.
 fn lines(path: &Path) -> Known<u64> {
     let why = |error: std::io::Error| -> Arc<str> { format!("{}: {error}", path.display()).into() };
     let mut reader = BufReader::new(File::open(path).map_err(why)?.take(MAX_MAP_BYTES));
@@ -130,7 +131,7 @@ fn lines(path: &Path) -> Known<u64> {
     Ok(count)
 }
 
-/// `Cpus_allowed_list: 0-3,8` (`proc_pid_status(5)`).
+/// Counts the CPUs in `Cpus_allowed_list: 0-3,8` (`proc_pid_status(5)`).
 fn allowed_cpus(status: &str) -> Option<u32> {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     list.trim().split(',').map(range).sum()
@@ -154,7 +155,7 @@ fn sysctls(kernel: &Kernel) -> BTreeMap<Arc<str>, i64> {
         .collect()
 }
 
-/// `always [madvise] never`: the one in brackets is chosen.
+/// Reads `always [madvise] never`, where brackets mark the selected mode.
 fn huge_pages(kernel: &Kernel) -> Known<Arc<str>> {
     let path = kernel.sys.join("kernel/mm/transparent_hugepage/enabled");
     let modes = read(&path)?;
@@ -162,10 +163,10 @@ fn huge_pages(kernel: &Kernel) -> Known<Arc<str>> {
     chosen.map(Into::into).ok_or_else(|| format!("{}: no mode is chosen", path.display()).into())
 }
 
-/// Options of the JVM only, those from the environment first: nothing else of a command line is anybody's business.
+/// JVM options, those from the environment first. The rest of the command line may be confidential and is left out.
 fn jvm_arguments(kernel: &Kernel, pid: Pid) -> Known<Vec<Arc<str>>> {
     let arguments = read(&kernel.of_process(pid, "cmdline"))?;
-    // Another user's is closed, and then the command line must do.
+    // The environment of another user's process cannot be read; then the command line has to do.
     let environment = read(&kernel.of_process(pid, "environ")).unwrap_or_default();
     let variables = ["JAVA_TOOL_OPTIONS=", "JDK_JAVA_OPTIONS="];
     let named =
@@ -174,7 +175,7 @@ fn jvm_arguments(kernel: &Kernel, pid: Pid) -> Known<Vec<Arc<str>>> {
     Ok(words.filter(|word| word.starts_with("-X")).map(Into::into).collect())
 }
 
-/// How many partitions a log dir holds, without those that are being deleted and the controllers' own.
+/// Counts the partitions in a log dir, without those being deleted and the controllers' own.
 fn partitions(dir: &Path) -> Known<u64> {
     let names = entries(dir)?;
     let is_one = |name: &&String| {
@@ -186,7 +187,7 @@ fn partitions(dir: &Path) -> Known<u64> {
 
 const OPEN_FILES: &str = "Max open files";
 
-/// `/proc/PID/limits`: a name of 25 characters, the soft limit, the hard one, a unit (fs/proc/base.c).
+/// Parses `/proc/PID/limits`: a name of 25 characters, the soft limit, the hard limit, a unit (fs/proc/base.c).
 fn limits(kernel: &Kernel, pid: Pid) -> Known<Limits> {
     let text = read(&kernel.of_process(pid, "limits"))?;
     let rest = text.lines().find_map(|line| line.strip_prefix(OPEN_FILES));
@@ -271,7 +272,7 @@ mod tests {
         assert!(of(&fixture.kernel(), &fixture.path("dev"), 7, &missing).partitions.is_err());
     }
 
-    /// A group that this process does not see may have any limit.
+    /// A cgroup that this process does not see may have any limit.
     #[test]
     fn a_broker_has_no_limit_where_its_group_is_found_and_has_none() {
         let fixture = Fixture::new("surroundings-cgroup");

@@ -1,4 +1,4 @@
-//! From readings to samples: remembers counters as they stood, and when, and gives their increases. Knows no files.
+//! Turns readings into samples: remembers the values of counters with their times, and computes increases. Does not read files.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,50 +8,52 @@ use model::{Event, HostSample, HostScope, Nanos};
 
 use super::metrics::{METRICS, Metric, Read};
 
-/// The readings of one second, beside the ones before. They are spread over some time: each counter has its own.
+/// The current and the previous readings. Reading takes some time, so each counter has its own.
 #[derive(Default)]
 pub(super) struct Figures {
-    /// When the reading before began, and this one.
+    /// When the previous reading began.
     before: Option<Nanos>,
-    begun: Nanos,
-    /// Counters then and now: what is not read again is forgotten.
-    then: HashMap<Key, Counter, RandomState>,
-    stand: HashMap<Key, Counter, RandomState>,
+    /// When this reading began.
+    start: Nanos,
+    /// Counters of the previous reading. Those that are not read again are forgotten.
+    previous: HashMap<Key, Counter, RandomState>,
+    /// Counters of this reading.
+    current: HashMap<Key, Counter, RandomState>,
     names: HashMap<Box<str>, Arc<str>, RandomState>,
-    /// Of this reading.
+    /// Samples of this reading.
     pub(super) samples: Vec<Event>,
 }
 
-/// A number, and when it was read.
+/// A counter's value, and when it was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counter {
     pub(super) value: u64,
     pub(super) at: Nanos,
 }
 
-/// How much a counter grew, and since when.
+/// A counter's increase, and its time.
 struct Increase {
     by: u64,
     since: Nanos,
     until: Nanos,
 }
 
-/// A counter: of what, which, for which figure, and whether it is the figure's divisor.
+/// A counter: its scope, name and metric, and whether it is the metric's divisor.
 type Key = (HostScope, Arc<str>, &'static str, bool);
 
-/// Names are devices, interfaces, cgroups: no host has more of them than this in a sample's scope.
+/// Limit of cached names: no host has more devices, interfaces and cgroups to sample.
 const MAX_NAMES: usize = 4_096;
 
 impl Figures {
-    /// Begins a reading.
+    /// Starts a reading.
     pub(super) fn begin(&mut self, now: Nanos) {
-        self.before = (self.begun > Nanos::ZERO).then_some(self.begun);
-        self.begun = now;
-        std::mem::swap(&mut self.then, &mut self.stand);
-        self.stand.clear();
+        self.before = (self.start > Nanos::ZERO).then_some(self.start);
+        self.start = now;
+        std::mem::swap(&mut self.previous, &mut self.current);
+        self.current.clear();
     }
 
-    /// The figures of one thing.
+    /// Returns the figures of one object.
     pub(super) fn of(&mut self, scope: HostScope, name: &str) -> Figure<'_> {
         let name = self.name(name);
         Figure { figures: self, scope, name }
@@ -82,18 +84,17 @@ impl Figures {
     }
 }
 
-/// How wide a counter is in the kernel.
+/// Width of a counter in the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bits {
     /// Wraps: `/proc/diskstats` prints times as `unsigned int` (block/genhd.c, `diskstats_show`).
     Narrow,
-    /// Never wraps; one that goes back is another thing's, or was reset.
+    /// Never wraps; if it decreases, it belongs to another object or was reset.
     Wide,
 }
 
 impl Bits {
-    /// What was added between two readings. A 32-bit counter that was in its upper half and is in its lower
-    /// one has wrapped.
+    /// The increase between two readings. A 32-bit counter has wrapped if it went from its upper half to its lower half.
     fn increase(self, before: u64, now: u64) -> Option<u64> {
         const HALF: u64 = 1 << 31;
         match (now.checked_sub(before), self) {
@@ -106,7 +107,7 @@ impl Bits {
     }
 }
 
-/// The figures of one thing: each call adds a sample, or none where there is nothing to say yet.
+/// The figures of one object: each call adds a sample, or none if there is no value yet.
 pub(super) struct Figure<'f> {
     figures: &'f mut Figures,
     scope: HostScope,
@@ -114,14 +115,14 @@ pub(super) struct Figure<'f> {
 }
 
 impl Figure<'_> {
-    /// A value as it stands at that time.
-    pub(super) fn stands(&mut self, metric: &'static str, at: Nanos, value: impl Into<Option<f64>>) {
+    /// Adds a value at a time.
+    pub(super) fn add_at(&mut self, metric: &'static str, at: Nanos, value: impl Into<Option<f64>>) {
         let since = self.figures.before.unwrap_or(at);
-        self.holds(metric, (since, at), value);
+        self.add_over(metric, (since, at), value);
     }
 
-    /// A value of that stretch of time.
-    pub(super) fn holds(
+    /// Adds a value over an interval.
+    pub(super) fn add_over(
         &mut self,
         metric: &'static str,
         time: (Nanos, Nanos),
@@ -132,7 +133,7 @@ impl Figure<'_> {
         }
     }
 
-    /// What the list of figures says of such a thing, whose fields these are.
+    /// Adds all metrics of the object's scope, computed from its fields.
     pub(super) fn sample(&mut self, field: &mut dyn FnMut(&'static str) -> Option<Counter>) {
         let scope = self.scope;
         for &Metric { name, read, sources, .. } in METRICS.iter().filter(|metric| metric.scope == scope) {
@@ -140,7 +141,7 @@ impl Figure<'_> {
             match (read, sources) {
                 (Read::Value, _) => {
                     if let Some((Counter { value, at }, unit)) = first() {
-                        self.stands(name, at, value as f64 * unit);
+                        self.add_at(name, at, value as f64 * unit);
                     }
                 }
                 (Read::Rate(bits), _) => {
@@ -149,7 +150,7 @@ impl Figure<'_> {
                 }
                 (Read::Product, [(one, _), (other, _)]) => {
                     if let Some((Counter { value, at }, other)) = field(one).zip(field(other)) {
-                        self.stands(name, at, value as f64 * other.value as f64);
+                        self.add_at(name, at, value as f64 * other.value as f64);
                     }
                 }
                 (Read::Mean(bits), [(total, _), (count, _)]) => {
@@ -165,24 +166,24 @@ impl Figure<'_> {
         }
     }
 
-    /// A counter's increase per second, times `unit`.
+    /// Adds a counter's increase per second, times `unit`.
     fn rate(&mut self, metric: &'static str, counter: Option<Counter>, unit: f64, bits: Bits) {
         let increase = counter.and_then(|counter| self.increase(metric, false, counter, bits));
         let Some(Increase { by, since, until }) = increase else { return };
         let elapsed_s = seconds(since, until);
-        self.holds(metric, (since, until), elapsed_s.map(|elapsed_s| by as f64 * unit / elapsed_s));
+        self.add_over(metric, (since, until), elapsed_s.map(|elapsed_s| by as f64 * unit / elapsed_s));
     }
 
-    /// A counter's increase divided by another's; absent where that did not increase.
+    /// Adds a counter's increase divided by another's; no sample if the other did not increase.
     fn mean(&mut self, metric: &'static str, (total, bits): (Option<Counter>, Bits), count: Option<Counter>) {
         let total = total.and_then(|total| self.increase(metric, false, total, bits));
         let count = count.and_then(|count| self.increase(metric, true, count, Bits::Wide));
         if let Some((total, count)) = total.zip(count).filter(|(_, count)| count.by > 0) {
-            self.holds(metric, (total.since, total.until), total.by as f64 / count.by as f64);
+            self.add_over(metric, (total.since, total.until), total.by as f64 / count.by as f64);
         }
     }
 
-    /// Takes back what was added last of this thing; its counters are remembered all the same.
+    /// Removes the object's samples that were added last; its counters stay.
     pub(super) fn withdraw(&mut self) {
         let ours = |event: &Event| match event {
             Event::HostSample(sample) => sample.scope == self.scope && sample.name == self.name,
@@ -193,7 +194,7 @@ impl Figure<'_> {
         }
     }
 
-    /// What a counter was increased by since the reading before.
+    /// Remembers a counter, and returns its increase since the previous reading.
     fn increase(
         &mut self,
         metric: &'static str,
@@ -202,15 +203,15 @@ impl Figure<'_> {
         bits: Bits,
     ) -> Option<Increase> {
         let key = (self.scope, Arc::clone(&self.name), metric, divisor);
-        let before = self.figures.then.get(&key).copied();
-        self.figures.stand.insert(key, counter);
+        let before = self.figures.previous.get(&key).copied();
+        self.figures.current.insert(key, counter);
         let before = before?;
         let by = bits.increase(before.value, counter.value)?;
         Some(Increase { by, since: before.at, until: counter.at })
     }
 }
 
-/// Between two times, if any passed.
+/// Seconds between two times, if there are any.
 pub(super) fn seconds(since: Nanos, until: Nanos) -> Option<f64> {
     let elapsed = (until - since).0 as f64 / 1e9;
     (elapsed > 0.0).then_some(elapsed)

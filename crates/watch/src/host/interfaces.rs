@@ -1,4 +1,4 @@
-//! Network interfaces of the broker's network namespace. Those that carried nothing are left out.
+//! Samples the interfaces of the broker's network namespace. Interfaces without traffic are left out.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,12 +10,12 @@ use model::{HostScope, Nanos};
 use super::figures::{Counter, Figures};
 use super::text::{self, Kernel};
 
-/// A host of many containers has an interface for each: those beyond are left out.
+/// Limit of interfaces: a host with many containers has one for each.
 const MAX_INTERFACES: usize = 64;
-/// A link's speed is asked of its driver: seldom. In readings.
+/// Interval of reading a link's speed, in readings: it is rare because the driver is queried.
 const LINK_EVERY: u64 = 64;
 
-/// What is known of the links.
+/// Known links.
 #[derive(Default)]
 pub(super) struct Interfaces {
     readings: u64,
@@ -43,30 +43,30 @@ impl Interfaces {
         let Some(table) = kernel.text(&kernel.of_process(pid, "net/dev")) else { return };
         let fresh = self.readings % LINK_EVERY == 0;
         self.readings += 1;
-        let mut seen = HashMap::new();
-        for counted in table.lines().filter_map(Counters::parse).take(MAX_INTERFACES) {
-            let known = self.links.remove(counted.name);
+        let mut links = HashMap::new();
+        for counters in table.lines().filter_map(Counters::parse).take(MAX_INTERFACES) {
+            let known = self.links.remove(counters.name);
             let read =
-                || sysfs(kernel, pid).map(|sysfs| Link::read(&sysfs, counted.name)).unwrap_or_default();
+                || sysfs(kernel, pid).map(|sysfs| Link::read(&sysfs, counters.name)).unwrap_or_default();
             let mut link = known.filter(|_| !fresh).unwrap_or_else(read);
-            let moved = known.is_none_or(|known| known.packets != counted.packets());
-            link.packets = counted.packets();
-            counted.sample(&link, moved, figures, at);
-            seen.insert(counted.name.to_owned(), link);
+            let is_active = known.is_none_or(|known| known.packets != counters.packets());
+            link.packets = counters.packets();
+            counters.sample(&link, is_active, figures, at);
+            links.insert(counters.name.to_owned(), link);
         }
-        self.links = seen;
+        self.links = links;
     }
 }
 
-/// Whether the broker has this process's network.
+/// Whether the broker is in this process's network namespace.
 pub(super) fn is_same_network(kernel: &Kernel, pid: u32) -> bool {
     let namespace = |process: PathBuf| fs::read_link(process).ok();
     namespace(kernel.of_process(pid, "ns/net")) == namespace(kernel.proc.join("self/ns/net"))
 }
 
-/// A sysfs's `class/net` that shows the broker's network; none where there is none. A sysfs shows the network namespace of its
-/// mounter, and each namespace's is a separate file system (`sysfs_init_fs_context`, fs/sysfs/mount.c): a broker in another
-/// namespace that sees this process's sysfs has none that shows the other.
+/// Finds a sysfs's `class/net` that shows the broker's network. A sysfs shows the network namespace of its mounter, and each
+/// namespace has a separate file system (`sysfs_init_fs_context`, fs/sysfs/mount.c): `None` if a broker in another namespace sees
+/// this process's sysfs.
 pub(super) fn sysfs(kernel: &Kernel, pid: u32) -> Option<PathBuf> {
     if is_same_network(kernel, pid) {
         return Some(kernel.sys.join("class/net"));
@@ -79,12 +79,12 @@ pub(super) fn sysfs(kernel: &Kernel, pid: u32) -> Option<PathBuf> {
 
 impl Link {
     fn read(sysfs: &Path, name: &str) -> Self {
-        // A name from the table is one component of a path: the kernel allows no slash (`dev_valid_name`).
+        // A name from the table is one path component: the kernel does not allow a slash (`dev_valid_name`).
         if name.contains('/') || name.starts_with('.') {
             return Self::default();
         }
         let dir = sysfs.join(name);
-        // In megabits; -1 or an error where there is none (`speed_show`, net/core/net-sysfs.c).
+        // In megabits; -1 or an error if it is unknown (`speed_show`, net/core/net-sysfs.c).
         let megabits = text::number(&dir.join("speed")).filter(|&speed| speed > 0 && speed < 1 << 31);
         Self {
             mtu_bytes: text::number(&dir.join("mtu")),
@@ -111,8 +111,8 @@ impl<'t> Counters<'t> {
         received.wrapping_add(sent)
     }
 
-    /// Counters are read every time, for the next increase; told only where something `moved`.
-    fn sample(&self, link: &Link, moved: bool, figures: &mut Figures, at: Nanos) {
+    /// Samples the counters, which the next increase needs; drops the samples unless the link `is_active`.
+    fn sample(&self, link: &Link, is_active: bool, figures: &mut Figures, at: Nanos) {
         let mut figure = figures.of(HostScope::Interface, self.name);
         figure.sample(&mut |field| {
             let value = match field {
@@ -122,7 +122,7 @@ impl<'t> Counters<'t> {
             };
             Some(Counter { value: value?, at })
         });
-        if !moved {
+        if !is_active {
             figure.withdraw();
         }
     }

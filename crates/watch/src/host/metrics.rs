@@ -1,9 +1,8 @@
-//! Every figure of a host sample: its name with its unit, where it is read, how, what it means. The one list of them, and
-//! the reading of those that stand in text files.
+//! The list of all metrics of host samples: name with unit, source, computation and meaning. Also reads those in text files.
 //!
-//! `…_per_second` and `…_ratio` are increases over the sample's own stretch of time divided by its length;
-//! `…_bytes` and `…_count` are as they stood at its end; `…_ms` are means over what ended in the stretch, and
-//! absent where nothing did. A figure whose source is missing on a kernel is absent too.
+//! `…_per_second` and `…_ratio` are increases over the sample's interval divided by its length; `…_bytes` and `…_count` are
+//! values at its end; `…_ms` are means over operations that ended in the interval, and absent if none did. A metric whose
+//! source is missing on a kernel is absent too.
 //! Not fuzzed: the kernel wrote it.
 
 use std::collections::HashMap;
@@ -17,35 +16,35 @@ use super::figures::Bits::{self, Narrow, Wide};
 use super::figures::{Counter, Figures};
 use super::text;
 
-/// One figure.
+/// A metric of host samples.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// What it is of.
+    /// What it measures: a device, an interface, the host.
     pub scope: HostScope,
-    /// Its name as samples carry it.
+    /// Its name in samples.
     pub name: &'static str,
     pub(super) read: Read,
-    /// Each a file below `/proc` or in a cgroup with a field of it, and the field's unit. Of several that are not read together
-    /// the first that is there.
+    /// Each is a file below `/proc` or in a cgroup, with a field and the field's unit. The first that exists is used, unless the
+    /// metric combines them.
     pub(super) sources: &'static [(&'static str, f64)],
-    /// What it says.
+    /// Its description.
     pub meaning: &'static str,
 }
 
-/// How a figure follows from its source.
+/// How to compute a metric from its sources.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Read {
-    /// The field as it stands.
+    /// The field's value.
     Value,
-    /// The product of both fields: pages, and the bytes of one.
+    /// The product of both fields: pages and the page size.
     Product,
     /// A counter's increase per second.
     Rate(Bits),
-    /// The first counter's increase divided by that of the second.
+    /// The first counter's increase divided by the second's.
     Mean(Bits),
     /// A counter's increase per second divided by the other field.
     Share,
-    /// It is added up where it is read.
+    /// Computed where it is read.
     Own,
 }
 
@@ -61,14 +60,14 @@ const fn metric(
 
 use Read::{Mean, Own, Product, Rate, Share, Value};
 
-/// Bytes of the unit in which the kernel counts everywhere.
+/// Bytes of a sector, the kernel's unit everywhere.
 const SECTOR_BYTES: f64 = 512.0;
 /// `kB` of `/proc/meminfo` and `/proc/PID/status`.
 const KIB: f64 = 1024.0;
 /// `/proc/stat` and `/proc/PID/stat` count in ticks of 10 ms on every architecture with BPF (`USER_HZ`, asm-generic/param.h).
 const TICK_S: f64 = 0.01;
 
-/// Every figure.
+/// All metrics.
 #[rustfmt::skip]
 pub const METRICS: &[Metric] = &[
     // Block devices, /proc/diskstats: Documentation/admin-guide/iostats.rst numbers the fields; the arithmetic is iostat -x's.
@@ -83,12 +82,13 @@ pub const METRICS: &[Metric] = &[
     metric(Device, "read_wait_ms", Mean(Narrow), &[("4", 1.0), ("1", 1.0)], "mean time of a read, in the queue and the device (r_await)"),
     metric(Device, "write_wait_ms", Mean(Narrow), &[("8", 1.0), ("5", 1.0)], "mean time of a write, in the queue and the device (w_await)"),
     metric(Device, "flush_wait_ms", Mean(Narrow), &[("17", 1.0), ("16", 1.0)], "mean time of a flush (f_await)"),
-    metric(Device, "read_limit_bytes_per_second", Own, &[], "the least that io.max or blkio.throttle lets the broker's cgroup and those above it read"),
-    metric(Device, "write_limit_bytes_per_second", Own, &[], "the same of what they may write"),
-    metric(Device, "read_limit_per_second", Own, &[], "the same of reads"),
-    metric(Device, "write_limit_per_second", Own, &[], "the same of writes"),
+    metric(Device, "read_limit_bytes_per_second", Own, &[], "lowest limit of bytes read (io.max, blkio.throttle) in the broker's cgroup and its ancestors"),
+    metric(Device, "write_limit_bytes_per_second", Own, &[], "lowest limit of bytes written in the broker's cgroup and its ancestors"),
+    metric(Device, "read_limit_per_second", Own, &[], "lowest limit of reads in the broker's cgroup and its ancestors"),
+    metric(Device, "write_limit_per_second", Own, &[], "lowest limit of writes in the broker's cgroup and its ancestors"),
 
-    // Interfaces of the broker's network namespace that moved something: columns of /proc/PID/net/dev from 0 on, and /sys/class/net.
+    // Interfaces with traffic in the broker's network namespace: columns of /proc/PID/net/dev, counted from 0, and
+    // /sys/class/net.
     metric(Interface, "receive_bytes_per_second", Rate(Wide), &[("0", 1.0)], "bytes received"),
     metric(Interface, "transmit_bytes_per_second", Rate(Wide), &[("8", 1.0)], "bytes sent"),
     metric(Interface, "receive_packets_per_second", Rate(Wide), &[("1", 1.0)], "packets received"),
@@ -103,7 +103,7 @@ pub const METRICS: &[Metric] = &[
     metric(Interface, "receive_utilization_ratio", Share, &[("0", 8.0), ("speed", 1.0)], "share of the link speed used to receive"),
     metric(Interface, "transmit_utilization_ratio", Share, &[("8", 8.0), ("speed", 1.0)], "share of the link speed used to send"),
 
-    // The broker's threads by role, as far as the kernel's 15 characters of a name tell roles apart: /proc/PID/task/*/schedstat.
+    // The broker's threads by role, as far as 15 characters of a name distinguish roles: /proc/PID/task/*/schedstat.
     metric(Threads, "cpu_ratio", Own, &[], "CPU time: 1 is one CPU"),
     metric(Threads, "run_queue_ratio", Own, &[], "time runnable, waiting for a CPU: 1 is one thread all the time"),
     metric(Threads, "switches_per_second", Own, &[], "times scheduled on a CPU"),
@@ -124,7 +124,7 @@ pub const METRICS: &[Metric] = &[
     metric(Process, "read_calls_per_second", Rate(Wide), &[("PID/io syscr", 1.0)], "read calls"),
     metric(Process, "write_calls_per_second", Rate(Wide), &[("PID/io syscw", 1.0)], "write calls"),
 
-    // The broker's cgroup; version 2 and version 1 say the same things in other files.
+    // The broker's cgroup; version 2 and version 1 have the same figures in different files.
     metric(Cgroup, "cpu_periods_per_second", Rate(Wide), &[("cpu.stat nr_periods", 1.0)], "periods in which it had a CPU quota and ran"),
     metric(Cgroup, "cpu_throttled_per_second", Rate(Wide), &[("cpu.stat nr_throttled", 1.0)], "periods in which the quota ran out"),
     metric(Cgroup, "cpu_throttled_ratio", Rate(Wide), &[("cpu.stat throttled_usec", 1e-6), ("cpu.stat throttled_time", 1e-9)], "time throttled by the CPU quota, summed over CPUs"),
@@ -181,7 +181,7 @@ pub const METRICS: &[Metric] = &[
     metric(Host, "tcp_connection_count", Value, &[("PID/net/snmp Tcp: CurrEstab", 1.0)], "connections established"),
 ];
 
-/// Adds the figures of a scope that stand in files, which `read` reads.
+/// Adds the metrics of a scope that are in files, which `read` reads.
 pub(super) fn sample(
     scope: HostScope,
     name: &str,
@@ -201,7 +201,7 @@ pub(super) fn sample(
     figures.of(scope, name).sample(&mut field);
 }
 
-/// The size of a page, from the pairs of words that the kernel hands to every program (getauxval(3)).
+/// The page size, from the pairs of words that the kernel passes to every program (getauxval(3)).
 fn page_bytes(vector: &[u8]) -> Option<u64> {
     const AT_PAGESZ: u64 = 6;
     let words = vector.chunks_exact(8).filter_map(|word| Some(u64::from_ne_bytes(word.try_into().ok()?)));
@@ -209,7 +209,7 @@ fn page_bytes(vector: &[u8]) -> Option<u64> {
     words.chunks_exact(2).find(|pair| pair.first() == Some(&AT_PAGESZ))?.get(1).copied()
 }
 
-/// A field of a file, which has the kernel's format for files of that name.
+/// Parses a field of a file, in the kernel's format for files of that name.
 fn parse_field(file: &str, text: &str, key: &str) -> Option<u64> {
     match file {
         _ if key.is_empty() => text.trim().parse().ok().filter(|&number| number < NO_LIMIT_BYTES),
@@ -225,7 +225,7 @@ fn parse_field(file: &str, text: &str, key: &str) -> Option<u64> {
     }
 }
 
-/// How many there are, or the sum of some of: user nice system idle iowait irq softirq steal (`proc_stat(5)`).
+/// Counts the CPUs, or sums some of the columns user nice system idle iowait irq softirq steal (`proc_stat(5)`).
 fn processors(stat: &str, key: &str) -> Option<u64> {
     if key == "count" {
         let is_one = |line: &&str| {
@@ -238,20 +238,20 @@ fn processors(stat: &str, key: &str) -> Option<u64> {
     key.split('+').try_fold(0u64, |all, column| Some(all.saturating_add(sum(column)?)))
 }
 
-/// `8:0 rbytes=1 wbytes=2 …`, a line a device; in version 1 `8:0 Read 1`, a line a device and direction.
+/// Sums a key in `8:0 rbytes=1 wbytes=2 …`, a line per device; in version 1 `8:0 Read 1`, a line per device and direction.
 fn sum_after(text: &str, key: &str) -> u64 {
     let words = || text.split([' ', '=', '\n']);
     let counts = words().zip(words().skip(1)).filter(|(word, _)| *word == key);
     counts.filter_map(|(_, count)| count.parse().ok()).fold(0, u64::saturating_add)
 }
 
-/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`, in microseconds (Documentation/accounting/psi.rst).
+/// Parses the total of `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`, in microseconds (Documentation/accounting/psi.rst).
 fn total_us(text: &str, line: &str) -> Option<u64> {
     let line = text.lines().find(|candidate| candidate.split(' ').next() == Some(line))?;
     line.split(' ').find_map(|word| word.strip_prefix("total="))?.parse().ok()
 }
 
-/// Whether there is such a figure.
+/// Whether the list has this metric.
 #[cfg(test)]
 pub(super) fn is_listed(scope: HostScope, name: &str) -> bool {
     METRICS.iter().any(|metric| metric.scope == scope && metric.name == name)

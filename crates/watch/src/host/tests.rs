@@ -1,4 +1,4 @@
-//! Whole readings from snapshots of the kernel's files.
+//! Tests of whole readings, from snapshots of the kernel's files.
 
 pub(super) mod fixture;
 
@@ -34,7 +34,7 @@ fn value(samples: &Samples, scope: HostScope, name: &str, metric: &str) -> Optio
     samples.get(&(scope.as_str(), name.to_owned(), metric.to_owned())).copied()
 }
 
-/// A host on which everything there is a figure for is there.
+/// A host that has the source of every metric.
 fn host(fixture: &Fixture, at: u64) {
     let number = fixture_device(fixture);
     let ms = 400 * at;
@@ -132,7 +132,7 @@ fn host(fixture: &Fixture, at: u64) {
     );
 }
 
-/// The device that really holds the fixture's files: the log dir is one of them.
+/// The real device of the fixture's files, among which is the log dir.
 fn fixture_device(fixture: &Fixture) -> (u32, u32) {
     let device = std::fs::metadata(fixture.path("")).unwrap().dev();
     (rustix::fs::major(device), rustix::fs::minor(device))
@@ -142,7 +142,7 @@ fn broker(fixture: &Fixture) -> BrokerProcess {
     BrokerProcess { pid: 7, log_dirs: vec![fixture.path("")], ports: Vec::new() }
 }
 
-/// Two readings, two seconds apart.
+/// Samples of two readings, two seconds apart.
 fn read_twice(fixture: &Fixture) -> Samples {
     let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
     host(fixture, 1);
@@ -157,7 +157,7 @@ fn read_twice(fixture: &Fixture) -> Samples {
 fn devices_are_counted_as_iostat_counts_them() {
     let fixture = Fixture::new("iostat");
     let samples = read_twice(&fixture);
-    // iostat -x 2 on the same two snapshots.
+    // From iostat -x 2 on the same two snapshots.
     for (metric, expected) in [
         ("util_ratio", 0.2),
         ("queue_depth", 1.0),
@@ -225,7 +225,7 @@ fn figures_of_the_broker_and_the_host() {
     assert_eq!(value(&samples, HostScope::Interface, "idle", "receive_bytes_per_second"), None);
 }
 
-/// Times that go on by a step with each reading of a file.
+/// A clock that advances by a step with each file that is read.
 fn spread(begin_ms: i64, step_ms: i64) -> impl FnMut() -> Nanos {
     let mut now_ms = begin_ms;
     move || {
@@ -285,7 +285,7 @@ fn a_host_without_any_of_the_files_gives_no_figures() {
     for second in 1..4 {
         let mut found =
             values(sampler.sample(&mut || Nanos(second * 1_000_000_000), Some(&broker(&fixture))));
-        // Clocks are no files.
+        // Clocks are not files.
         found.retain(|(_, _, metric), _| metric != "suspended_ratio");
         assert_eq!(found, Samples::new());
     }

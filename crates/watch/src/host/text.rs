@@ -1,5 +1,5 @@
-//! Small text files of `/proc`, `/sys` and cgroups: read bounded, taken apart leniently. A file that is missing
-//! or says something else is an absent figure.
+//! Small text files in `/proc`, `/sys` and cgroups: reads them with a size limit and parses them leniently. If a file is
+//! missing or has another format, the figure is absent.
 
 #![allow(clippy::disallowed_methods, reason = "/proc or /sys")]
 
@@ -12,17 +12,17 @@ use std::path::{Path, PathBuf};
 
 use ahash::RandomState;
 
-/// Where the kernel shows itself: another place in tests.
+/// The kernel's virtual file systems; other directories in tests.
 #[derive(Debug)]
 pub(super) struct Kernel {
     pub(super) proc: PathBuf,
     pub(super) sys: PathBuf,
-    /// What is read every second: to open such a file takes two or three times as long as to read it. None of those that
-    /// are not there.
+    /// Files that are read every second, kept open because opening one takes two or three times as long as reading it. `None` for
+    /// missing files.
     open: RefCell<HashMap<PathBuf, Option<File>, RandomState>>,
 }
 
-/// Files that stay open, or are known not to be there. Each open one takes a descriptor, and a page of the kernel's memory.
+/// Limit of files that stay open or are known to be missing. An open file takes a descriptor and a page of kernel memory.
 const MAX_KNOWN_FILES: usize = 128;
 
 impl Default for Kernel {
@@ -36,12 +36,12 @@ impl Kernel {
         Self { proc, sys, open: RefCell::default() }
     }
 
-    /// The text of a file that is read again and again, as it is now, or none.
+    /// The current text of a file that is read repeatedly.
     pub(super) fn text(&self, path: &Path) -> Option<String> {
         self.bytes(path).map(of)
     }
 
-    /// The same, where it need not be text.
+    /// Like [`Self::text`], for files that need not be text.
     pub(super) fn bytes(&self, path: &Path) -> Option<Vec<u8>> {
         let mut open = self.open.borrow_mut();
         if let Some(known) = open.get(path) {
@@ -50,7 +50,7 @@ impl Kernel {
                 read => return read.and_then(Result::ok),
             }
         }
-        // What it was about may be gone, and something else in its place.
+        // The file's object may be gone, and another in its place.
         open.remove(path);
         let file = match File::open(path) {
             Ok(file) => Some(file),
@@ -64,12 +64,12 @@ impl Kernel {
         bytes
     }
 
-    /// Closes all files, and looks again for those that were not there.
+    /// Closes all files, and forgets which were missing.
     pub(super) fn close(&self) {
         self.open.borrow_mut().clear();
     }
 
-    /// A file below `/proc`; `PID` in its name is a process, if there is one.
+    /// Path of a file below `/proc`; `PID` in its name stands for a process, if there is one.
     pub(super) fn file(&self, name: &str, pid: Option<u32>) -> Option<PathBuf> {
         match name.strip_prefix("PID/") {
             Some(name) => Some(self.of_process(pid?, name)),
@@ -77,30 +77,30 @@ impl Kernel {
         }
     }
 
-    /// A file of a process.
+    /// Path of a process's file.
     pub(super) fn of_process(&self, pid: u32, name: &str) -> PathBuf {
         self.proc.join(pid.to_string()).join(name)
     }
 }
 
-/// `/proc/diskstats` of a thousand devices is a tenth of this.
+/// Limit of a file: ten times `/proc/diskstats` with a thousand devices.
 const MAX_BYTES: u64 = 1 << 20;
-/// Read at once; most files have less.
+/// Bytes of one read; most files are smaller.
 const CHUNK_BYTES: usize = 8 << 10;
 
-/// The text of a file, or none.
+/// Reads a file once, as text.
 pub(super) fn read(path: &Path) -> Option<String> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
     Some(of(bytes))
 }
 
-/// The text that these bytes are.
+/// Converts bytes to text.
 pub(super) fn of(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// What a file has now, from its beginning.
+/// Reads an open file from its beginning.
 fn read_again(file: &File) -> io::Result<Vec<u8>> {
     let (mut bytes, mut length) = (Vec::new(), 0);
     loop {
@@ -108,7 +108,7 @@ fn read_again(file: &File) -> io::Result<Vec<u8>> {
         let (_, free) = bytes.split_at_mut(length);
         let read = file.read_at(free, length as u64)?;
         length += read;
-        // The kernel hands out long files piece by piece: only nothing is the end.
+        // The kernel returns long files in pieces: only an empty read is the end.
         if read == 0 || length as u64 >= MAX_BYTES {
             bytes.truncate(length);
             return Ok(bytes);
@@ -116,12 +116,12 @@ fn read_again(file: &File) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The number that is all of a file.
+/// Reads a file that is a single number.
 pub(super) fn number(path: &Path) -> Option<u64> {
     read(path)?.trim().parse().ok()
 }
 
-/// The number behind a key: `key 12`, `key: 12 kB`, `key=12`.
+/// The number after a key: `key 12`, `key: 12 kB`, `key=12`.
 pub(super) fn keyed(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let rest = line.strip_prefix(key)?;
@@ -130,13 +130,14 @@ pub(super) fn keyed(text: &str, key: &str) -> Option<u64> {
     })
 }
 
-/// A field of `/proc/PID/stat` by its number in `proc_pid_stat(5)`. The name may hold blanks and parentheses itself; the first
-/// field behind it is 3.
+/// A field of `/proc/PID/stat` by its number in `proc_pid_stat(5)`. The name may contain blanks and parentheses; the first
+/// field after it is 3.
 pub(super) fn process_stat(line: &str, number: usize) -> Option<&str> {
     line.rsplit_once(')')?.1.split_ascii_whitespace().nth(number.checked_sub(3)?)
 }
 
-/// `Tcp: InSegs`: the kernel writes a line of names and a line of numbers, both begun by the protocol (net/ipv4/proc.c).
+/// A counter such as `Tcp: InSegs`: the kernel writes a line of names and a line of numbers, both with the protocol in front
+/// (net/ipv4/proc.c).
 pub(super) fn counter(text: &str, key: &str) -> Option<u64> {
     let (protocol, name) = key.split_once(' ')?;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
@@ -145,7 +146,7 @@ pub(super) fn counter(text: &str, key: &str) -> Option<u64> {
     numbers.split_ascii_whitespace().nth(at)?.parse().ok()
 }
 
-/// The same of `/proc/meminfo` and `/proc/PID/status`, whose `kB` are of 1024 bytes.
+/// Like [`keyed`], for `/proc/meminfo` and `/proc/PID/status`, whose `kB` are 1024 bytes.
 pub(super) fn keyed_kib(text: &str, key: &str) -> Option<f64> {
     keyed(text, key).map(|kib| kib as f64 * 1024.0)
 }

@@ -1,5 +1,5 @@
-//! Processor time of the broker's threads, by role. Where full names are not known, the kernel keeps 15 characters:
-//! request handlers, network threads and acceptors of the data plane share theirs (`data-plane-kafk`) and are one role.
+//! CPU time of the broker's threads, by role. Without full names, only the kernel's 15 characters are known: request handlers,
+//! network threads and acceptors of the data plane share theirs (`data-plane-kafk`) and are one role.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -15,24 +15,24 @@ use super::figures::{Figures, seconds};
 use super::text::{self, Kernel};
 use crate::thread_names::{NameReader, count_threads, list_threads};
 
-/// A thread is started first and named then: its name is read again at its second and third reading, and now
-/// and again afterwards. In readings.
+/// Interval of reading a thread's name, in readings. A thread is named after it has started, so its name is also read again
+/// at its second and third reading.
 const NAME_EVERY: u32 = 60;
 
-/// Threads whose files stay open, as far as half of the descriptors that the process may have: to open such a file takes three
-/// times as long as to read it. Each takes a page of the kernel's memory too. The probes take some hundred descriptors.
+/// Bounds of the threads whose files stay open, half of the process's descriptor limit: opening such a file takes three times as
+/// long as reading it. Each also takes a page of kernel memory. The probes take about a hundred descriptors.
 const MIN_OPEN_FILES: u64 = 256;
 const MAX_OPEN_FILES: u64 = 1_024;
-/// A line of `schedstat`: three numbers.
+/// Limit of a `schedstat` line, which has three numbers.
 const MAX_LINE_BYTES: usize = 64;
 
-/// The threads as they were at the last reading.
+/// The threads at the last reading.
 pub(super) struct Threads {
     names: NameReader,
     pid: u32,
     known: HashMap<u32, Known>,
     max_open_files: usize,
-    /// When that was.
+    /// Time of the last reading.
     read: Option<Nanos>,
 }
 
@@ -41,18 +41,18 @@ struct Known {
     readings: u32,
     times: Times,
     at: Nanos,
-    /// Its `schedstat`, where that stays open.
+    /// Its `schedstat`, if that stays open.
     file: Option<File>,
 }
 
-/// `/proc/PID/task/TID/schedstat` (Documentation/scheduler/sched-stats.rst): nanoseconds on a processor and waiting for one, and
-/// how often it was put on one.
+/// `/proc/PID/task/TID/schedstat` (Documentation/scheduler/sched-stats.rst): nanoseconds on a CPU, nanoseconds waiting for
+/// one, and times scheduled.
 type Times = [u64; 3];
 
-/// What a thread did since the last reading: of its [`Times`], how much per second.
+/// Increase of a thread's [`Times`] per second since the last reading.
 type Rates = [f64; 3];
 
-/// What the threads of one role did since the last reading.
+/// Rates of the threads of one role since the last reading.
 #[derive(Default)]
 struct Done {
     rates: Rates,
@@ -65,7 +65,7 @@ impl Threads {
         Self { names, pid: 0, known: HashMap::new(), max_open_files, read: None }
     }
 
-    /// A broker has hundreds of threads: between them may be a rest, so that each thread has its own time.
+    /// Samples all threads. A broker has hundreds, and there may be pauses between them, so each thread has its own time.
     pub(super) fn sample(
         &mut self,
         kernel: &Kernel,
@@ -81,13 +81,13 @@ impl Threads {
         let is_same = count_threads(&directory) == Some(before.len());
         let tids = if is_same { before.keys().copied().collect() } else { list_threads(&directory) };
         let mut roles = BTreeMap::new();
-        let listed = tids.len();
+        let count = tids.len();
         self.read_all(&directory, tids, &mut before, &mut roles, moment);
-        if is_same && self.known.len() < listed {
-            // As many have begun as have ended.
-            let begun =
+        if is_same && self.known.len() < count {
+            // As many threads have started as have ended.
+            let new_tids =
                 list_threads(&directory).into_iter().filter(|tid| !self.known.contains_key(tid)).collect();
-            self.read_all(&directory, begun, &mut before, &mut roles, moment);
+            self.read_all(&directory, new_tids, &mut before, &mut roles, moment);
         }
         let at = moment();
         let since = self.read.replace(at);
@@ -96,7 +96,7 @@ impl Threads {
         }
     }
 
-    /// Reads these threads, each beside itself at the reading before.
+    /// Reads these threads, and compares each with its last reading.
     fn read_all(
         &mut self,
         directory: &Path,
@@ -121,18 +121,18 @@ impl Threads {
     }
 }
 
-/// Lets the process have as many descriptors as it may, and says how many files of threads stay open. What is usual, 1,024, is for
-/// programs that use `select`.
+/// Raises the process's descriptor limit to its maximum, and returns how many files of threads may stay open. The usual limit,
+/// 1,024, is for programs that use `select`.
 fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
-    // Where that is refused, the limit stays.
+    // If that is refused, the limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     (descriptors / 2).clamp(MIN_OPEN_FILES, MAX_OPEN_FILES)
 }
 
 impl Known {
-    /// The thread at this time, by its file if that is open.
+    /// Reads a thread at this time, from its open file if there is one.
     #[allow(clippy::disallowed_methods, reason = "/proc or /sys")]
     fn read(
         thread: &Thread<'_>,
@@ -170,8 +170,8 @@ fn parse(text: &str) -> Option<Times> {
 }
 
 impl Done {
-    /// Adds a thread, beside itself at the reading before, which was at `since`; one that was not there then did all of it
-    /// since.
+    /// Adds a thread's increase since its last reading. The times of a thread that is new all count as since `since`, the
+    /// last reading of all.
     fn add(&mut self, thread: &Known, before: Option<&Known>, since: Option<Nanos>) {
         let (earlier, since) = match before {
             Some(before) => (before.times, Some(before.at)),
@@ -187,11 +187,11 @@ impl Done {
         let [ran_ns, waited_ns, switches] = self.rates;
         let mut figure = figures.of(HostScope::Threads, name);
         if let Some(since) = since {
-            figure.holds("cpu_ratio", (since, at), ran_ns / 1e9);
-            figure.holds("run_queue_ratio", (since, at), waited_ns / 1e9);
-            figure.holds("switches_per_second", (since, at), switches);
+            figure.add_over("cpu_ratio", (since, at), ran_ns / 1e9);
+            figure.add_over("run_queue_ratio", (since, at), waited_ns / 1e9);
+            figure.add_over("switches_per_second", (since, at), switches);
         }
-        figure.holds("thread_count", (since.unwrap_or(at), at), f64::from(self.threads));
+        figure.add_over("thread_count", (since.unwrap_or(at), at), f64::from(self.threads));
     }
 }
 
@@ -211,7 +211,7 @@ mod tests {
             .file(&format!("proc/7/task/{tid}/schedstat"), &format!("{} 0 {ran_ms}\n", ran_ms * 1_000_000));
     }
 
-    /// Switches a second and threads, of all threads.
+    /// Switches per second and the number of threads.
     fn sample(threads: &mut Threads, fixture: &Fixture, second: i64) -> (Option<f64>, Option<f64>) {
         let (now, mut figures) = (Nanos(second * 1_000_000_000), Figures::default());
         threads.sample(&fixture.kernel(), 7, &mut figures, &mut || now);
@@ -242,7 +242,7 @@ mod tests {
         begin(&fixture, 8, 15);
         begin(&fixture, 11, 40);
         assert_eq!(sample(&mut threads, &fixture, 2), (Some(45.0), Some(4.0)));
-        // One begins as another ends: as many as before. A file of the kernel cannot be read once its thread has ended.
+        // One thread starts as another ends, so the count stays. The file of a thread that has ended cannot be read.
         begin(&fixture, 9, 0);
         fixture.file("proc/7/task/9/schedstat", "");
         fs::remove_dir_all(fixture.path("proc/7/task/9")).unwrap();

@@ -1,7 +1,7 @@
-//! What a watch and a process that parses for it say to each other over a Unix socket: messages of a kind and some bytes, some
-//! with a descriptor. Interprets none. Fuzzed by: rows.
+//! Messages between a watch and its parser process over a Unix socket: a kind, a body, and optionally a descriptor. Does not
+//! interpret them. Fuzzed by: rows.
 //!
-//! The other end may have been taken over by what it parsed: a message has at most [`MAX_MESSAGE`] bytes, and what is no message
+//! The other end may have been compromised by what it parsed: a message has at most [`MAX_MESSAGE`] bytes, and anything else
 //! is an error.
 
 use std::collections::VecDeque;
@@ -19,21 +19,21 @@ use rustix::net::{
 };
 use serde::Serialize;
 
-/// Bytes of a message, without its head.
+/// Limit of a message in bytes, without its head.
 pub(crate) const MAX_MESSAGE: usize = 4 << 20;
-/// How much is read at once.
+/// Bytes of one read.
 const PIECE: usize = 128 << 10;
-/// The body's length and the message's kind.
+/// Bytes of the head: the body's length and the message's kind.
 const HEAD: usize = 5;
-/// Descriptors that came and were not taken; more are closed.
+/// Limit of received descriptors that were not taken; more are closed.
 const MAX_DESCRIPTORS: usize = 2;
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// An order or an answer, as JSON.
-    Said,
-    /// Rows, one after the other ([`super::transfer`]).
+    /// An order or a response, as JSON.
+    Json,
+    /// Rows, one after another ([`super::transfer`]).
     Rows,
     /// A time of `CLOCK_MONOTONIC` in nanoseconds, as `u64`.
     Time,
@@ -41,10 +41,10 @@ pub(crate) enum Kind {
     Log,
 }
 
-/// One end.
+/// One end of the connection.
 pub(crate) struct Channel {
     socket: UnixStream,
-    /// What came; before `at` it has been taken.
+    /// Received bytes; those before `at` have been taken.
     bytes: Vec<u8>,
     at: usize,
     descriptors: VecDeque<OwnedFd>,
@@ -55,7 +55,7 @@ impl Channel {
         Self { socket, bytes: Vec::new(), at: 0, descriptors: VecDeque::new() }
     }
 
-    /// Sends a message, and waits while the other end has not read those before.
+    /// Sends a message; waits while the other end has not read earlier ones.
     pub(crate) fn send(&self, kind: Kind, body: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let [a, b, c, d] = (body.len() as u32).to_ne_bytes();
         let head = [a, b, c, d, kind as u8];
@@ -72,15 +72,19 @@ impl Channel {
         socket.write_all(body.get(sent.saturating_sub(HEAD)..).unwrap_or_default())
     }
 
-    /// Sends an order or an answer.
-    pub(crate) fn say(&self, said: &impl Serialize, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        self.send(Kind::Said, &serde_json::to_vec(said)?, descriptor)
+    /// Sends an order or a response.
+    pub(crate) fn send_json(
+        &self,
+        message: &impl Serialize,
+        descriptor: Option<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
+        self.send(Kind::Json, &serde_json::to_vec(message)?, descriptor)
     }
 
-    /// The next message, if it comes within the time; nothing also where only a part of it has come.
+    /// Returns the next message if all of it arrives within the timeout.
     ///
     /// # Errors
-    /// The other end has hung up, or said what is no message.
+    /// The other end has hung up, or sent an invalid message.
     pub(crate) fn receive(&mut self, timeout: Duration) -> io::Result<Option<(Kind, &[u8])>> {
         let mut wait = timeout;
         while self.next_end()?.is_none() {
@@ -94,24 +98,24 @@ impl Channel {
         Ok(self.bytes.get(begin..end).map(|body| (kind, body)))
     }
 
-    /// The descriptor that came with a message.
+    /// Takes the descriptor that came with a message.
     pub(crate) fn take_descriptor(&mut self) -> Option<OwnedFd> {
         self.descriptors.pop_front()
     }
 
-    /// The next message's kind and where it ends, if all of it is there.
+    /// Kind and end of the next message, if it is complete.
     fn next_end(&self) -> io::Result<Option<(Kind, usize)>> {
         let head = self.bytes.get(self.at..self.at + HEAD);
         let Some(&[a, b, c, d, kind]) = head else { return Ok(None) };
         let length = u32::from_ne_bytes([a, b, c, d]) as usize;
-        let kinds = [Kind::Said, Kind::Rows, Kind::Time, Kind::Log];
+        let kinds = [Kind::Json, Kind::Rows, Kind::Time, Kind::Log];
         let kind = kinds.into_iter().find(|known| *known as u8 == kind);
         let Some(kind) = kind.filter(|_| length <= MAX_MESSAGE) else { return Err(invalid()) };
         let end = self.at + HEAD + length;
         Ok((end <= self.bytes.len()).then_some((kind, end)))
     }
 
-    /// Reads some of what there is; whether there was something.
+    /// Reads available bytes. Returns whether there were any.
     fn read(&mut self, timeout: Duration) -> io::Result<bool> {
         let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
         let is_ready = match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
@@ -123,22 +127,22 @@ impl Channel {
             return Ok(false);
         }
         self.bytes.drain(..std::mem::take(&mut self.at));
-        let had = self.bytes.len();
-        self.bytes.resize(had + PIECE, 0);
+        let length = self.bytes.len();
+        self.bytes.resize(length + PIECE, 0);
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let (_, room) = self.bytes.split_at_mut(had);
+        let (_, buffer) = self.bytes.split_at_mut(length);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-        let came = recvmsg(&self.socket, &mut [IoSliceMut::new(room)], &mut control, flags);
-        let bytes = came.as_ref().map_or(0, |came| came.bytes);
-        self.bytes.truncate(had + bytes);
+        let received = recvmsg(&self.socket, &mut [IoSliceMut::new(buffer)], &mut control, flags);
+        let bytes = received.as_ref().map_or(0, |received| received.bytes);
+        self.bytes.truncate(length + bytes);
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                let room = MAX_DESCRIPTORS.saturating_sub(self.descriptors.len());
-                self.descriptors.extend(descriptors.take(room));
+                let capacity = MAX_DESCRIPTORS.saturating_sub(self.descriptors.len());
+                self.descriptors.extend(descriptors.take(capacity));
             }
         }
-        match came {
+        match received {
             Ok(_) if bytes == 0 => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) => Ok(true),
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => Ok(false),
@@ -147,7 +151,7 @@ impl Channel {
     }
 }
 
-/// What came is not what the other end says.
+/// The error for an invalid message.
 pub(crate) fn invalid() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "it said something that it never says")
 }
@@ -169,16 +173,16 @@ mod tests {
     fn messages_come_as_they_went() {
         let (from, mut to) = pair();
         let large = vec![7; 3 * super::PIECE];
-        let sent = [(Kind::Time, &b"12345678"[..]), (Kind::Rows, &large), (Kind::Said, b"")];
+        let sent = [(Kind::Time, &b"12345678"[..]), (Kind::Rows, &large), (Kind::Json, b"")];
         std::thread::scope(|scope| {
             scope.spawn(|| sent.iter().for_each(|(kind, body)| from.send(*kind, body, None).unwrap()));
             for (kind, body) in sent {
-                let came = loop {
-                    if let Some(came) = to.receive(Duration::from_secs(10)).unwrap() {
-                        break came.0 == kind && came.1 == body;
+                let received = loop {
+                    if let Some(received) = to.receive(Duration::from_secs(10)).unwrap() {
+                        break received.0 == kind && received.1 == body;
                     }
                 };
-                assert!(came, "{kind:?}");
+                assert!(received, "{kind:?}");
             }
         });
         assert_eq!(to.receive(NOW).unwrap(), None);
@@ -189,9 +193,9 @@ mod tests {
     #[test]
     fn a_descriptor_comes_with_its_message() {
         let (from, mut to) = pair();
-        let (kept, mut handed_over) = UnixStream::pair().unwrap();
-        from.send(Kind::Said, b"{}", Some(kept.as_fd())).unwrap();
-        drop(kept);
+        let (sent_end, mut handed_over) = UnixStream::pair().unwrap();
+        from.send(Kind::Json, b"{}", Some(sent_end.as_fd())).unwrap();
+        drop(sent_end);
         assert!(to.receive(NOW).unwrap().is_some());
         let socket = UnixStream::from(to.take_descriptor().unwrap());
         handed_over.write_all(b"x").unwrap();

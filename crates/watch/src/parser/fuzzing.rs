@@ -1,4 +1,4 @@
-//! Doors for the fuzz targets of rows and of logs. Nothing in them is for users. Fuzzed by: rows, log.
+//! Entry points of the fuzz targets of rows and logs, not for users. Fuzzed by: rows, log.
 
 use model::clock::ClockPair;
 use model::{ClockOffset, Partition, Request};
@@ -7,7 +7,7 @@ use super::request_log::LogParser;
 
 use super::transfer::{Transfer as _, take_request};
 
-/// Reads requests; whether each is what it is written as.
+/// Reads requests, and returns whether each survives a round trip.
 pub fn requests(mut bytes: &[u8]) -> bool {
     let requests = std::iter::from_fn(|| take_request(&mut bytes));
     requests.into_iter().all(|request| {
@@ -17,7 +17,7 @@ pub fn requests(mut bytes: &[u8]) -> bool {
     })
 }
 
-/// The rows that a watch makes of a request log, which comes in pieces on the day of the seeds.
+/// The rows that a watch makes of a request log in pieces, read at the time of the seeds.
 pub fn log_rows(pieces: &[&[u8]]) -> Vec<Request> {
     let now = ClockPair { monotonic_ns: 1_000_000_000_000, realtime_ns: 1_716_131_087_458_000_000 };
     let mut log = LogParser::new(ClockOffset::at(now), false);
@@ -28,7 +28,7 @@ pub fn log_rows(pieces: &[&[u8]]) -> Vec<Request> {
     log.take_rows()
 }
 
-/// The bytes of a request of two partitions.
+/// The bytes of a request with two partitions.
 pub fn request() -> Vec<u8> {
     let mut request = Request::new(([10, 0, 0, 7], 41_234).into(), ([10, 0, 0, 1], 9_092).into());
     request.client_id = Some("client".into());

@@ -1,6 +1,6 @@
-//! The process that parses packets: takes over a capture that the watch has opened, and hands back the requests in it. Anybody who
-//! can send the broker a packet chooses the bytes that are read here, so it opens nothing, and needs no capability. Another one
-//! does the same with what an agent in the broker's JVM copies of TLS connections.
+//! The process that parses packets: receives a capture that the watch has opened, and sends back its requests. Anyone who can
+//! send the broker a packet chooses the bytes that are read here, so the process opens nothing and needs no capability. A
+//! second process does the same with the plaintext of TLS connections that an agent in the broker's JVM copies.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,60 +18,60 @@ use probes::Slice;
 use serde::{Deserialize, Serialize};
 
 use super::channel::{Channel, Kind, invalid};
-use super::{Rows, receive_order, until_alone};
+use super::{Rows, ignore_hangup, receive_order};
 
-/// What a watch says to its parser of packets.
+/// A message from the watch to its packet parser.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// First of all.
+    /// The first order.
     Begin { clock: ClockOffset, memory_bytes: usize, message_id_header: Option<Vec<u8>>, is_plaintext: bool },
-    /// Reads the capture that comes with this, and no other any more.
+    /// Switches to the capture whose descriptor comes with this.
     Capture { interface: String, blocks: usize, ports: Vec<u16> },
-    /// Reads the agent's ring that comes with this, and no other any more.
+    /// Switches to the agent's ring whose descriptor comes with this.
     Plaintext { capacity: u32, nonce: u64, ports: Vec<u16> },
-    /// Ids of topics and their names.
+    /// Topic ids with their names.
     Topics(Vec<(String, String)>),
-    /// Hands over what is left, and ends.
+    /// Sends the rest, and ends.
     Finish,
 }
 
-/// What that says beside requests ([`Kind::Rows`]), and up to when packets have been read ([`Kind::Time`]).
+/// A message from the parser, besides requests ([`Kind::Rows`]) and the time until which packets have been read ([`Kind::Time`]).
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// Once a second, and at the end.
+    /// Sent once a second, and at the end.
     Counted { counters: Box<Counters>, tls: Vec<(SocketAddr, TlsCount)> },
-    /// Numbers of replicas: topic, partition, replicas.
+    /// Replica counts: topic, partition, replicas.
     Replicas(Vec<(String, i32, u32)>),
-    /// The capture cannot be read any more, and why.
+    /// The capture can no longer be read, with the reason.
     Ended(String),
-    /// The last.
+    /// The last message.
     Finished,
 }
 
-/// Entries of a list in one message: names have 249 bytes at most.
+/// Entries of a list in one message; names have at most 249 bytes.
 pub(crate) const LIST: usize = 1_000;
 
-/// How long packets are waited for, and orders where there is no capture.
+/// Timeout for packets, and for orders while there is no capture.
 const WAIT: Duration = Duration::from_millis(100);
-/// How often an agent's ring is looked at, unless as much was in it as comes meanwhile at 50 MB/s.
+/// How often to read an agent's ring, unless it held as much as arrives in this time at 50 MB/s.
 const LOOK: Duration = Duration::from_millis(20);
 const MANY_BYTES: u64 = 1 << 20;
-/// How long an agent may take to stop: it looks five times a second whether it should.
+/// How long an agent may take to stop: it checks five times a second.
 const AGENT_STOPS: Duration = Duration::from_secs(2);
-/// How often it tells what it has counted.
+/// How often the parser sends its counters.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Parses packets for the watch at the other end of the socket, until that says to finish or is gone. The caller has entered
-/// the sandbox.
+/// Parses packets for the watch at the other end of the socket, until the watch orders the end or is gone. The caller must have
+/// entered the sandbox.
 ///
 /// # Errors
-/// The socket cannot be read or written, or what comes is no order.
+/// The socket cannot be read or written, or a message is not an order.
 pub fn parse_packets(socket: OwnedFd) -> io::Result<()> {
-    until_alone(parse(socket))
+    ignore_hangup(parse(socket))
 }
 
 fn parse(socket: OwnedFd) -> io::Result<()> {
-    // As the thread would be called that did this.
+    // The name that a thread for this would have.
     let _ = rustix::thread::set_name(c"brokerscope-pkt");
     let _ = probes::set_sched_batch();
     let mut channel = Channel::new(UnixStream::from(socket));
@@ -107,25 +107,25 @@ fn parse(socket: OwnedFd) -> io::Result<()> {
 
 struct Parser {
     channel: Channel,
-    /// None before the first capture, and after one has ended.
+    /// `None` before the first capture, and after one has ended.
     input: Option<Input>,
     analyzer: Analyzer,
     offset: ClockOffset,
     clock: PacketClock,
-    /// Packets that the kernel dropped of this capture, or records that the agent dropped, as far as the analyzer knows.
+    /// Packets that the kernel dropped, or records that the agent dropped, of this input, as far as the analyzer knows.
     drops: u64,
     requests: Rows,
     next_count: Instant,
 }
 
-/// Where bytes come from.
+/// The input to parse.
 enum Input {
     Packets(Live),
     Plaintext(PlaintextRing),
 }
 
 impl Parser {
-    /// Follows the orders that have come and reads the packets there are; false after the last order.
+    /// Executes pending orders and reads available packets; returns false after the last order.
     fn turn(&mut self) -> io::Result<bool> {
         let wait = if self.input.is_some() { Duration::ZERO } else { WAIT };
         while let Some(order) = receive_order(&mut self.channel, wait)? {
@@ -145,13 +145,13 @@ impl Parser {
         }
         self.read(WAIT, false)?;
         if Instant::now() >= self.next_count {
-            self.tell_counts()?;
+            self.send_counts()?;
             self.next_count = Instant::now() + COUNT_INTERVAL;
         }
         Ok(true)
     }
 
-    /// Goes on with another capture, after the last packets of the one before.
+    /// Switches to another capture, after the last packets of the previous one.
     fn take_over(&mut self, interface: &str, blocks: usize, ports: Vec<u16>) -> io::Result<()> {
         self.read(Duration::ZERO, true)?;
         self.count_drops();
@@ -165,7 +165,7 @@ impl Parser {
         Ok(())
     }
 
-    /// The same with an agent's ring.
+    /// Like [`Self::take_over`], for an agent's ring.
     fn take_over_ring(&mut self, capacity: u32, nonce: u64, ports: Vec<u16>) -> io::Result<()> {
         self.read(Duration::ZERO, true)?;
         self.count_drops();
@@ -179,7 +179,7 @@ impl Parser {
 
     fn end(&mut self, why: &str) -> io::Result<()> {
         self.input = None;
-        self.channel.say(&Answer::Ended(why.to_owned()), None)
+        self.channel.send_json(&Answer::Ended(why.to_owned()), None)
     }
 
     fn read(&mut self, timeout: Duration, is_last: bool) -> io::Result<()> {
@@ -190,18 +190,18 @@ impl Parser {
         }
     }
 
-    /// Hands over the requests in an agent's ring, a [`Slice`] at a time unless it is the last.
+    /// Sends the requests in an agent's ring, a [`Slice`] at a time, unless it is the last read.
     fn read_plaintext(&mut self, timeout: Duration, is_last: bool) -> io::Result<()> {
         let Some(Input::Plaintext(ring)) = &mut self.input else { return Ok(()) };
         let (analyzer, requests, channel) = (&mut self.analyzer, &mut self.requests, &self.channel);
         let began_ns = crate::clock::monotonic_ns();
         let clock = self.offset;
         let (mut slice, mut sent) = (Slice::new(Slice::SHORT), Ok(()));
-        // Before what it had copied until then is read.
+        // Checked before the ring is read, so that everything the agent had copied is read.
         let has_ended = !is_last && ring.state().is_ok_and(|is| is == AgentState::Ended);
         let read = ring.read(&mut |piece| {
-            let (begun, ended) = piece.called_before(crate::clock::monotonic_ns());
-            let times = (clock.from_monotonic(begun), clock.from_monotonic(ended));
+            let (start, end) = piece.called_before(crate::clock::monotonic_ns());
+            let times = (clock.from_monotonic(start), clock.from_monotonic(end));
             analyzer.piece(piece, times, &mut |request| requests.push(&*request));
             if requests.is_full() && sent.is_ok() {
                 sent = requests.send(channel);
@@ -223,7 +223,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Has an agent stop, and reads what it has copied until then.
+    /// Stops an agent, and reads what it has copied until then.
     fn stop_agent(&mut self) -> io::Result<()> {
         let deadline = Instant::now() + AGENT_STOPS;
         loop {
@@ -231,7 +231,7 @@ impl Parser {
             let has_stopped = ring.stop().is_err() || ring.state().is_ok_and(|is| is == AgentState::Ended);
             self.read(LOOK, true)?;
             if has_stopped || Instant::now() >= deadline {
-                // The JVM has it mapped until its next collection.
+                // The JVM keeps the ring mapped until its next GC.
                 if let Some(Input::Plaintext(ring)) = &self.input {
                     let _ = ring.give_back();
                 }
@@ -240,14 +240,15 @@ impl Parser {
         }
     }
 
-    /// Hands over the packets there are. Rests after each [`Slice`], unless the ring fills up or there is no time.
+    /// Sends the requests in the available packets. Pauses after each [`Slice`], unless the ring is filling up or it is the
+    /// last read.
     fn read_packets(&mut self, timeout: Duration, is_last: bool) -> io::Result<()> {
         let Some(Input::Packets(live)) = &mut self.input else { return Ok(()) };
         let (analyzer, requests, channel) = (&mut self.analyzer, &mut self.requests, &self.channel);
         let began_ns = crate::clock::monotonic_ns();
         let (mut turn, mut sent) = (None, Ok(()));
         let read = live.next_packets(timeout, &mut |packet, is_filling| {
-            // When there are packets: the wall clock may have been stepped while this waited for them.
+            // Only once there are packets: the wall clock may have been stepped while this waited for them.
             let begin = || (self.clock.at(self.offset, crate::now()), Slice::new(Slice::SHORT));
             let (clock, slice) = turn.get_or_insert_with(begin);
             let packet = Packet { time_ns: clock.time_of(packet.time_ns).0, ..*packet };
@@ -266,7 +267,7 @@ impl Parser {
     }
 
     fn count_drops(&mut self) {
-        // A capture that does not say is found to have ended when it is read.
+        // If a capture does not report drops, the next read finds that it has ended.
         let drops = match &mut self.input {
             Some(Input::Packets(live)) => live.drops().ok(),
             Some(Input::Plaintext(ring)) => ring.dropped().ok().map(|of| of.records + of.errors),
@@ -277,16 +278,16 @@ impl Parser {
         self.drops = drops;
     }
 
-    fn tell_counts(&mut self) -> io::Result<()> {
+    fn send_counts(&mut self) -> io::Result<()> {
         self.count_drops();
         let mut counters = self.analyzer.counters();
         counters.dropped_requests += self.requests.dropped;
         let tls = self.analyzer.take_tls().iter().collect();
-        self.channel.say(&Answer::Counted { counters: Box::new(counters), tls }, None)?;
+        self.channel.send_json(&Answer::Counted { counters: Box::new(counters), tls }, None)?;
         let replicas = self.analyzer.take_replicas();
         for some in replicas.chunks(LIST) {
             let some = some.iter().map(|(topic, partition, count)| (topic.to_string(), *partition, *count));
-            self.channel.say(&Answer::Replicas(some.collect()), None)?;
+            self.channel.send_json(&Answer::Replicas(some.collect()), None)?;
         }
         Ok(())
     }
@@ -303,25 +304,25 @@ impl Parser {
         });
         sent?;
         requests.send(channel)?;
-        self.tell_counts()?;
-        self.channel.say(&Answer::Finished, None)
+        self.send_counts()?;
+        self.channel.send_json(&Answer::Finished, None)
     }
 }
 
-/// Puts times of packets onto the recording's clock, each by itself: between a request and its response the wall clock may be
-/// stepped, as it is after a pause of the machine.
+/// Converts packet times to the recording's clock, each separately: the wall clock may be stepped between a request and its
+/// response, for example after the machine was paused.
 #[derive(Default)]
 struct PacketClock {
-    /// How the wall clock stood when packets were read last.
+    /// The clocks at the last read.
     before: Option<ClockPair>,
 }
 
-/// For the packets that are read together.
+/// Converts the times of packets that are read together.
 struct ReadingClock {
     clock: ClockOffset,
-    /// At the reading before: no packet of this one was there then.
+    /// The clocks at the previous read, before any of these packets arrived.
     before: ClockPair,
-    /// At the last look, some of the packets ago.
+    /// The clocks when last checked, some packets ago.
     near: ClockPair,
 }
 
@@ -333,7 +334,8 @@ impl PacketClock {
 }
 
 impl ReadingClock {
-    /// A packet may have come before a step of the wall clock or after it: the later of both that is not yet to come.
+    /// Converts a packet's time. The packet may have arrived before or after a step of the wall clock: takes the later time
+    /// that is not in the future.
     fn time_of(&self, realtime_ns: i64) -> Nanos {
         let now = self.clock.from_monotonic(self.near.monotonic_ns);
         let by = |pair| self.clock.from_realtime(realtime_ns, pair);
@@ -351,7 +353,7 @@ mod tests {
         ClockPair { monotonic_ns, realtime_ns }
     }
 
-    /// The wall clock was stepped by so much between two readings of packets, 100 apart; a packet came 40 after the first.
+    /// The time of a packet that arrived 40 after the first of two reads, 100 apart, with a step of the wall clock between them.
     fn time_of_packet(step: i64, before_the_step: bool) -> Nanos {
         let mut clock = PacketClock::default();
         let offset = ClockOffset::at(pair(1_000, 50_000));
@@ -373,7 +375,7 @@ mod tests {
     fn the_packets_between_two_readings_of_the_clock_have_the_newer_one() {
         let mut clock = PacketClock::default();
         let offset = ClockOffset::at(pair(1_000, 50_000));
-        // Slewed by 5, and it came while the packets were read.
+        // The clock was slewed by 5, and the packet arrived during the read.
         clock.at(offset, pair(1_000, 50_000));
         assert_eq!(clock.at(offset, pair(1_100, 50_105)).time_of(50_107), Nanos(50_102));
     }

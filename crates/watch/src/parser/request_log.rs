@@ -1,5 +1,5 @@
-//! The process that parses Kafka's request log: pieces of the log come by its socket, and rows go back. Clients choose some of what the
-//! log says, so it opens nothing, and needs no capability. Fuzzed by: log.
+//! The process that parses Kafka's request log: receives pieces of the log by its socket, and sends back rows. Clients choose
+//! some of the log's content, so the process opens nothing and needs no capability. Fuzzed by: log.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -17,52 +17,52 @@ use serde::{Deserialize, Serialize};
 
 use super::channel::{Channel, Kind, invalid};
 use super::transfer::take_request;
-use super::{Rows, until_alone};
+use super::{Rows, ignore_hangup};
 
-/// What a watch says to its parser of the request log, beside pieces of it ([`Kind::Log`]).
+/// A message from the watch to its request log parser, besides pieces of the log ([`Kind::Log`]).
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum LogOrder {
-    /// First of all: with `only_tls`, requests of other connections are left out.
+    /// The first order; with `only_tls`, requests of other connections are left out.
     Begin { clock: ClockOffset, only_tls: bool },
-    /// Ids of topics and their names.
+    /// Topic ids with their names.
     Topics(Vec<(String, String)>),
-    /// The log starts over: a line that was begun does not go on.
+    /// The log starts over; an incomplete line is not continued.
     Restart,
-    /// The log is over.
+    /// The log has ended.
     Finish,
 }
 
-/// What that says after each piece, beside requests ([`Kind::Rows`]), and after the last.
+/// The parser's response to each piece and at the end, besides requests ([`Kind::Rows`]).
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct LogCounts {
-    /// Lines about a request that could not be read, or that do not say when it was.
+    /// Request lines that could not be parsed, or that lack the time.
     pub(crate) unreadable: u64,
-    /// Requests that were too large.
+    /// Requests that were dropped because they were too large.
     pub(crate) dropped: u64,
 }
 
-/// How long an order is waited for.
+/// Timeout for reading an order.
 const WAIT: Duration = Duration::from_millis(500);
-/// Names of topics that are kept.
+/// Limit of topic names in memory.
 const MAX_TOPICS: usize = 1 << 20;
 /// All time zones differ from UTC by a multiple of this.
 const QUARTER_HOUR_NS: i64 = 900 * 1_000_000_000;
-/// No time zone is further from UTC: what is, was written on another day at the same minute.
+/// The largest offset of a time zone from UTC; with a larger one, the line was written on another day at the same minute.
 const FURTHEST_ZONE_NS: i64 = 14 * 3600 * 1_000_000_000;
-/// A line is read so soon after it was written; of one that is older it is not known in which time zone it is.
+/// The longest delay from the writing of a line to its reading; the time zone of older lines is not known.
 const READ_WITHIN_NS: i64 = 60 * 1_000_000_000;
 
-/// Parses a request log for the watch at the other end of the socket, until that says to finish or is gone. The caller has entered
-/// the sandbox.
+/// Parses a request log for the watch at the other end of the socket, until the watch orders the end or is gone. The caller must
+/// have entered the sandbox.
 ///
 /// # Errors
-/// The socket cannot be read or written, or what comes is no order.
+/// The socket cannot be read or written, or a message is not an order.
 pub fn parse_request_log(socket: OwnedFd) -> io::Result<()> {
-    until_alone(parse(Channel::new(UnixStream::from(socket))))
+    ignore_hangup(parse(Channel::new(UnixStream::from(socket))))
 }
 
 fn parse(mut channel: Channel) -> io::Result<()> {
-    // As the thread would be called that did this.
+    // The name that a thread for this would have.
     let _ = rustix::thread::set_name(c"brokerscope-log");
     let _ = probes::set_sched_batch();
     let mut log: Option<LogParser> = None;
@@ -70,7 +70,7 @@ fn parse(mut channel: Channel) -> io::Result<()> {
         let Some((kind, body)) = channel.receive(WAIT)? else { continue };
         match kind {
             Kind::Log => log.as_mut().ok_or_else(invalid)?.feed(body, crate::now()),
-            Kind::Said => match (serde_json::from_slice(body)?, &mut log) {
+            Kind::Json => match (serde_json::from_slice(body)?, &mut log) {
                 (LogOrder::Begin { clock, only_tls }, None) => {
                     log = Some(LogParser::new(clock, only_tls));
                     continue;
@@ -94,7 +94,7 @@ fn parse(mut channel: Channel) -> io::Result<()> {
     }
 }
 
-/// A request log on its way to rows.
+/// Converts a request log to rows.
 pub(super) struct LogParser {
     scan: LogScanner,
     requests: LogRequests,
@@ -102,7 +102,7 @@ pub(super) struct LogParser {
 
 impl LogParser {
     pub(super) fn new(clock: ClockOffset, only_tls: bool) -> Self {
-        // Times without a zone are taken for UTC, and put right where the clock is known.
+        // Times without a zone are parsed as UTC, and corrected when the clock is known.
         let scan = LogScanner::new(Zone::utc(), None, Patterns::default());
         let requests = LogRequests {
             clock,
@@ -119,7 +119,7 @@ impl LogParser {
         self.requests.learn(topics);
     }
 
-    /// Takes the next piece, which was read at `now`.
+    /// Parses the next piece, which was read at `now`.
     pub(super) fn feed(&mut self, piece: &[u8], now: ClockPair) {
         let Self { scan, requests } = self;
         let Ok(()) = scan.feed(piece, &mut |item| {
@@ -128,7 +128,7 @@ impl LogParser {
         });
     }
 
-    /// What was left of the last line is all of it.
+    /// Parses the last line, even if it is incomplete.
     pub(super) fn end(&mut self, now: ClockPair) {
         let Self { scan, requests } = self;
         let Ok(()) = scan.finish(&mut |item| {
@@ -137,7 +137,7 @@ impl LogParser {
         });
     }
 
-    /// The rows so far, as the watch reads them.
+    /// Takes the rows so far, as the watch reads them.
     pub(super) fn take_rows(&mut self) -> Vec<Request> {
         let bytes = std::mem::take(&mut self.requests.rows.bytes);
         let mut rows = bytes.as_slice();
@@ -151,11 +151,11 @@ impl LogParser {
 
     fn answer(&mut self, channel: &Channel) -> io::Result<()> {
         self.requests.rows.send(channel)?;
-        channel.say(&self.counts(), None)
+        channel.send_json(&self.counts(), None)
     }
 }
 
-/// Makes rows of what the scan finds.
+/// Makes rows of the scanned requests.
 struct LogRequests {
     clock: ClockOffset,
     only_tls: bool,
@@ -175,7 +175,7 @@ impl LogRequests {
         }
     }
 
-    /// Where the log has whole seconds only, it is not known when its requests were.
+    /// Makes a row; `None` if its time is unknown, as in a log with whole seconds only.
     fn row(&mut self, logged: &LoggedRequest<'_>, now: ClockPair) -> Option<LogRow> {
         let at = logged.at?;
         self.has_fractions |= at.0 % 1_000_000_000 != 0;
@@ -199,13 +199,13 @@ impl LogRequests {
     }
 
     fn learn(&mut self, topics: impl IntoIterator<Item = (TopicId, Arc<str>)>) {
-        let room = MAX_TOPICS.saturating_sub(self.topics.len());
-        self.topics.extend(topics.into_iter().take(room));
+        let capacity = MAX_TOPICS.saturating_sub(self.topics.len());
+        self.topics.extend(topics.into_iter().take(capacity));
     }
 }
 
-/// When a line was written whose time was taken for UTC and that was read at `now`: the broker's time zone follows from both. Nothing
-/// where the two do not fit.
+/// Corrects a line's time, which was parsed as UTC, by the broker's time zone, which follows from the time of reading, `now`.
+/// `None` if the two do not fit.
 fn in_zone(at: Nanos, now: Nanos) -> Option<Nanos> {
     let east_ns = (at - now).0;
     let zone_ns = (east_ns + QUARTER_HOUR_NS / 2).div_euclid(QUARTER_HOUR_NS) * QUARTER_HOUR_NS;
@@ -336,15 +336,15 @@ mod tests {
             }
         };
         let begin = LogOrder::Begin { clock: ClockOffset::from_ns(0), only_tls: true };
-        watch.say(&begin, None).unwrap();
-        // Of another year: it is not known when it was.
+        watch.send_json(&begin, None).unwrap();
+        // From another year: the time zone is not known.
         let old = line("15:04:47,458", "SSL");
         let (some, rest) = old.split_at(300);
         for piece in [some, rest] {
             watch.send(Kind::Log, piece.as_bytes(), None).unwrap();
             answer(&mut watch);
         }
-        watch.say(&LogOrder::Finish, None).unwrap();
+        watch.send_json(&LogOrder::Finish, None).unwrap();
         let (rows, counts) = answer(&mut watch);
         assert_eq!((rows, counts.unreadable, counts.dropped), (0, 1, 0));
         ended.join().unwrap().unwrap();

@@ -1,8 +1,8 @@
-//! Rows as bytes between a process that parses and the watch that has asked for them. Each type's code follows from its declaration
-//! as a row.
+//! Encodes rows for the transfer from a parser process to the watch. The code for each type is generated from its row
+//! declaration.
 //!
-//! Who reads trusts no byte: who parses may have been taken over by what it parsed. What is read takes no more than a few times
-//! the memory of its bytes.
+//! The reader trusts no byte, because the parser may have been compromised by what it parsed. Decoded values take at most a few
+//! times the memory of their bytes.
 //!
 //! Fuzzed by: rows.
 
@@ -17,20 +17,20 @@ use super::channel::invalid;
 
 /// A value in a message.
 pub(crate) trait Transfer: Sized {
-    /// Appends it.
+    /// Appends the value.
     fn put(&self, to: &mut Vec<u8>);
-    /// Takes it from the front; none where that is no such value.
+    /// Takes a value from the front; `None` if it is invalid.
     fn take(from: &mut &[u8]) -> Option<Self>;
 }
 
-/// Takes so many bytes from the front.
+/// Takes bytes from the front.
 fn split<'b>(from: &mut &'b [u8], bytes: usize) -> Option<&'b [u8]> {
     let (taken, left) = from.split_at_checked(bytes)?;
     *from = left;
     Some(taken)
 }
 
-/// Of numbers, as they lie in memory: both ends are the same program.
+/// Implements numbers, in native byte order: both ends are the same program.
 macro_rules! numbers {
     ($($Number:ty)*) => {$(
         impl Transfer for $Number {
@@ -47,7 +47,7 @@ macro_rules! numbers {
 
 numbers! { u8 i8 u16 i16 u32 i32 u64 i64 u128 }
 
-/// Of a row, its fields in order.
+/// Implements a row: its fields in order.
 macro_rules! rows {
     ($(#[$meta:meta])* pub struct $Row:ident { $(
         $(#[doc = $doc:literal])*
@@ -71,14 +71,14 @@ model::request_row!(rows);
 model::partition_row!(rows);
 model::batch_row!(rows);
 
-/// A request; what its API is called follows from the key.
+/// Takes a request, and sets its API's name from the key.
 pub(crate) fn take_request(from: &mut &[u8]) -> Option<Box<Request>> {
     let mut request = Box::new(Request::take(from)?);
     request.api = wire::ApiKey(request.api_key).name();
     Some(request)
 }
 
-/// Has each request in a message of rows taken.
+/// Passes each request in a message of rows to `take`.
 pub(crate) fn take_requests(mut rows: &[u8], mut take: impl FnMut(Box<Request>)) -> io::Result<()> {
     while !rows.is_empty() {
         take(take_request(&mut rows).ok_or_else(invalid)?);
@@ -86,7 +86,7 @@ pub(crate) fn take_requests(mut rows: &[u8], mut take: impl FnMut(Box<Request>))
     Ok(())
 }
 
-/// Not in the message: it follows from another field.
+/// Not transferred: the value follows from another field.
 impl Transfer for &'static str {
     fn put(&self, _: &mut Vec<u8>) {}
 
@@ -174,7 +174,7 @@ impl<T: Transfer> Transfer for Option<T> {
     }
 }
 
-/// What claims to be longer than its bytes gets no room for it.
+/// Does not allocate for a claimed length beyond the actual bytes.
 impl<T: Transfer> Transfer for Vec<T> {
     fn put(&self, to: &mut Vec<u8>) {
         (self.len() as u32).put(to);

@@ -1,8 +1,8 @@
-//! Layouts of bodies as declared fields, and reading bytes by them. Does not know which API has which.
+//! Declares layouts of bodies as lists of fields, and reads bytes by them. Does not know which API has which layout.
 //!
 //! A layout lists a body's fields in the order of Kafka's message schemas, each with the versions that have it. Fields
-//! that nobody wants are passed over by their type; the others are [`Values`]. Structures in arrays end with tagged
-//! fields (KIP-482) in flexible versions.
+//! without a use are skipped by their type; the others become [`Values`]. In flexible versions, structures in arrays
+//! end with tagged fields (KIP-482).
 
 use crate::reader::Reader;
 use crate::{Error, ErrorKind};
@@ -20,15 +20,15 @@ pub(crate) struct Field {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// That many bytes.
+    /// This many bytes.
     Fixed(usize),
     String,
     Bytes,
-    /// Tagged fields that end a structure inside another.
+    /// Tagged fields at the end of a structure inside another.
     Tags,
     /// An array.
     Array(Elements, Layout),
-    /// A number of that many bytes.
+    /// A number of this many bytes.
     Number(Number, usize),
     Group,
     Transaction,
@@ -36,34 +36,35 @@ enum Kind {
     TopicName,
     NullableTopicName,
     TopicId,
-    /// The ids of a partition's replicas: how many there are.
+    /// The ids of a partition's replicas, of which only the number is kept.
     Replicas,
     /// Record batches, or null.
     Records,
 }
 
-/// What an array holds.
+/// The elements of an array.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Elements {
     /// Plain values.
     Plain,
     /// Structures.
     Structs,
-    /// Structures, each of which holds the rows of a topic. Not null.
+    /// Structures, each of which contains the rows of a topic. Not null.
     Topics,
-    /// Structures, each of which is handed over when it was read. Not null. Rows within a row come before it.
+    /// Structures, each of which is passed on once it is read. Not null. Nested rows come before the row that contains
+    /// them.
     Rows,
 }
 
-/// A number that is read, by what it means. The low bits of those of requests and of those of responses are the same: no
-/// body has both, so they share their places in [`Values`].
+/// A number that is read, by its meaning. Numbers of requests and of responses have the same low bits: no body contains
+/// both, so they share slots in [`Values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
     /// The partition's number.
     Partition,
     /// The fetch session, 0 for none (KIP-227).
     SessionId,
-    /// What a coordinator's key names (`FindCoordinator`).
+    /// What the keys of `FindCoordinator` identify.
     KeyType,
     /// 0, 1 or -1 (all).
     Acks,
@@ -71,36 +72,36 @@ pub enum Number {
     TimeoutMs,
     /// How long the broker may wait for `MinBytes`, in milliseconds.
     MaxWaitMs,
-    /// How many bytes the broker shall wait for.
+    /// How many bytes the broker waits for.
     MinBytes,
-    /// The most bytes wanted in all.
+    /// The maximum number of bytes in all.
     MaxBytes,
     /// 0 reads uncommitted, 1 committed records.
     IsolationLevel,
-    /// The number of the request in its session; 0 starts one, -1 is without.
+    /// The number of the request in its session; 0 starts one, -1 means no session.
     SessionEpoch,
-    /// The first offset wanted.
+    /// The first requested offset.
     FetchOffset,
     /// How long the broker throttled the client, in milliseconds.
     ThrottleMs = 18,
-    /// Kafka's error code for the request as a whole; 0 is none.
+    /// Kafka's error code for the request as a whole; 0 means none.
     ErrorCode,
     /// Kafka's error code for a partition or topic.
     PartitionError,
-    /// Kafka's error code for what a `ShareFetch` acknowledged.
+    /// Kafka's error code for the acknowledgements of a `ShareFetch`.
     AcknowledgeError,
-    /// The offset of the first record as appended, or -1.
+    /// The offset of the first appended record, or -1.
     BaseOffset,
     /// When the broker appended the records, if the topic uses `LogAppendTime`; else -1.
     LogAppendTimeMs,
-    /// The offset after the last that all in-sync replicas have, or -1.
+    /// The offset after the last record that all in-sync replicas have, or -1.
     HighWatermark,
     /// The partition's first offset, or -1.
     LogStartOffset,
 }
 
 impl Number {
-    /// Places of numbers in [`Values`].
+    /// Slots for numbers in [`Values`].
     const PLACES: usize = 16;
 
     fn place(self) -> usize {
@@ -108,7 +109,7 @@ impl Number {
     }
 }
 
-/// The constants that [`super::table`] spells layouts with.
+/// The constants with which [`super::table`] declares layouts.
 pub(super) mod spelling {
     use super::{Elements, Field, Kind, Layout, Number};
 
@@ -182,17 +183,17 @@ pub(super) mod spelling {
     pub(in crate::api) const RECORDS: Field = field(Kind::Records);
 }
 
-/// What was read of a body so far. Of what stands in every row, the last one's.
+/// The values read from a body so far. Values that every row has are the last row's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Values<'a> {
     numbers: [i64; Number::PLACES],
-    /// Which of them were read: a bit each.
+    /// Which numbers were read: one bit each.
     known: u32,
-    /// The topic's name, where the version has one.
+    /// The topic's name, if the version has one.
     pub topic_name: Option<&'a str>,
-    /// The topic's id (KIP-516), where the version has one.
+    /// The topic's id (KIP-516), if the version has one.
     pub topic_id: Option<[u8; 16]>,
-    /// How many replicas the partition has; none of a row that is no such partition.
+    /// The partition's replica count; `None` if the row is not a partition with replicas.
     pub replicas: Option<u32>,
     /// Record batches.
     pub records: Option<&'a [u8]>,
@@ -201,7 +202,7 @@ pub struct Values<'a> {
     key: Name<'a>,
 }
 
-/// Something named once, never, or more than once.
+/// A name that occurs once, never, or more than once.
 #[derive(Clone, Copy, Debug, Default)]
 enum Name<'a> {
     #[default]
@@ -225,7 +226,7 @@ impl<'a> Name<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// A number; none where the version has no such field.
+    /// A number; `None` if the version has no such field.
     #[inline]
     pub fn number(&self, number: Number) -> Option<i64> {
         let known = self.known & 1 << number as u32 != 0;
@@ -244,13 +245,13 @@ impl<'a> Values<'a> {
         self.number(number).map(|value| value as i16)
     }
 
-    /// The group's id; none also where several are named. `FindCoordinator`'s keys are groups (type 0, and before there
-    /// were types) or transactions (type 1); those of share groups (type 2) hold more than a group.
+    /// The group's id; `None` also if there are several. `FindCoordinator`'s keys are groups (type 0, and before there
+    /// were types) or transactions (type 1); keys of share groups (type 2) contain more than a group.
     pub fn group_id(&self) -> Option<&'a str> {
         self.group.once().or(self.key.once().filter(|_| self.number(Number::KeyType).unwrap_or(0) == 0))
     }
 
-    /// The transaction's id; none also where several are named (a broker's `AddPartitionsToTxn`, KIP-890).
+    /// The transaction's id; `None` also if there are several (a broker's `AddPartitionsToTxn`, KIP-890).
     pub fn transactional_id(&self) -> Option<&'a str> {
         self.transaction.once().or(self.key.once().filter(|_| self.number(Number::KeyType) == Some(1)))
     }
@@ -276,7 +277,7 @@ impl<'a> BodyReader<'a> {
         if layout.is_empty() { Ok(()) } else { self.read(layout, &mut |_| {}) }
     }
 
-    /// Reads the fields of a layout; hands over the values at the end of each row.
+    /// Reads the fields of a layout; passes the values to `row` at the end of each row.
     pub(crate) fn read<F: FnMut(&Values<'a>)>(&mut self, layout: Layout, row: &mut F) -> Result<(), Error> {
         let Self { mut reader, version, flexible, .. } = *self;
         for field in layout.iter().filter(|field| field.is_in(version)) {
@@ -295,7 +296,7 @@ impl<'a> BodyReader<'a> {
                         Elements::Topics | Elements::Rows => reader.array_length(flexible)?,
                     };
                     self.reader = reader;
-                    // Every element takes at least a byte: a count that lies ends with the bytes.
+                    // Every element takes at least a byte, so a false count ends with the bytes.
                     for _ in 0..count {
                         self.read(layout, row)?;
                         self.reader.tagged_fields(flexible && elements != Elements::Plain)?;
@@ -338,7 +339,7 @@ impl<'a> BodyReader<'a> {
     }
 }
 
-/// A topic's name, if it can be one (`Topic.MAX_NAME_LENGTH`).
+/// Checks a topic's name (`Topic.MAX_NAME_LENGTH`).
 fn topic_name<'a>(name: &'a str, reader: &Reader<'_>) -> Result<&'a str, Error> {
     const MAX_BYTES: usize = 249;
     let is_one = name.len() <= MAX_BYTES;
@@ -363,12 +364,12 @@ pub(super) fn is_empty(layout: Layout, version: i16) -> bool {
     !layout.iter().any(|field| field.is_in(version))
 }
 
-/// Whether a layout is of a whole body, and not only of as much of it as somebody wants.
+/// Whether a layout describes a whole body, not only the beginning of one.
 pub(super) fn has_rows(layout: Layout) -> bool {
     inner(layout).is_some()
 }
 
-/// Where topics or their rows stand, and how each is laid out.
+/// The index of the array of topics or of their rows, and the layout of its elements.
 fn inner(layout: Layout) -> Option<(usize, Layout)> {
     layout.iter().enumerate().find_map(|(at, field)| match field.kind {
         Kind::Array(Elements::Topics | Elements::Rows, inner) => Some((at, inner)),
@@ -376,17 +377,17 @@ fn inner(layout: Layout) -> Option<(usize, Layout)> {
     })
 }
 
-/// The layout of a body that lists topics and their partitions, cut where it can be read piece by piece.
+/// The layout of a body that lists topics and their partitions, split where it can be read piece by piece.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Levels {
     pub(crate) version: i16,
     pub(crate) flexible: bool,
-    /// Before the topics, of a topic before its partitions, and of a partition before its records.
+    /// The fields before the topics, of a topic before its partitions, and of a partition before its records.
     pub(crate) top: Layout,
     pub(crate) topic: Layout,
     pub(crate) partition: Layout,
     pub(crate) has_records: bool,
-    /// After the records, and after the topics.
+    /// The fields after the records, and after the topics.
     pub(crate) partition_end: Layout,
     pub(crate) end: Layout,
 }

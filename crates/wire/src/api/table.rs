@@ -1,19 +1,20 @@
-//! Every API of Kafka 4.2, and those that earlier brokers had: key, name, versions, first flexible version, and the layouts
-//! of request and response. All that is known of an API is here; see `docs/contributing/add-an-api-version.md`. Does not read bytes.
+//! Every API of Kafka 4.2 and of earlier brokers: key, name, versions, first flexible version, and the layouts of
+//! request and response. Everything about an API is here; see `docs/contributing/add-an-api-version.md`. Does not read
+//! bytes.
 //!
-//! A request is laid out whole, where it names a group, a transaction or partitions or is otherwise worth checking. A
-//! response is laid out whole where it lists partitions, topics or APIs, else as far as its throttle time (KIP-124, KIP-219) and
-//! error code. Source: `clients/src/main/resources/common/message/*.json` of Apache Kafka 4.2.0; for the four that 4.0 removed
-//! (keys 4 to 7) and versions it removed those of 3.9.
+//! A request's layout is complete if it names a group, a transaction or partitions or is otherwise worth checking. A
+//! response's layout is complete if it lists partitions, topics or APIs; otherwise it ends with the throttle time
+//! (KIP-124, KIP-219) and error code. Source: `clients/src/main/resources/common/message/*.json` of Apache Kafka 4.2.0;
+//! for the four APIs that 4.0 removed (keys 4 to 7), and for versions that it removed, the files of 3.9.
 
 use super::ApiKey;
 use super::layout::Layout;
-#[allow(clippy::wildcard_imports, reason = "layouts are spelled with all of them")]
+#[allow(clippy::wildcard_imports, reason = "layouts use all of the constants")]
 use super::layout::spelling::*;
 
 pub(super) struct Api {
     pub(super) name: &'static str,
-    /// The versions that are read: the highest is that of Kafka 4.2, unstable ones included.
+    /// The versions that are read: the highest is that of Kafka 4.2, including unstable ones.
     pub(super) min_version: i16,
     pub(super) max_version: i16,
     /// The first version with compact types and tagged fields (KIP-482); requests and responses agree.
@@ -31,7 +32,7 @@ macro_rules! apis {
             $(#[doc = concat!("`", stringify!($name), "`.")] pub const $name: Self = Self($key);)*
         }
 
-        /// A row out of its key's place does not compile.
+        /// A row whose index is not its key does not compile.
         const _: () = {
             let (mut keys, mut place): (&[usize], usize) = (&[$($key),*], 0);
             while let [key, rest @ ..] = keys {
@@ -52,7 +53,8 @@ macro_rules! apis {
     };
 }
 
-// Key, name, versions, first flexible version; request; response. Early access of share groups (version 0, Kafka 4.0) is not read.
+// Key, name, versions, first flexible version; request; response. Early access of share groups (version 0, Kafka 4.0)
+// is not read.
 apis! {
 0 PRODUCE 0..=13 9
   [TRANSACTION.since(3), ACKS, TIMEOUT, topics(&[TOPIC_NAME.until(12), TOPIC_ID.since(13), rows(&[PARTITION,

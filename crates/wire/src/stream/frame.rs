@@ -3,21 +3,21 @@
 use crate::api::{Number, Values};
 use crate::{ApiKey, BatchHeader, Error, ErrorKind};
 
-/// What could not be read of a frame or of a partition in it.
+/// Why a frame or a partition in it could not be read completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Bytes that mattered were missing from the stream.
+    /// Required bytes were missing from the stream.
     #[error("{0} bytes were not captured")]
     Lost(u64),
-    /// Bytes were missing in the header: the client id may not be known, and nothing of the body is.
+    /// Bytes were missing in the header: the client id may be unknown, and the body is.
     #[error("{0} bytes were not captured, from the request's header on")]
     HeadLost(u64),
-    /// The bytes are not what the protocol says. Offsets count from the frame's first byte, its size field.
+    /// The bytes violate the protocol. Offsets count from the frame's first byte, its size field.
     #[error("{0}")]
     Malformed(Error),
 }
 
-/// A topic as the wire names it.
+/// A topic as identified on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TopicRef {
     /// By name: Produce and Fetch up to version 12.
@@ -33,37 +33,37 @@ impl Default for TopicRef {
 }
 
 impl TopicRef {
-    /// What a copy of it takes besides its own size.
+    /// Memory of a copy besides its own size.
     pub(super) fn name_bytes(&self) -> usize {
         if let Self::Name(name) = self { name.len() } else { 0 }
     }
 
-    /// Copies another, reusing the name's buffer.
+    /// Copies another topic, reusing the name's buffer.
     #[inline]
     pub(super) fn copy_from(&mut self, from: &Self) {
         match (self, from) {
-            (Self::Name(kept), Self::Name(name)) => set_text(kept, name),
+            (Self::Name(buffer), Self::Name(name)) => set_text(buffer, name),
             (slot, from) => *slot = from.clone(),
         }
     }
 
-    /// Takes over the topic of a row, reusing the name's buffer.
+    /// Copies the topic of a row, reusing the name's buffer.
     #[inline]
     pub(super) fn set(&mut self, values: &Values<'_>) {
         match (self, values.topic_name) {
-            (Self::Name(kept), Some(name)) => set_text(kept, name),
+            (Self::Name(buffer), Some(name)) => set_text(buffer, name),
             (slot, Some(name)) => *slot = Self::Name(name.to_owned()),
             (slot, None) => *slot = Self::Id(values.topic_id.unwrap_or_default()),
         }
     }
 }
 
-fn set_text(kept: &mut String, text: &str) {
-    kept.clear();
-    kept.push_str(text);
+fn set_text(buffer: &mut String, text: &str) {
+    buffer.clear();
+    buffer.push_str(text);
 }
 
-/// What a text's buffer takes.
+/// Memory of a text's buffer.
 pub(super) fn text_bytes(text: Option<&String>) -> usize {
     text.map_or(0, String::capacity)
 }
@@ -71,7 +71,7 @@ pub(super) fn text_bytes(text: Option<&String>) -> usize {
 /// Sets a text, reusing its buffer.
 pub(super) fn set_optional_text(slot: &mut Option<String>, text: Option<&str>) {
     match (slot.as_mut(), text) {
-        (Some(kept), Some(text)) => set_text(kept, text),
+        (Some(buffer), Some(text)) => set_text(buffer, text),
         _ => *slot = text.map(str::to_owned),
     }
 }
@@ -83,7 +83,7 @@ pub struct RequestFrame<T> {
     pub first: T,
     /// The stamp of the chunk that held its last byte.
     pub last: T,
-    /// Offset of its first byte (of the size field) in the stream, missing bytes counted.
+    /// Offset of its first byte (of the size field) in the stream, counting missing bytes.
     pub stream_start: u64,
     /// Offset after its last byte.
     pub stream_end: u64,
@@ -95,11 +95,11 @@ pub struct RequestFrame<T> {
     pub api_version: i16,
     /// The client's number for this request.
     pub correlation_id: i32,
-    /// What the client calls itself.
+    /// The client's name for itself.
     pub client_id: Option<String>,
-    /// The body, where it is one that is decoded.
+    /// The body, if it is of a kind that is decoded.
     pub body: RequestBody,
-    /// What could not be read of it as a whole.
+    /// Why the frame as a whole could not be read completely.
     pub error: Option<FrameError>,
 }
 
@@ -110,9 +110,9 @@ pub enum RequestBody {
     Produce(ProduceBody),
     /// Fetch, `ShareFetch`, `ShareAcknowledge`.
     Fetch(FetchBody),
-    /// Another that may name a group or a transaction.
+    /// Another body that may name a group or a transaction.
     Ids(RequestIdsBody),
-    /// An API whose body is not decoded, or a body that could not be.
+    /// An API whose body is not decoded, or a body that could not be decoded.
     Other,
 }
 
@@ -121,47 +121,47 @@ pub enum RequestBody {
 pub struct ProduceBody {
     /// The transaction's id (version 3 and later).
     pub transactional_id: Option<String>,
-    /// 0, 1 or -1 (all); none if the body could not be read so far.
+    /// 0, 1 or -1 (all); `None` if the body could not be read that far.
     pub acks: Option<i16>,
     /// How long the broker may wait for followers, in milliseconds.
     pub timeout_ms: i32,
-    /// The partitions, in the request's order; as far as they were read if the frame has an error.
+    /// The partitions, in the request's order; if the frame has an error, those read before it.
     pub partitions: Vec<Partition>,
 }
 
-/// One partition of a request or a response. What its kind of frame does not say is as in [`Self::default`].
+/// One partition of a request or a response. Fields that its kind of frame does not have are as in [`Self::default`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Partition {
     /// The topic.
     pub topic: TopicRef,
     /// The partition's number.
     pub partition: i32,
-    /// Fetch request: the first offset wanted.
+    /// Fetch request: the first requested offset.
     pub fetch_offset: Option<i64>,
-    /// Responses: Kafka's error code; 0 is none.
+    /// Responses: Kafka's error code; 0 means none.
     pub error_code: i16,
-    /// Produce response: the offset of the first record as appended, or -1.
+    /// Produce response: the offset of the first appended record, or -1.
     pub base_offset: i64,
-    /// Produce response: when the broker appended it, if the topic uses `LogAppendTime`; else -1.
+    /// Produce response: when the broker appended the records, if the topic uses `LogAppendTime`; else -1.
     pub log_append_time_ms: i64,
-    /// Fetch response: the offset after the last that all in-sync replicas have, or -1.
+    /// Fetch response: the offset after the last record that all in-sync replicas have, or -1.
     pub high_watermark: i64,
     /// Responses: the partition's first offset, or -1 (version 5 and later).
     pub log_start_offset: i64,
     /// Bytes of its records; a broker may cut off the last batch.
     pub bytes: u32,
-    /// The heads of its whole batches, or of its messages for magic 0 and 1, in order; at most
+    /// The headers of its whole batches, or of its messages for magic 0 and 1, in order; at most
     /// [`Self::MAX_PRODUCED_BATCHES`] or [`Self::MAX_FETCHED_BATCHES`] of them.
     pub batches: Vec<BatchHeader>,
     /// Batches that were read but are not in `batches`.
     pub batches_omitted: u32,
-    /// Records in all its whole batches; none if a head does not say (compressed messages of magic 0 and 1), or was
-    /// lost, or the frame has no records.
+    /// Records in all its whole batches; `None` if a header does not say (compressed messages of magic 0 and 1) or was
+    /// lost, or if the frame has no records.
     pub records: Option<u64>,
-    /// Produce request: values of the wanted record header, in record order; not valid UTF-8 replaced, cut at
-    /// [`Self::MAX_MESSAGE_ID_BYTES`].
+    /// Produce request: values of the message id header, in record order; invalid UTF-8 is replaced, and values are cut
+    /// at [`Self::MAX_MESSAGE_ID_BYTES`].
     pub message_ids: Vec<String>,
-    /// What could not be read of this partition alone.
+    /// Why this partition could not be read completely.
     pub error: Option<FrameError>,
 }
 
@@ -187,14 +187,14 @@ impl Default for Partition {
 }
 
 impl Partition {
-    /// The most batch heads that are kept for one partition of a Produce request.
+    /// Maximum number of batch headers kept for one partition of a Produce request.
     pub const MAX_PRODUCED_BATCHES: usize = 4096;
-    /// The same of a Fetch response.
+    /// Maximum number of batch headers kept for one partition of a Fetch response.
     pub const MAX_FETCHED_BATCHES: usize = 1024;
     /// The longest message id that is kept whole.
     pub const MAX_MESSAGE_ID_BYTES: usize = 256;
 
-    /// What it takes in memory, with its buffers.
+    /// Its memory, including its buffers.
     fn kept_bytes(&self) -> usize {
         let ids: usize = self.message_ids.iter().map(String::capacity).sum();
         let name = if let TopicRef::Name(name) = &self.topic { name.capacity() } else { 0 };
@@ -205,7 +205,7 @@ impl Partition {
             + ids
     }
 
-    /// Clears what an earlier frame left, but for the topic.
+    /// Clears the values of an earlier frame, except for the topic.
     #[inline]
     pub(super) fn clear(&mut self, bytes: u32, records: Option<u64>) {
         self.partition = 0;
@@ -220,11 +220,11 @@ impl Partition {
         self.error = None;
     }
 
-    /// Takes over a row's values.
+    /// Copies a row's values.
     #[inline]
     pub(super) fn set(&mut self, values: &Values<'_>) {
         let offset = |number| values.number(number).unwrap_or(-1);
-        // A ShareFetch may acknowledge as well: the fetch's own error comes first.
+        // A ShareFetch may also acknowledge records: the fetch's own error takes precedence.
         let errors = [Number::PartitionError, Number::AcknowledgeError]
             .map(|number| values.short(number).unwrap_or(0));
         self.partition = values.int(Number::Partition).unwrap_or(0);
@@ -236,7 +236,7 @@ impl Partition {
         self.log_start_offset = offset(Number::LogStartOffset);
     }
 
-    /// Adds a batch; at most `limit` heads are kept.
+    /// Adds a batch; keeps at most `limit` headers.
     pub(super) fn add(&mut self, header: BatchHeader, limit: usize) {
         let sum = self.records.zip(header.records());
         self.records = sum.map(|(sum, records)| sum + u64::from(records));
@@ -247,32 +247,32 @@ impl Partition {
         }
     }
 
-    /// The first error counts.
+    /// Sets the error; the first one wins.
     pub(super) fn fail(&mut self, error: FrameError) {
         self.error.get_or_insert(error);
     }
 }
 
-/// What a list takes in memory.
+/// The memory of a list.
 fn list_bytes(partitions: &Vec<Partition>) -> usize {
     let unused = partitions.capacity() - partitions.len();
     unused * size_of::<Partition>() + partitions.iter().map(Partition::kept_bytes).sum::<usize>()
 }
 
-/// What is kept of one body: more partitions or message ids than fit are an error.
+/// Memory of one body: too many partitions or message ids are an error.
 const MAX_KEPT_BYTES: usize = 8 << 20;
-/// How many partitions' buffers are kept for later bodies, and how many bytes of them.
+/// Maximum number of partitions whose buffers are reused, and their maximum size.
 const MAX_POOLED_PARTITIONS: usize = 1024;
 const MAX_POOLED_BYTES: usize = 1 << 20;
 
-/// Fills a body's list of partitions, within [`MAX_KEPT_BYTES`]. An earlier body's partitions stay in the list until it is
-/// finished, so that their buffers are used again where they are.
+/// Fills a body's list of partitions, within [`MAX_KEPT_BYTES`]. An earlier body's partitions stay in the list until it
+/// is finished, so that their buffers are reused in place.
 #[derive(Default)]
 pub(super) struct PartitionFiller {
     filled: usize,
     kept_bytes: usize,
     pool: Vec<Partition>,
-    /// What the pool takes in memory, and what the list took when it was last finished.
+    /// Memory of the pool, and of the list when it was last finished.
     pool_bytes: usize,
     list_bytes: usize,
 }
@@ -282,7 +282,7 @@ impl PartitionFiller {
         (self.filled, self.kept_bytes) = (0, 0);
     }
 
-    /// Gives back what a list of an earlier body holds beyond the bound: each of its partitions keeps its buffers.
+    /// Moves partitions of an earlier body beyond the limit out of its list; those that stay keep their buffers.
     pub(super) fn shorten(&mut self, partitions: &mut Vec<Partition>) {
         if partitions.len() > MAX_POOLED_PARTITIONS {
             partitions.truncate(MAX_POOLED_PARTITIONS);
@@ -294,13 +294,13 @@ impl PartitionFiller {
         }
     }
 
-    /// What it takes in memory, with the list that it fills.
+    /// Its memory, including the list that it fills.
     pub(super) fn total_bytes(&self) -> usize {
         self.list_bytes + self.pool_bytes + self.kept_bytes
     }
 
-    /// How many batches' heads a partition may have now, of this limit. They take at most half of the room, so that
-    /// batches do not crowd out partitions.
+    /// How many batch headers a partition may have now, up to `limit`. They take at most half of the remaining memory,
+    /// so that batches do not crowd out partitions.
     pub(super) fn batch_limit(&mut self, limit: usize) -> usize {
         let kept_bytes = self.kept_bytes + size_of::<BatchHeader>();
         if kept_bytes > MAX_KEPT_BYTES / 2 {
@@ -310,7 +310,7 @@ impl PartitionFiller {
         limit
     }
 
-    /// Counts what is kept of the body.
+    /// Counts memory of the body.
     pub(super) fn keep(&mut self, bytes: usize) -> Result<(), Error> {
         self.kept_bytes = self.kept_bytes.saturating_add(bytes);
         if self.kept_bytes <= MAX_KEPT_BYTES {
@@ -320,7 +320,7 @@ impl PartitionFiller {
         }
     }
 
-    /// The next partition, as an earlier body left it; its topic's name is that long.
+    /// The next partition, with the buffers of an earlier body; `name_bytes` is the length of its topic's name.
     pub(super) fn add<'p>(
         &mut self,
         partitions: &'p mut Vec<Partition>,
@@ -341,7 +341,7 @@ impl PartitionFiller {
         partitions.get_mut(self.filled.checked_sub(1)?)
     }
 
-    /// Leaves in the list what was added.
+    /// Shortens the list to the partitions that were added.
     pub(super) fn finish(&mut self, partitions: &mut Vec<Partition>) {
         if self.filled < partitions.len() {
             let room = MAX_POOLED_PARTITIONS.saturating_sub(self.pool.len());
@@ -353,7 +353,7 @@ impl PartitionFiller {
         self.kept_bytes = 0;
     }
 
-    /// Sets `partitions` to the rows that `read` hands out of a whole body; to none if they are too many.
+    /// Sets `partitions` to the rows that `read` returns from a whole body; to none if there are too many.
     pub(super) fn fill<V>(
         &mut self,
         partitions: &mut Vec<Partition>,
@@ -361,31 +361,31 @@ impl PartitionFiller {
     ) -> Result<V, Error> {
         self.shorten(partitions);
         self.begin();
-        let mut kept = Ok(());
+        let mut stored = Ok(());
         let read = read(&mut |values: &Values<'_>| {
-            if kept.is_ok() {
-                kept = self.add(partitions, values.topic_name.map_or(0, str::len)).map(|partition| {
+            if stored.is_ok() {
+                stored = self.add(partitions, values.topic_name.map_or(0, str::len)).map(|partition| {
                     partition.topic.set(values);
                     partition.clear(0, None);
                     partition.set(values);
                 });
             }
         });
-        if kept.is_err() || read.is_err() {
+        if stored.is_err() || read.is_err() {
             *partitions = Vec::new();
             self.filled = 0;
         }
         self.finish(partitions);
-        kept.and(read)
+        stored.and(read)
     }
 }
 
-/// What a request names, of one that is not decoded further.
+/// The names in a request that is not decoded further.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestIdsBody {
-    /// The transaction's id; none also where several are named.
+    /// The transaction's id; `None` also if there are several.
     pub transactional_id: Option<String>,
-    /// The group's id; none also where several are named.
+    /// The group's id; `None` also if there are several.
     pub group_id: Option<String>,
 }
 
@@ -396,17 +396,17 @@ pub struct FetchBody {
     pub group_id: Option<String>,
     /// How long the broker may wait for `min_bytes`, in milliseconds.
     pub max_wait_ms: Option<i32>,
-    /// How many bytes the broker shall wait for.
+    /// How many bytes the broker waits for.
     pub min_bytes: Option<i32>,
-    /// The most bytes wanted in all (version 3 and later).
+    /// The maximum number of bytes in all (version 3 and later).
     pub max_bytes: Option<i32>,
     /// Fetch: 0 reads uncommitted, 1 committed records (version 4 and later).
     pub isolation_level: i8,
     /// The fetch session, 0 for none (KIP-227).
     pub session_id: i32,
-    /// The number of the request in its session; 0 starts one, -1 is without.
+    /// The number of the request in its session; 0 starts one, -1 means no session.
     pub session_epoch: i32,
-    /// The partitions, in the request's order; in a session those that changed.
+    /// The partitions, in the request's order; in a session, only those that changed.
     pub partitions: Vec<Partition>,
 }
 
@@ -417,21 +417,21 @@ pub struct ResponseFrame<T> {
     pub first: T,
     /// The stamp of the chunk that held its last byte.
     pub last: T,
-    /// Offset of its first byte (of the size field) in the stream, missing bytes counted.
+    /// Offset of its first byte (of the size field) in the stream, counting missing bytes.
     pub stream_start: u64,
     /// Offset after its last byte.
     pub stream_end: u64,
     /// Bytes of the frame without the four of its size field.
     pub size: u32,
-    /// The number of the request it answers.
+    /// The number of the request that it answers.
     pub correlation_id: i32,
-    /// How long the broker says it throttled the client, where it says so.
+    /// How long the broker throttled the client, if the response says so.
     pub throttle_ms: Option<i32>,
-    /// Kafka's error code for the request as a whole, where the answer has one; 0 is none.
+    /// Kafka's error code for the request as a whole, if the response has one; 0 means none.
     pub error_code: Option<i16>,
-    /// The body, where it is one that is decoded.
+    /// The body, if it is of a kind that is decoded.
     pub body: ResponseBody,
-    /// What could not be read of it.
+    /// Why the frame could not be read completely.
     pub error: Option<FrameError>,
 }
 
@@ -444,12 +444,12 @@ pub enum ResponseBody {
     Metadata {
         /// Topic ids (zero before version 10) and names; only topics that have either.
         topics: Vec<([u8; 16], Option<String>)>,
-        /// Of their partitions: the place of the topic in `topics`, the partition's number, and how many replicas it has.
+        /// Their partitions: the topic's index in `topics`, the partition's number, and its replica count.
         replicas: Vec<(u32, i32, u32)>,
     },
     /// Fetch, `ShareFetch`, `ShareAcknowledge`, without records.
     Fetch(FetchResponseBody),
-    /// An API whose body is not decoded, or an answer to a request that is not known.
+    /// An API whose body is not decoded, or an answer to an unknown request.
     Other,
 }
 
@@ -458,6 +458,6 @@ pub enum ResponseBody {
 pub struct FetchResponseBody {
     /// The fetch session, 0 for none.
     pub session_id: i32,
-    /// The partitions, in the response's order; as far as they were read if the frame has an error.
+    /// The partitions, in the response's order; if the frame has an error, those read before it.
     pub partitions: Vec<Partition>,
 }

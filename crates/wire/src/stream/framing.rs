@@ -1,6 +1,6 @@
-//! Cuts a direction's bytes into frames, however they are chunked. Knows neither headers nor bodies: a
-//! [`Direction`] reads those, and `body.rs` hands it bodies. How the next frame is found out of step, what missing bytes do
-//! and what stands between frames is in `resync.rs`, what is known to be none in `tls.rs`.
+//! Cuts a direction's bytes into frames, however they are chunked. Knows neither headers nor bodies: a [`Direction`]
+//! reads those, and `body.rs` passes it bodies. `resync.rs` finds the next frame when out of step, and handles missing
+//! bytes and bytes between frames; `tls.rs` recognizes TLS.
 
 use std::ops::RangeInclusive;
 
@@ -11,23 +11,23 @@ mod body;
 mod resync;
 mod tls;
 
-/// After so many bytes without a frame the stream is called something else.
+/// After this many bytes without a frame, the stream is another protocol.
 const GIVE_UP_BYTES: u64 = 1 << 20;
-/// Larger buffers are given back at a frame's end.
+/// Larger buffers are freed at a frame's end.
 const KEEP_BUFFER_BYTES: usize = 256 << 10;
 
-/// How much a header is trusted beforehand.
+/// How much a header is trusted in advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scrutiny {
-    /// It stands where a frame must start, after others that were fine.
+    /// It is where a frame must start, after valid frames.
     Synced,
     /// It is the first of its connection.
     First,
     /// It may be a SASL token.
     Token,
-    /// It is a guess, but would fill the chunk to its last byte.
+    /// It is a guess, but its frame would fill the chunk to its last byte.
     WholeChunk,
-    /// It is a guess, after a frame that is one.
+    /// It is a guess, after a frame that is also one.
     AfterGuess,
     /// It is a guess.
     Searching,
@@ -40,7 +40,7 @@ impl Scrutiny {
     }
 }
 
-/// A size field and a header that were read.
+/// A size field and a header that have been read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Opening {
     /// Bytes of both.
@@ -49,10 +49,10 @@ pub(super) struct Opening {
     pub(super) size: u32,
 }
 
-/// What stands where a frame may start.
+/// The bytes where a frame may start.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Head {
-    /// Plausible so far; at least so many bytes more are needed.
+    /// Plausible so far; at least this many more bytes are needed.
     Incomplete(usize),
     /// Not a frame.
     Implausible,
@@ -60,7 +60,7 @@ pub(super) enum Head {
     Complete(Opening),
 }
 
-/// Where a frame lies.
+/// The position of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span<T> {
     pub(super) first: T,
@@ -68,68 +68,68 @@ pub(super) struct Span<T> {
     pub(super) size: u32,
 }
 
-/// How a header was cut off.
+/// The missing part of a header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
     /// Bytes of the frame that are missing there.
     pub(super) missing: u64,
 }
 
-/// What a body decoder made of the bytes it was shown.
+/// A body decoder's progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It is done with `bytes` of them and needs none of the `skip` that follow.
+    /// It used `bytes`, and does not need the next `skip` bytes.
     Used { bytes: usize, skip: u64 },
-    /// It needs at least so many more at once.
+    /// It needs at least this many more bytes at once.
     More(usize),
-    /// It needs nothing of the rest of the frame.
+    /// It does not need the rest of the frame.
     Rest,
 }
 
-/// What one direction knows about its frames.
+/// The format-specific side of one direction: headers and bodies.
 pub(super) trait Direction<T> {
     /// Judges the bytes at a possible start of a frame.
     fn head(&mut self, bytes: &[u8], scrutiny: Scrutiny) -> Head;
-    /// A frame begins; `head` holds its size field and header.
+    /// Begins a frame; `head` contains its size field and header.
     fn begin(&mut self, head: &[u8], span: Span<T>);
-    /// As [`Self::begin`], of a frame whose header is cut off after `head`. Returns the bytes of the header
-    /// that are there; none if they are too few to say which frame it is.
+    /// Like [`Self::begin`], for a frame whose header is cut off after `head`. Returns how many bytes belong to the
+    /// header; `None` if they are too few to identify the frame.
     fn begin_cut(&mut self, head: &[u8], span: Span<T>, cut: Cut) -> Option<usize>;
-    /// Reads on in the body. `left` counts the frame's bytes from the first of `bytes` on, `at` those before.
+    /// Reads on in the body. `left` counts the frame's bytes from the start of `bytes`, `at` those before.
     fn step(&mut self, bytes: &[u8], left: u64, at: usize) -> Step;
-    /// `n` bytes are missing after `held`, the first bytes of what it needs next, of which `skip` would have
-    /// been skipped. Returns how many bytes after the gap to skip.
+    /// Handles `n` missing bytes after `held`, the first bytes of what it needs next; `skip` of them would have been
+    /// skipped. Returns how many bytes to skip after the gap.
     fn lost(&mut self, n: u64, held: &[u8], skip: u64) -> u64;
-    /// The frame ended.
+    /// Ends the frame.
     fn end(&mut self, last: T);
-    /// What could not be read of the frame as a whole; none without a frame.
+    /// The slot for the error of the frame as a whole; `None` without a frame.
     fn error(&mut self) -> Option<&mut Option<FrameError>>;
-    /// Whether anything in the frame could not be decoded.
-    fn damaged(&self) -> bool;
+    /// Whether any part of the frame could not be decoded.
+    fn is_damaged(&self) -> bool;
     /// Whether raw SASL tokens follow the frame.
     fn precedes_tokens(&self) -> bool;
-    /// Whether the body is such that bytes which are not a frame would not have passed.
+    /// Whether the body is specific enough that other bytes would not have passed as it.
     fn proves(&self) -> bool;
 
-    /// Whether other bytes look like its header so often that the next header does not confirm it.
+    /// Whether other bytes resemble its header so often that a plausible next header does not confirm it.
     fn needs_proof(&self) -> bool {
         false
     }
 
-    /// Something of the frame as a whole cannot be read. The first error counts.
+    /// Reports an error of the frame as a whole. The first error wins.
     fn fail(&mut self, error: FrameError) {
         if let Some(first) = self.error() {
             first.get_or_insert(error);
         }
     }
 
-    /// What it needs next does not fit into the frame, which ends at `at`, `missing` bytes too early.
+    /// Reports that the frame, which ends at `at`, is `missing` bytes too short for the next element.
     fn truncated(&mut self, missing: usize, at: usize) {
         self.fail(FrameError::Malformed(Error::new(ErrorKind::UnexpectedEnd(missing), at)));
     }
 
-    /// Whether the frame's bytes are not what the protocol says. A version that is not known here may be newer.
-    fn refuted(&mut self) -> bool {
+    /// Whether the frame's bytes violate the protocol. A version that is unknown here may be newer.
+    fn is_refuted(&mut self) -> bool {
         let Some(Some(FrameError::Malformed(error))) = self.error() else { return false };
         !matches!(error.kind, ErrorKind::UnsupportedVersion(_))
     }
@@ -139,37 +139,37 @@ pub(super) trait Direction<T> {
 enum State {
     /// At the start of a frame.
     Head,
-    /// Behind a header.
+    /// After a header.
     Body,
-    /// In a frame whose header means nothing.
+    /// In a frame that is skipped by its size.
     Pass,
-    /// Looking for a frame.
+    /// Searching for a frame.
     Hunt,
     /// Nothing can be read.
     Tls,
 }
 
-/// How sure it is that frames are where they are seen.
+/// How certain the positions of frames are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trust {
-    /// The current place follows from frames that were fine.
+    /// The current position follows from valid frames.
     InStep,
     /// The current frame, if there is one, is a guess.
     Trial,
-    /// A guess was read to its end and waits for what comes after it.
+    /// A guess was read to its end and waits for the bytes after it.
     Held,
 }
 
-/// How a part of [`Framing::advance`] went on.
+/// How a step of [`Framing::advance`] continues.
 enum Flow {
     Continue,
     /// All bytes are used.
     Wait,
-    /// A frame is to be returned.
+    /// A frame is ready to be returned.
     Frame,
 }
 
-/// The bytes of one call, and how many are used.
+/// The bytes of one call, and how many have been used.
 struct Chunk<'a, T> {
     bytes: &'a [u8],
     used: usize,
@@ -188,34 +188,34 @@ impl<'a, T> Chunk<'a, T> {
 
 /// The state of one direction's frames.
 pub(super) struct Framing<T> {
-    /// Offset of the first byte of all, and of the current call's.
+    /// Offset of the stream's first byte, and of the current call's.
     first: u64,
     position: u64,
     state: State,
     trust: Trust,
-    /// The first bytes of what is read next, and how many are needed to go on.
+    /// The start of the next element, and the bytes needed to continue.
     carry: Vec<u8>,
     want: usize,
     /// The stamp of each byte in `carry` while at a head.
     stamps: Vec<T>,
-    /// The current frame: bytes still to come, bytes of them to skip, bytes before.
+    /// The current frame: bytes to come, how many of them to skip, bytes before.
     left: u64,
     skip: u64,
     at: usize,
     frame_start: u64,
-    /// The stamp of its last byte, if that was carried already when its head was found.
+    /// The stamp of its last byte, if that byte was already carried when the header was found.
     carried_last: Option<T>,
-    /// A frame on trial, or the head carried: whether it starts a chunk, where it starts in the current call.
+    /// For a frame on trial, or the carried header: whether it starts a chunk, and where it starts in the current call.
     starts_chunk: bool,
     origin: Option<usize>,
-    /// Whether the next call brings the rest of a chunk.
+    /// Whether the next call continues a chunk.
     mid_chunk: bool,
     /// Where the current search started, and how many bytes were lost since.
     hunt_from: u64,
     hunt_lost: u64,
-    /// How many of them before the current frame: they are not among the bytes passed over.
+    /// How many of them precede the current frame: they do not count as skipped.
     lost_before_frame: u64,
-    /// Whether there may be a SASL token where a frame should start.
+    /// Whether a SASL token may be where a frame should start.
     expects_tokens: bool,
     tls: tls::TlsTrail,
     counts: StreamCounts,
@@ -249,7 +249,7 @@ impl<T: Copy> Framing<T> {
         }
     }
 
-    /// Begins again with a frame's first byte at this offset, in the same buffers.
+    /// Starts over at a frame's first byte with this offset, reusing the buffers.
     pub(super) fn restart(&mut self, offset: u64) {
         self.drop_carry();
         let (carry, stamps) = (std::mem::take(&mut self.carry), std::mem::take(&mut self.stamps));
@@ -257,7 +257,7 @@ impl<T: Copy> Framing<T> {
         self.begin_at(offset);
     }
 
-    /// Gives the first byte this offset.
+    /// Sets the offset of the first byte.
     pub(super) fn begin_at(&mut self, offset: u64) {
         self.first = offset;
         self.position = offset;
@@ -272,7 +272,7 @@ impl<T: Copy> Framing<T> {
         counts
     }
 
-    /// What it holds of the stream, in bytes of memory.
+    /// Memory of the buffered bytes.
     pub(super) fn kept_bytes(&self) -> usize {
         self.carry.capacity() + self.stamps.capacity() * size_of::<T>()
     }
@@ -287,7 +287,7 @@ impl<T: Copy> Framing<T> {
         self.state == State::Hunt
     }
 
-    /// Gives back buffers where no frame has begun that is to be returned; whether that is so.
+    /// Frees buffers, unless a frame that will be returned has begun; returns whether it did.
     pub(super) fn release_buffers(&mut self) -> bool {
         let is_between_frames = self.state != State::Body && !self.held();
         if is_between_frames && self.carry.is_empty() {
@@ -297,7 +297,7 @@ impl<T: Copy> Framing<T> {
     }
 
     pub(super) fn protocol(&self) -> Protocol {
-        // A frame on trial may be a large one: what was searched ends where it starts.
+        // A frame on trial may be a large one: the searched bytes end where it starts.
         let on_trial = matches!(self.state, State::Head | State::Body);
         let searched = if on_trial { self.frame_start } else { self.position };
         let known = self.counts.frames > 0 || (self.state == State::Body && self.in_step());
@@ -311,7 +311,7 @@ impl<T: Copy> Framing<T> {
         }
     }
 
-    /// Uses up bytes as far as the end of a frame. Returns how many, and whether a frame is to be returned.
+    /// Uses bytes up to the end of a frame. Returns how many, and whether a frame is ready.
     pub(super) fn advance(
         &mut self,
         direction: &mut impl Direction<T>,
@@ -351,7 +351,7 @@ impl<T: Copy> Framing<T> {
 
     fn count_frame(&mut self, direction: &impl Direction<T>) {
         self.counts.frames += 1;
-        self.counts.undecodable += u64::from(direction.damaged());
+        self.counts.undecodable += u64::from(direction.is_damaged());
     }
 
     fn in_step(&self) -> bool {
@@ -382,7 +382,7 @@ impl<T: Copy> Framing<T> {
             if rest.is_empty() {
                 return Flow::Wait;
             }
-            // Most headers are all in one chunk and need no copy.
+            // Most headers are in one chunk and need no copy.
             match direction.head(rest, self.scrutiny()) {
                 Head::Complete(opening) if !self.held() => {
                     self.begin_in_chunk(direction, chunk, opening);
@@ -413,11 +413,11 @@ impl<T: Copy> Framing<T> {
         }
     }
 
-    /// Moves bytes of the chunk to the carried head until there are as many as wanted.
+    /// Moves bytes of the chunk to the carried header until `want` bytes are there.
     fn fill_head(&mut self, chunk: &mut Chunk<'_, T>) {
-        let wanted = self.want.saturating_sub(self.carry.len());
+        let needed = self.want.saturating_sub(self.carry.len());
         let rest = chunk.rest();
-        let taken = rest.get(..wanted).unwrap_or(rest);
+        let taken = rest.get(..needed).unwrap_or(rest);
         self.carry.extend_from_slice(taken);
         self.stamps.resize(self.carry.len(), chunk.at);
         chunk.used += taken.len();
@@ -460,7 +460,7 @@ impl<T: Copy> Framing<T> {
         let head = self.carry.get(from..end).unwrap_or_default();
         direction.begin(head, Span { first, stream_start: start, size: opening.size });
         self.enter_body(start, opening);
-        // A search may have looked at more than the header.
+        // A search may have carried more than the header.
         self.carry.drain(..end.min(self.carry.len()));
         self.left = self.left.saturating_sub(self.carry.len() as u64);
         self.carried_last = self.stamps.last().copied().filter(|_| self.left == 0);
@@ -479,7 +479,7 @@ impl<T: Copy> Framing<T> {
         self.at = opening.bytes;
     }
 
-    /// A frame's last byte was passed.
+    /// Handles the end of a frame.
     fn ended(&mut self, direction: &mut impl Direction<T>, chunk: &mut Chunk<'_, T>) -> Flow {
         self.state = State::Head;
         if self.carry.capacity() > KEEP_BUFFER_BYTES {
@@ -490,7 +490,7 @@ impl<T: Copy> Framing<T> {
         if self.in_step() {
             return Flow::Frame;
         }
-        if direction.refuted() {
+        if direction.is_refuted() {
             self.false_start(chunk);
             return Flow::Continue;
         }
@@ -506,14 +506,14 @@ impl<T: Copy> Framing<T> {
         Flow::Continue
     }
 
-    /// The frame on trial is one.
+    /// Accepts the frame on trial.
     fn confirm(&mut self) {
         self.trust = Trust::InStep;
         self.counts.skipped_bytes += self.frame_start.saturating_sub(self.hunt_from + self.lost_before_frame);
     }
 
     fn pass(&mut self, direction: &mut impl Direction<T>, chunk: &mut Chunk<'_, T>) -> Flow {
-        if self.yields(direction, chunk) {
+        if self.should_yield(direction, chunk) {
             return Flow::Continue;
         }
         let n = self.left.min(chunk.rest().len() as u64);
@@ -529,13 +529,13 @@ impl<T: Copy> Framing<T> {
     }
 }
 
-/// A frame's size field, as far as it is there.
+/// A frame's size field, if enough bytes are there.
 pub(super) fn size_field(bytes: &[u8]) -> Option<u32> {
     bytes.first_chunk().map(|size| u32::from_be_bytes(*size))
 }
 
-/// Judges the bytes at a possible start of a frame: `header` gives the header's end if it is plausible, and
-/// `UnexpectedEnd` if it may yet be, within `max_bytes`.
+/// Judges the bytes at a possible start of a frame: `header` returns the header's end if it is plausible, and
+/// `UnexpectedEnd` if it may become so, within `max_bytes`.
 pub(super) fn judge_head(
     bytes: &[u8],
     sizes: RangeInclusive<u32>,

@@ -1,5 +1,5 @@
-//! Requests, one after the other, out of a direction's bytes. Decodes headers of all, bodies of Produce,
-//! Fetch and share groups, and of others the groups and transactions they name.
+//! Decodes requests, one after the other, from a direction's bytes: headers of all, bodies of Produce, Fetch and share
+//! groups, and the groups and transactions in others.
 
 use super::frame::{PartitionFiller, set_optional_text, text_bytes};
 use super::framing::{Cut, Direction, Framing, Head, Scrutiny, Span, Step, judge_head};
@@ -15,13 +15,13 @@ use crate::{ApiKey, Error, ErrorKind};
 
 /// A header of version 0: key, version and correlation id.
 const MIN_SIZE: u32 = 8;
-/// In step, keys newer than the table are believed up to here, and versions there, in a connection's first request and
-/// in one that fills its chunk.
+/// In step, keys newer than the table are accepted up to this one, and versions too, in a connection's first request
+/// and in one that fills its chunk.
 const MAX_NEW_KEY: i16 = 1023;
 const MAX_NEW_VERSION: i16 = 127;
-/// The most that is held of a body.
+/// Maximum number of buffered bytes of a body.
 const MAX_BODY_BYTES: usize = 8 << 20;
-/// While searching, what real clients keep to.
+/// The limit during a search: real clients stay below it.
 const MAX_SOUGHT_CLIENT_ID_BYTES: usize = 255;
 const MAX_SOUGHT_HEAD_BYTES: usize = 1024;
 const MAX_SOUGHT_BODY_BYTES: u32 = 64 << 10;
@@ -47,57 +47,57 @@ impl<T: Copy> RequestStream<T> {
         Self { framing: Framing::new(start), decoder }
     }
 
-    /// Counts offsets in the stream from this one on, which is that of the first byte; 0 without it.
+    /// Sets the offset of the first byte in the stream; 0 without this call.
     #[must_use]
     pub fn from_offset(mut self, offset: u64) -> Self {
         self.framing.begin_at(offset);
         self
     }
 
-    /// Goes on with another stream, of which a frame's first byte at this offset comes next, in the buffers that it has.
+    /// Switches to another stream, whose next byte is a frame's first and has this offset; reuses the buffers.
     pub fn restart(&mut self, offset: u64) {
         self.framing.restart(offset);
     }
 
-    /// Takes in the next bytes of the stream, as far as the end of a frame, and returns how many it took and
-    /// the frame if one ended. Call again with the rest. At least one byte is taken, or a frame is returned.
+    /// Decodes the next bytes of the stream up to the end of a frame; returns how many bytes it used and the frame, if
+    /// one ended. Call again with the rest. At least one byte is used, or a frame is returned.
     pub fn advance(&mut self, bytes: &[u8], at: T) -> (usize, Option<&RequestFrame<T>>) {
         let (used, frame) = self.framing.advance(&mut self.decoder, bytes, at);
         (used, if frame { self.decoder.frame.as_ref() } else { None })
     }
 
-    /// Says that `n` bytes of the stream are missing here. If they end within the current frame, whose header
-    /// is known, the stream stays in step, and the frame or a partition of it carries an error unless only
-    /// records were lost. A header counts as known that is there as far as its correlation id. Else the current frame is returned as far as it was read, and the next one is
-    /// searched for.
+    /// Reports that `n` bytes of the stream are missing here. If they end within the current frame and its header is
+    /// known, the stream stays in step, and the frame or one of its partitions gets an error unless only records were
+    /// lost. A header counts as known if it is there up to its correlation id. Otherwise the current frame is returned
+    /// as far as it was read, and the next one is searched for.
     pub fn lost(&mut self, n: u64, at: T) -> Option<&RequestFrame<T>> {
         let frame = self.framing.lost(&mut self.decoder, n, at);
         if frame { self.decoder.frame.as_ref() } else { None }
     }
 
-    /// Bytes of memory that it holds besides itself: what came of the next frame, the last frame, and buffers.
+    /// Its memory in bytes besides itself: the bytes of the next frame so far, the last frame, and buffers.
     pub fn kept_bytes(&self) -> usize {
         self.framing.kept_bytes() + self.decoder.kept_bytes()
     }
 
-    /// Gives back what it holds for the next frame's sake, unless that has begun.
+    /// Frees the buffers for the next frame, unless it has begun.
     pub fn release_buffers(&mut self) {
         if self.framing.release_buffers() {
             self.decoder.release();
         }
     }
 
-    /// Whether a frame starts at the next byte for certain: a new decoder would go on from there.
+    /// Whether a frame certainly starts at the next byte, so that a new decoder could continue from there.
     pub fn is_between_frames(&self) -> bool {
         self.framing.is_between_frames()
     }
 
-    /// What happened so far.
+    /// The counts so far.
     pub fn counts(&self) -> StreamCounts {
         self.framing.counts()
     }
 
-    /// What the bytes turned out to be.
+    /// The stream's protocol.
     pub fn protocol(&self) -> Protocol {
         self.framing.protocol()
     }
@@ -105,27 +105,27 @@ impl<T: Copy> RequestStream<T> {
 
 struct RequestDecoder<T> {
     options: Options,
-    /// The frame being read, or returned last; none before the first.
+    /// The frame being read, or the one returned last; `None` before the first.
     frame: Option<RequestFrame<T>>,
     walk: BodyWalk,
     /// The Produce body's buffers while the frame has another body.
     spare: ProduceBody,
-    /// The same of Fetch.
+    /// Likewise for Fetch.
     spare_fetch: FetchBody,
     filler: PartitionFiller,
-    /// The same of those that name something.
+    /// Likewise for requests with a group or transaction.
     spare_ids: RequestIdsBody,
 }
 
 impl<T: Copy> RequestDecoder<T> {
-    /// Whether a header is plausible; `UnexpectedEnd` if it may yet be.
+    /// Returns the header's end if the header is plausible, and `UnexpectedEnd` if it may become so.
     fn plausible(bytes: &[u8], size: u32, scrutiny: Scrutiny) -> Result<Option<usize>, Error> {
         let mut reader = Reader::new(bytes);
         reader.take(4)?;
         let api_key = ApiKey(reader.i16()?);
         let api_version = reader.i16()?;
         let searching = scrutiny.is_search();
-        // Its body can tell whether it is one.
+        // Its body can confirm that it is one.
         let is_produce = api_key == ApiKey::PRODUCE && !api_key.is_newer(api_version);
         let too_large = searching && !is_produce && size > MAX_SOUGHT_BODY_BYTES;
         if !is_believed(api_key, api_version, scrutiny) || too_large {
@@ -183,7 +183,7 @@ impl<T: Copy> RequestDecoder<T> {
         (self.spare_ids, self.filler) = (RequestIdsBody::default(), PartitionFiller::default());
     }
 
-    /// A frame begins that has this header.
+    /// Begins a frame with this header.
     fn open(&mut self, header: RequestHeader<'_>, span: Span<T>) {
         let stream_end = span.stream_start + 4 + u64::from(span.size);
         let frame = self.frame.get_or_insert(RequestFrame {
@@ -229,7 +229,7 @@ impl<T: Copy> RequestDecoder<T> {
         }
     }
 
-    /// Reads a body, once all of it is there.
+    /// Reads a body, once it is complete.
     fn whole(&mut self, bytes: &[u8], left: u64, at: usize) -> Step {
         let missing = usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(bytes.len());
         let read = match missing {
@@ -262,7 +262,7 @@ impl<T: Copy> RequestDecoder<T> {
     }
 }
 
-/// Sets all but the partitions, reusing buffers.
+/// Sets everything but the partitions, reusing buffers.
 fn set_fetch(body: &mut FetchBody, values: &Values<'_>) {
     set_optional_text(&mut body.group_id, values.group_id());
     body.max_wait_ms = values.int(Number::MaxWaitMs);
@@ -273,12 +273,12 @@ fn set_fetch(body: &mut FetchBody, values: &Values<'_>) {
     body.session_epoch = values.int(Number::SessionEpoch).unwrap_or(-1);
 }
 
-/// Whether such a body is decoded, and all at once.
+/// Whether the body is buffered and decoded as a whole.
 fn is_held_whole(api_key: ApiKey) -> bool {
     api_key != ApiKey::PRODUCE && api_key.has_request_layout()
 }
 
-/// Whether there may be a request of that API and version.
+/// Whether a request of this API and version is believable.
 fn is_believed(api_key: ApiKey, version: i16, scrutiny: Scrutiny) -> bool {
     let may_be_new = (0..=MAX_NEW_VERSION).contains(&version);
     match scrutiny {
@@ -293,15 +293,15 @@ fn is_believed(api_key: ApiKey, version: i16, scrutiny: Scrutiny) -> bool {
 /// How a client id is judged.
 #[derive(Clone, Copy)]
 struct ClientIdDoubt {
-    /// It is text of a likely length, if it is there.
+    /// If present, it must be text of a plausible length.
     is_guess: bool,
-    /// It is there.
+    /// It must be present.
     must_be_named: bool,
 }
 
-/// Passes over a client id if it can be one. A search does not believe that there is none, unless the body
-/// can tell: record batches are full of zeros that look like headers without one. Nor does it of a version that nobody here
-/// knows at a connection's start, but for the request that every client may begin with.
+/// Skips a client id, if it is a valid one. A search does not accept its absence unless the body can confirm the frame:
+/// record batches are full of zeros that look like headers without a client id. Nor is its absence accepted in an
+/// unknown version at a connection's start, except for the request that every client may send first.
 fn plausible_client_id(reader: &mut Reader<'_>, doubt: ClientIdDoubt) -> Result<bool, Error> {
     let ClientIdDoubt { is_guess, must_be_named } = doubt;
     let length = reader.i16()?;
@@ -309,8 +309,8 @@ fn plausible_client_id(reader: &mut Reader<'_>, doubt: ClientIdDoubt) -> Result<
     if is_guess && length > MAX_SOUGHT_CLIENT_ID_BYTES || length == 0 && must_be_named {
         return Ok(false);
     }
-    let there = reader.rest().get(..length).unwrap_or(reader.rest());
-    if is_guess && there.iter().any(u8::is_ascii_control) {
+    let available = reader.rest().get(..length).unwrap_or(reader.rest());
+    if is_guess && available.iter().any(u8::is_ascii_control) {
         return Ok(false);
     }
     let id = reader.take(length)?;
@@ -327,7 +327,7 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
 
     fn begin(&mut self, head: &[u8], span: Span<T>) {
         let mut reader = Reader::new(head.get(4..).unwrap_or_default());
-        // Complete, or `head` would not have said so.
+        // Complete, because `head` has checked it.
         let Ok(header) = RequestHeader::read(&mut reader) else { return };
         self.open(header, span);
     }
@@ -369,7 +369,7 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
     fn lost(&mut self, n: u64, held: &[u8], skip: u64) -> u64 {
         let Some(frame) = &mut self.frame else { return u64::MAX };
         let RequestBody::Produce(body) = &mut frame.body else {
-            // Once it was read, the rest of the frame is nothing.
+            // Once the body has been read, the rest of the frame is not needed.
             if is_held_whole(frame.api_key) && matches!(frame.body, RequestBody::Other) {
                 frame.error.get_or_insert(FrameError::Lost(n));
             }
@@ -378,7 +378,7 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
         if frame.error.is_some() {
             return u64::MAX;
         }
-        // Whether there will be an answer depends on acks: worth having alone.
+        // Whether there will be an answer depends on acks, so acks alone is useful.
         if let Some((values, acks)) = self.walk.cut_top(held).and_then(|v| Some((v, v.short(Number::Acks)?)))
         {
             set_optional_text(&mut body.transactional_id, values.transactional_id());
@@ -400,7 +400,7 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
             && match &frame.body {
                 RequestBody::Produce(_) => !self.walk.is_done(),
                 RequestBody::Fetch(_) | RequestBody::Ids(_) => false,
-                // No step was taken for a body of no bytes, which may be all there is of it.
+                // A body without bytes takes no step, but may be complete all the same.
                 RequestBody::Other => is_held_whole(frame.api_key) && self.read_whole(&[]).is_err(),
             };
         if let (true, Some(frame)) = (unfinished, &mut self.frame) {
@@ -413,9 +413,10 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
         self.frame.as_mut().map(|frame| &mut frame.error)
     }
 
-    fn damaged(&self) -> bool {
+    fn is_damaged(&self) -> bool {
         self.frame.as_ref().is_some_and(|frame| match &frame.body {
-            // A client asks so whether the broker knows that version (KIP-511): there is nothing to lose in it.
+            // The client uses this to find out whether the broker knows this version (KIP-511): the body has nothing to
+            // lose.
             _ if frame.api_key == ApiKey::API_VERSIONS
                 && ApiKey::API_VERSIONS.is_newer(frame.api_version) =>
             {
@@ -437,6 +438,6 @@ impl<T: Copy> Direction<T> for RequestDecoder<T> {
         body.acks.is_some_and(|acks| (-1..=1).contains(&acks))
             && body.timeout_ms >= 0
             && body.partitions.iter().any(|p| !p.batches.is_empty())
-            && !self.damaged()
+            && !self.is_damaged()
     }
 }

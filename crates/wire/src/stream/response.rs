@@ -1,5 +1,5 @@
-//! Responses, one after the other, out of a direction's bytes. Decodes those to Produce, Fetch, Metadata and share
-//! groups, and of all others how long the client was throttled and the error code.
+//! Decodes responses, one after the other, from a direction's bytes: bodies of Produce, Fetch, Metadata and share
+//! groups, and of all others the throttle time and the error code.
 
 use super::frame::PartitionFiller;
 use super::framing::{Cut, Direction, Framing, Head, Scrutiny, Span, Step, judge_head};
@@ -15,9 +15,9 @@ use crate::{ApiKey, Error, ErrorKind};
 
 /// A correlation id.
 const MIN_SIZE: u32 = 4;
-/// The most that is held of one body.
+/// Maximum number of buffered bytes of a body.
 const MAX_BODY_BYTES: usize = 8 << 20;
-/// No tagged fields are defined for the header; what may come is taken up to here.
+/// The header has no tagged fields yet; future ones are accepted up to this size.
 const MAX_HEAD_BYTES: usize = 1024;
 
 /// Decodes the broker's side of a connection.
@@ -32,7 +32,7 @@ impl<T: Copy> ResponseStream<T> {
         let decoder = ResponseDecoder {
             options,
             frame: None,
-            asked: None,
+            request_api: None,
             shape: ResponseShape::None,
             is_read: false,
             rows: 0,
@@ -44,20 +44,20 @@ impl<T: Copy> ResponseStream<T> {
         Self { framing: Framing::new(start), decoder }
     }
 
-    /// Counts offsets in the stream from this one on, which is that of the first byte; 0 without it.
+    /// Sets the offset of the first byte in the stream; 0 without this call.
     #[must_use]
     pub fn from_offset(mut self, offset: u64) -> Self {
         self.framing.begin_at(offset);
         self
     }
 
-    /// As [`super::RequestStream::restart`].
+    /// Like [`super::RequestStream::restart`].
     pub fn restart(&mut self, offset: u64) {
         self.framing.restart(offset);
     }
 
-    /// As [`super::RequestStream::advance`]. `pending` says what was asked under a correlation id, without
-    /// forgetting it: it may be asked about ids that were never used, and more than once.
+    /// Like [`super::RequestStream::advance`]. `pending` returns the request with a correlation id, without removing
+    /// it: it may be called with ids that were never used, and more than once.
     pub fn advance(
         &mut self,
         bytes: &[u8],
@@ -69,41 +69,41 @@ impl<T: Copy> ResponseStream<T> {
         (used, if frame { self.decoder.frame.as_ref() } else { None })
     }
 
-    /// As [`super::RequestStream::lost`].
+    /// Like [`super::RequestStream::lost`].
     pub fn lost(&mut self, n: u64, at: T) -> Option<&ResponseFrame<T>> {
         let mut answers = Answers { decoder: &mut self.decoder, pending: &mut |_| None };
         let frame = self.framing.lost(&mut answers, n, at);
         if frame { self.decoder.frame.as_ref() } else { None }
     }
 
-    /// As [`super::RequestStream::kept_bytes`].
+    /// Like [`super::RequestStream::kept_bytes`].
     pub fn kept_bytes(&self) -> usize {
         self.framing.kept_bytes() + self.decoder.walk.kept_bytes() + self.decoder.filler.total_bytes()
     }
 
-    /// As [`super::RequestStream::release_buffers`].
+    /// Like [`super::RequestStream::release_buffers`].
     pub fn release_buffers(&mut self) {
         if self.framing.release_buffers() {
             self.decoder.release();
         }
     }
 
-    /// As [`super::RequestStream::is_between_frames`].
+    /// Like [`super::RequestStream::is_between_frames`].
     pub fn is_between_frames(&self) -> bool {
         self.framing.is_between_frames()
     }
 
-    /// Whether it knows of no response that the last bytes are part of.
+    /// Whether the last bytes belong to no known response.
     pub fn is_searching(&self) -> bool {
         self.framing.is_searching()
     }
 
-    /// What happened so far.
+    /// The counts so far.
     pub fn counts(&self) -> StreamCounts {
         self.framing.counts()
     }
 
-    /// What the bytes turned out to be.
+    /// The stream's protocol.
     pub fn protocol(&self) -> Protocol {
         self.framing.protocol()
     }
@@ -111,14 +111,14 @@ impl<T: Copy> ResponseStream<T> {
 
 struct ResponseDecoder<T> {
     options: Options,
-    /// The frame being read, or returned last; none before the first.
+    /// The frame being read, or the one returned last; `None` before the first.
     frame: Option<ResponseFrame<T>>,
-    /// What the current frame answers.
-    asked: Option<(ApiKey, i16)>,
+    /// The request that the current frame answers.
+    request_api: Option<(ApiKey, i16)>,
     shape: ResponseShape,
-    /// Whether its throttle time and error code were read, where no more of it is.
+    /// Whether its throttle time and error code were read, if that is all that is read of it.
     is_read: bool,
-    /// Rows of its body, where none are handed out.
+    /// Rows of its body, if none are returned.
     rows: usize,
     /// Partitions of earlier frames, for their buffers.
     spare: Vec<Partition>,
@@ -129,8 +129,8 @@ struct ResponseDecoder<T> {
 }
 
 impl<T> ResponseDecoder<T> {
-    /// Whether something of the body is wanted that was not read.
-    fn is_wanted(&self) -> bool {
+    /// Whether a required part of the body has not been read.
+    fn is_unread(&self) -> bool {
         self.shape != ResponseShape::None && !self.is_read
     }
 
@@ -141,16 +141,17 @@ impl<T> ResponseDecoder<T> {
         self.spare_fetch = FetchResponseBody::default();
     }
 
-    /// Keeps the buffers of the last frame, and prepares for the body of the one that begins.
+    /// Keeps the buffers of the last frame, and prepares for the next body.
     fn prepare(&mut self, frame: &mut ResponseFrame<T>) {
         match self.frame.take().map(|last| last.body) {
             Some(ResponseBody::Produce(partitions)) => self.spare = partitions,
             Some(ResponseBody::Fetch(body)) => self.spare_fetch = body,
             _ => {}
         }
-        let asked = self.asked;
-        self.shape = asked.map_or(ResponseShape::None, |(api_key, version)| api_key.response_shape(version));
-        let (ResponseShape::Records, Some((api_key, version))) = (self.shape, asked) else { return };
+        let request_api = self.request_api;
+        self.shape =
+            request_api.map_or(ResponseShape::None, |(api_key, version)| api_key.response_shape(version));
+        let (ResponseShape::Records, Some((api_key, version))) = (self.shape, request_api) else { return };
         match self.walk.begin(api_key, version) {
             Ok(()) => {
                 let mut body = std::mem::take(&mut self.spare_fetch);
@@ -180,18 +181,20 @@ impl<T> ResponseDecoder<T> {
         })
     }
 
-    /// Reads what stands before a body that is passed over.
+    /// Reads the beginning of a body that is otherwise skipped.
     fn front(&mut self, bytes: &[u8]) -> Step {
         match self.read_body(bytes) {
             Err(Error { kind: ErrorKind::UnexpectedEnd(missing), .. }) => Step::More(missing),
-            // Fields of fixed length hold anything.
+            // Fields of fixed length can hold any bytes.
             _ => Step::Rest,
         }
     }
 
-    /// Decodes a whole body, or its first bytes where they are all that is wanted.
+    /// Decodes a whole body, or only its first bytes if no more is required.
     fn read_body(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let (Some(frame), Some((api_key, version))) = (&mut self.frame, self.asked) else { return Ok(()) };
+        let (Some(frame), Some((api_key, version))) = (&mut self.frame, self.request_api) else {
+            return Ok(());
+        };
         let values = match api_key {
             ApiKey::PRODUCE => {
                 let values =
@@ -202,13 +205,13 @@ impl<T> ResponseDecoder<T> {
             ApiKey::METADATA => {
                 let (mut topics, mut replicas) = (Vec::new(), Vec::new());
                 self.filler.begin();
-                let mut kept = Ok(());
+                let mut stored = Ok(());
                 let values = api_key.read_response(bytes, version, |values| {
                     let name_bytes = values.topic_name.map_or(0, str::len);
-                    kept = kept.and_then(|()| {
+                    stored = stored.and_then(|()| {
                         self.filler.keep(size_of::<([u8; 16], Option<String>)>() + name_bytes)
                     });
-                    if kept.is_err() {
+                    if stored.is_err() {
                         return;
                     }
                     let (id, name) = (values.topic_id.unwrap_or_default(), values.topic_name);
@@ -221,7 +224,7 @@ impl<T> ResponseDecoder<T> {
                         _ => topics.push((id, name.map(str::to_owned))),
                     }
                 })?;
-                kept?;
+                stored?;
                 frame.body = ResponseBody::Metadata { topics, replicas };
                 values
             }
@@ -234,7 +237,7 @@ impl<T> ResponseDecoder<T> {
     }
 }
 
-/// The largest response that a search believes in. A wrong guess costs as many bytes.
+/// The largest response that a search accepts. A wrong guess costs as many bytes.
 fn sought_bytes(api_key: ApiKey) -> u32 {
     match api_key {
         ApiKey::FETCH => u32::MAX,
@@ -243,14 +246,14 @@ fn sought_bytes(api_key: ApiKey) -> u32 {
     }
 }
 
-/// A decoder together with the caller's knowledge of what was asked.
+/// A decoder with the caller's knowledge of pending requests.
 struct Answers<'a, T, P> {
     decoder: &'a mut ResponseDecoder<T>,
     pending: &'a mut P,
 }
 
 impl<T, P: FnMut(i32) -> Option<(ApiKey, i16)>> Answers<'_, T, P> {
-    /// The header's end if it is plausible; `UnexpectedEnd` if it may yet be.
+    /// Returns the header's end if the header is plausible, and `UnexpectedEnd` if it may become so.
     fn plausible(&mut self, bytes: &[u8], size: u32, scrutiny: Scrutiny) -> Result<Option<usize>, Error> {
         let mut reader = Reader::new(bytes);
         reader.take(4)?;
@@ -283,10 +286,10 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
 
     fn begin(&mut self, head: &[u8], span: Span<T>) {
         let mut reader = Reader::new(head.get(4..).unwrap_or_default());
-        // Complete, or `head` would not have said so.
+        // Complete, because `head` has checked it.
         let Ok(correlation_id) = reader.i32() else { return };
         let decoder = &mut *self.decoder;
-        decoder.asked = (self.pending)(correlation_id);
+        decoder.request_api = (self.pending)(correlation_id);
         (decoder.is_read, decoder.rows) = (false, 0);
         let mut frame = ResponseFrame {
             first: span.first,
@@ -304,7 +307,7 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
         decoder.frame = Some(frame);
     }
 
-    /// Whose answer it is cannot be asked while bytes are missing, but its number is there.
+    /// The request cannot be looked up while bytes are missing, but its number is there.
     fn begin_cut(&mut self, head: &[u8], span: Span<T>, cut: Cut) -> Option<usize> {
         let used = 4 + size_of::<i32>();
         self.begin(head.get(..used)?, span);
@@ -330,8 +333,8 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
     }
 
     fn lost(&mut self, n: u64, held: &[u8], skip: u64) -> u64 {
-        let wanted = self.decoder.is_wanted();
-        let (true, Some(frame)) = (wanted, &mut self.decoder.frame) else { return u64::MAX };
+        let unread = self.decoder.is_unread();
+        let (true, Some(frame)) = (unread, &mut self.decoder.frame) else { return u64::MAX };
         if let (ResponseBody::Fetch(body), None) = (&mut frame.body, frame.error) {
             if let Some(skip) = self.decoder.walk.lost(&mut body.partitions, n, held, skip) {
                 return skip;
@@ -342,7 +345,7 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
     }
 
     fn end(&mut self, last: T) {
-        let unread = self.decoder.is_wanted();
+        let unread = self.decoder.is_unread();
         let Some(frame) = &mut self.decoder.frame else { return };
         frame.last = last;
         if let ResponseBody::Fetch(body) = &mut frame.body {
@@ -363,7 +366,7 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
         self.decoder.frame.as_mut().map(|frame| &mut frame.error)
     }
 
-    fn damaged(&self) -> bool {
+    fn is_damaged(&self) -> bool {
         self.decoder.frame.as_ref().is_some_and(|frame| match &frame.body {
             _ if frame.error.is_some() => true,
             ResponseBody::Fetch(body) => body.partitions.iter().any(|p| p.error.is_some()),
@@ -372,7 +375,7 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
     }
 
     fn precedes_tokens(&self) -> bool {
-        self.decoder.asked == Some((ApiKey::SASL_HANDSHAKE, 0))
+        self.decoder.request_api == Some((ApiKey::SASL_HANDSHAKE, 0))
     }
 
     fn proves(&self) -> bool {

@@ -1,6 +1,6 @@
-//! Walks a body that lists topics, their partitions and those partitions' record batches, element by element as its
-//! bytes come: a Produce request's, and the responses to Fetch, `ShareFetch` and `ShareAcknowledge`. Passes over records, unless
-//! message ids in them are wanted.
+//! Reads a body that lists topics, their partitions and those partitions' record batches, element by element as its
+//! bytes come: a Produce request's, and the responses to Fetch, `ShareFetch` and `ShareAcknowledge`. Skips records
+//! unless message ids are extracted from them.
 
 use super::frame::PartitionFiller;
 use super::framing::Step;
@@ -11,44 +11,44 @@ use crate::batch::BatchHeader;
 use crate::record::message_ids;
 use crate::{ApiKey, Error, ErrorKind};
 
-/// No element but a batch is larger than this: two strings and tagged fields.
+/// The maximum size of an element other than a batch: two strings and tagged fields.
 pub(super) const MAX_ELEMENT_BYTES: usize = 128 << 10;
-/// Larger scratch space is given back.
+/// Larger scratch space is freed.
 const KEEP_SCRATCH_BYTES: usize = 256 << 10;
 
-/// What comes next in a body.
+/// The next element of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Top,
     Topic,
     Partition,
     Batch,
-    /// What follows records, partitions and topics, with tagged fields.
+    /// The fields after records, partitions and topics, with tagged fields.
     PartitionEnd,
     TopicEnd,
     End,
     Done,
 }
 
-/// Whose records a body has.
+/// The origin of a body's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// A producer's: whole batches.
     Client,
-    /// A broker's: so many bytes of the log, wherever in a batch they end.
+    /// A broker's: a number of bytes of the log, which may end inside a batch.
     Broker,
 }
 
-/// The state of one body, and buffers that live on from body to body.
+/// The state of one body, and buffers that are reused from body to body.
 pub(super) struct BodyWalk {
     origin: Origin,
-    /// The API and version that `levels` are of.
+    /// The API and version of `levels`.
     is_of: Option<(ApiKey, i16)>,
     levels: Levels,
     stage: Stage,
     topics_left: u32,
     partitions_left: u32,
-    /// Bytes of the current partition's records from the next batch on.
+    /// Bytes of the current partition's records, from the next batch on.
     records_left: u64,
     topic: TopicRef,
     filler: PartitionFiller,
@@ -71,8 +71,8 @@ impl BodyWalk {
         }
     }
 
-    /// A body of this API and version begins, if it is one that lists partitions. Its list is to be that of an earlier body,
-    /// which gives it its buffers.
+    /// Begins a body of this API and version, if it lists partitions. Its list should be an earlier body's, so that the
+    /// buffers are reused.
     pub(super) fn begin(&mut self, api_key: ApiKey, version: i16) -> Result<(), Error> {
         if self.is_of != Some((api_key, version)) {
             self.levels = match self.origin {
@@ -94,7 +94,7 @@ impl BodyWalk {
         self.filler.shorten(partitions);
     }
 
-    /// The frame ends: its partitions are those that were read.
+    /// Ends the frame: its list contains the partitions read so far.
     pub(super) fn finish(&mut self, partitions: &mut Vec<Partition>) {
         self.filler.finish(partitions);
     }
@@ -108,15 +108,15 @@ impl BodyWalk {
         self.filler.total_bytes() + self.topic.name_bytes() + self.scratch.capacity()
     }
 
-    /// Gives its buffers back, between two bodies.
+    /// Frees its buffers, between two bodies.
     pub(super) fn release(&mut self) {
         (self.filler, self.scratch) = (PartitionFiller::default(), Vec::new());
         self.topic = TopicRef::default();
     }
 
-    /// Reads elements as far as `bytes` have all of them; at least one, or none and says why. `left` is what the frame
-    /// holds from the first of `bytes` on, `at` what it held before; an error's offset is the frame's. `top` gets what
-    /// stands before the topics.
+    /// Reads those elements that are complete in `bytes`; at least one, or none with the reason. `left` is the number
+    /// of bytes in the frame from the start of `bytes` on, `at` the number before; an error's offset is relative to the
+    /// frame. `top` receives the fields before the topics.
     pub(super) fn step(
         &mut self,
         partitions: &mut Vec<Partition>,
@@ -141,14 +141,14 @@ impl BodyWalk {
                     }
                     body.reader.move_to(used + skip as usize);
                 }
-                // It comes again where it is the first.
+                // If it is due to the first element, it comes again in the next call.
                 _ if before > 0 => return Ok(Step::Used { bytes: before, skip: 0 }),
                 step => return step,
             }
         }
     }
 
-    /// Reads one element if it is all there, within bounds.
+    /// Reads one element if it is complete, within limits.
     fn element(
         &mut self,
         partitions: &mut Vec<Partition>,
@@ -215,7 +215,7 @@ impl BodyWalk {
         Ok(())
     }
 
-    /// Adds a partition, whose records `body` stands at.
+    /// Adds the partition whose records start at `body`.
     fn begin_partition(
         &mut self,
         partitions: &mut Vec<Partition>,
@@ -236,7 +236,7 @@ impl BodyWalk {
         Ok(())
     }
 
-    /// Moves on from stages that take no bytes.
+    /// Advances past stages without bytes.
     #[inline]
     fn settle(&mut self) {
         let flexible = self.levels.flexible;
@@ -276,7 +276,7 @@ impl BodyWalk {
             }
             Err(error) => Some(error.shifted(at)),
         };
-        // Only this partition is wrong: its byte count says where the next one starts.
+        // Only this partition is invalid: its byte count says where the next one starts.
         if let Some(error) = error {
             partition.fail(FrameError::Malformed(error));
         }
@@ -292,8 +292,8 @@ impl BodyWalk {
         options: &Options,
     ) -> Step {
         let length = header.length_bytes as usize;
-        let wanted = options.message_id_header.as_deref().filter(|_| self.origin == Origin::Client);
-        if let Some(name) = wanted.filter(|_| header.magic == 2) {
+        let header_name = options.message_id_header.as_deref().filter(|_| self.origin == Origin::Client);
+        if let Some(name) = header_name.filter(|_| header.magic == 2) {
             if length <= options.max_batch_buffer_bytes {
                 let Some(batch) = window.get(..length) else { return Step::More(length - window.len()) };
                 self.read_message_ids(partition, batch, at, name, options.max_decompressed_bytes);
@@ -325,29 +325,29 @@ impl BodyWalk {
         limit: usize,
     ) {
         let mut scratch = std::mem::take(&mut self.scratch);
-        let mut kept = Ok(());
+        let mut stored = Ok(());
         let result = message_ids(batch, name, limit, &mut scratch, |id| {
             let id = id.get(..Partition::MAX_MESSAGE_ID_BYTES).unwrap_or(id);
             let text = String::from_utf8_lossy(id);
             match self.filler.keep(size_of::<String>() + text.len()) {
                 Ok(()) => partition.message_ids.push(text.into_owned()),
-                full => kept = full,
+                full => stored = full,
             }
         });
         self.scratch = scratch;
-        if let Err(error) = result.and(kept) {
+        if let Err(error) = result.and(stored) {
             partition.fail(FrameError::Malformed(error.shifted(at)));
         }
     }
 
-    /// What the `held` first bytes say of what stands before the topics, of which the rest is missing.
+    /// The values in the `held` first bytes of the fields before the topics; the rest is missing.
     pub(super) fn cut_top<'a>(&self, held: &'a [u8]) -> Option<Values<'a>> {
         let mut body = BodyReader::new(held, self.levels.version, self.levels.flexible);
         let _ends_early = body.read_fields(self.levels.top);
         (self.stage == Stage::Top).then_some(body.values)
     }
 
-    /// Bytes are missing; see [`super::framing::Direction::lost`]. None if they cannot be done without.
+    /// Handles missing bytes; see [`super::framing::Direction::lost`]. `None` if they are indispensable.
     pub(super) fn lost(
         &mut self,
         partitions: &mut [Partition],
@@ -362,7 +362,7 @@ impl BodyWalk {
         let held_bytes = held.len() as u64;
         let ahead = (skip + self.records_left).checked_sub(held_bytes)?.checked_sub(n)?;
         partition.fail(FrameError::Lost(n));
-        // A batch held for its message ids: its head is there, and its end is known.
+        // A batch buffered for its message ids: its header is there, and its end is known.
         let header = BatchHeader::parse(held).ok();
         let in_batch = header.filter(|h| u64::from(h.length_bytes) >= held_bytes + n && skip == 0);
         let skip = if let Some(header) = in_batch {
@@ -378,11 +378,11 @@ impl BodyWalk {
     }
 }
 
-/// A longer wait for followers is not believed of a body that is only guessed at: a day.
+/// The longest wait for followers that is accepted in a body that is only a guess: a day.
 const MAX_BELIEVED_TIMEOUT_MS: i32 = 86_400_000;
 
-/// Whether a Produce request's body starts as real ones do, as far as its first partition, in a frame that has `left`
-/// bytes from the first of `bytes` on. For telling a frame from bytes that look like its header.
+/// Whether a Produce request's body is plausible up to its first partition, in a frame that has `left` bytes from the
+/// start of `bytes` on. Distinguishes a frame from bytes that look like its header.
 pub(super) fn starts_as_produce(levels: &Levels, bytes: &[u8], left: usize) -> Result<bool, Error> {
     let mut body = BodyReader::new(bytes, levels.version, levels.flexible);
     body.read_fields(levels.top)?;
@@ -403,7 +403,7 @@ pub(super) fn starts_as_produce(levels: &Levels, bytes: &[u8], left: usize) -> R
     Ok(fits && body.values.int(Number::Partition).is_some_and(|partition| partition >= 0))
 }
 
-/// Whether a broker could have such a topic (`Topic.java`: some of these characters; too many are not read).
+/// Whether a broker could have this topic (`Topic.java`: only some characters; names that are too long are not read).
 fn is_legal_topic(values: &Values<'_>) -> bool {
     let legal = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
     match values.topic_name {

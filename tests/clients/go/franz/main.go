@@ -1,5 +1,5 @@
-// franz-go's part of the end-to-end test: every codec, every acks, transactions, a group that reads; with `old`
-// also every version back to message sets. Checks nothing.
+// franz-go's part of the end-to-end test: every codec, every acks, transactions, a consumer group; with `old` also
+// every version back to message sets. Checks nothing.
 //
 // franz BOOTSTRAP NAME [old]
 package main
@@ -36,7 +36,7 @@ var allAcks = []struct {
 	acks kgo.Acks
 }{{"0", kgo.NoAck()}, {"1", kgo.LeaderAck()}, {"all", kgo.AllISRAcks()}}
 
-// Versions from before the records had headers, and some after: what each speaks of every API differs.
+// Versions before record headers, and some after: each uses different versions of every API.
 var old = []struct {
 	name     string
 	versions *kversion.Versions

@@ -1,5 +1,5 @@
-// Package mix is what the Go clients of the end-to-end test have in common: topics, sizes, values, message ids.
-// The topics are those that Clients.java creates.
+// Package mix is the shared code of the Go clients in the end-to-end test: topics, sizes, values, message ids.
+// Clients.java creates the topics.
 package mix
 
 import (
@@ -16,7 +16,7 @@ const (
 	WidePartitions = 12
 	Stamped        = "stamped"
 	Tight          = "tight"
-	// Written in old formats, and read by readers that know no other.
+	// Written in old formats, and read by consumers that know only those.
 	Old           = "old"
 	OldPartitions = 4
 )
@@ -26,7 +26,7 @@ var Sizes = []int{1, 10, 100, 1_000, 10_000}
 // Messages numbers the records of one client; every record carries its number in the header `mid`.
 type Messages struct {
 	Client string
-	// How many had the header, and how many did not.
+	// Numbers of records with the header and without it.
 	Sent, Unnamed int
 	random        *rand.Rand
 }
@@ -35,16 +35,16 @@ func New(client string) *Messages {
 	return &Messages{Client: client, random: rand.New(rand.NewSource(20))}
 }
 
-// Record is one to be sent.
+// Record is a record to send.
 type Record struct {
 	Topic      string
 	Partition  int32
 	Key, Value []byte
-	// The value of the header `mid`; nil for none.
+	// The value of the header `mid`; nil if there is no header.
 	ID []byte
 }
 
-// Next is a record with `size` bytes of value, half of it random.
+// Next returns a record with a value of `size` bytes, half of it random.
 func (m *Messages) Next(topic string, partition int32, size int) Record {
 	record := m.record(topic, partition, size, m.Sent)
 	record.ID = []byte(fmt.Sprintf("%s-%d", m.Client, m.Sent))
@@ -52,7 +52,7 @@ func (m *Messages) Next(topic string, partition int32, size int) Record {
 	return record
 }
 
-// Round is one record for every partition of two topics.
+// Round returns one record per partition of two topics.
 func (m *Messages) Round(number int) []Record {
 	var records []Record
 	for partition := 0; partition < MixPartitions; partition++ {
@@ -64,7 +64,7 @@ func (m *Messages) Round(number int) []Record {
 	return records
 }
 
-// OldRound is some records without headers, which message sets lack, for every partition of the topic Old.
+// OldRound returns records without headers, which message sets lack, for every partition of the topic Old.
 func (m *Messages) OldRound(number int) []Record {
 	var records []Record
 	for i := 0; i < 3*OldPartitions; i++ {
@@ -84,14 +84,14 @@ func (m *Messages) record(topic string, partition int32, size, number int) Recor
 	return record
 }
 
-// Report says what was sent and read.
+// Report prints the numbers of records sent and read.
 func (m *Messages) Report(read int) {
 	_ = json.NewEncoder(os.Stdout).Encode(map[string]any{
 		"client": m.Client, "sent": m.Sent, "unnamed": m.Unnamed, "read": read,
 	})
 }
 
-// Must ends the client where something failed.
+// Must returns the value, or ends the client after an error.
 func Must[T any](value T, err error) T {
 	Check(err)
 	return value

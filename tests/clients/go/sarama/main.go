@@ -1,4 +1,4 @@
-// Sarama's part of the end-to-end test: every codec, every acks, transactions, a group that reads; with `old` also
+// Sarama's part of the end-to-end test: every codec, every acks, transactions, a consumer group; with `old` also
 // every version back to message sets. Checks nothing.
 //
 // sarama BOOTSTRAP NAME [old]
@@ -140,7 +140,7 @@ func rewrittenAndRefused() {
 	mix.Check(to.Close())
 }
 
-// reader counts what a group's member reads, and ends the session when it was enough.
+// reader counts the records that a group member reads, and ends the session after enough of them.
 type reader struct {
 	read, enough int
 	end          context.CancelFunc
@@ -163,7 +163,7 @@ func consume() int {
 	group := mix.Must(sarama.NewConsumerGroup(brokers, messages.Client+"-group", config("consumer")))
 	limit, end := context.WithTimeout(context.Background(), 8*time.Second)
 	defer end()
-	// A topic of one partition: each partition has its own goroutine, and these count without a lock.
+	// A topic with one partition: each partition has its own goroutine, and the counter has no lock.
 	reader := &reader{enough: 1, end: end}
 	mix.Check(group.Consume(limit, []string{mix.Stamped}, reader))
 	mix.Check(group.Close())

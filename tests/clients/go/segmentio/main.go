@@ -1,4 +1,4 @@
-// segmentio/kafka-go's part of the end-to-end test: every codec, every acks, a group that reads. Checks nothing.
+// segmentio/kafka-go's part of the end-to-end test: every codec, every acks, a consumer group. Checks nothing.
 //
 // segmentio BOOTSTRAP NAME
 package main
@@ -32,7 +32,7 @@ var allAcks = []struct {
 	acks kafka.RequiredAcks
 }{{"0", kafka.RequireNone}, {"1", kafka.RequireOne}, {"all", kafka.RequireAll}}
 
-// The balancer is asked with the message that was given, and may look where it wants to go.
+// there is a balancer that returns the partition that the message names.
 func there(message kafka.Message, _ ...int) int { return message.Partition }
 
 func writer(name string) *kafka.Writer {

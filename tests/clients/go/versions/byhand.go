@@ -8,13 +8,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// newer is a produce request of a version that franz-go does not know: from 9 to 12 its bytes are the same
+// newer is a produce request of a version that franz-go does not know: versions 9 to 12 have the same bytes
 // (ProduceRequest.json).
 type newer struct{ *kmsg.ProduceRequest }
 
 func (newer) MaxVersion() int16 { return newestProduce }
 
-// byHand is one request with a batch for each partition.
+// byHand returns one request with a batch per partition.
 func byHand(records []mix.Record) *kmsg.ProduceRequest {
 	topic := kmsg.NewProduceRequestTopic()
 	topic.Topic = mix.Old
@@ -43,7 +43,7 @@ func batch(all []mix.Record, partition int32) []byte {
 		PartitionLeaderEpoch: -1, Magic: 2, LastOffsetDelta: count - 1, FirstTimestamp: now, MaxTimestamp: now,
 		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: count, Records: records,
 	}
-	// What stands before the CRC: offset, length, epoch, magic; and the CRC itself.
+	// Bytes before the length's end, before the CRC (offset, length, epoch, magic), and of the CRC.
 	const beforeLength, beforeCRC, crc = 12, 17, 4
 	bytes := whole.AppendTo(nil)
 	whole.Length = int32(len(bytes) - beforeLength)
@@ -52,7 +52,7 @@ func batch(all []mix.Record, partition int32) []byte {
 }
 
 func encoded(record kmsg.Record) []byte {
-	// The length of a record leaves out itself, which is one byte while it is 0.
+	// A record's length excludes the length field, which takes one byte while it is 0.
 	record.Length = int32(len(record.AppendTo(nil)) - 1)
 	return record.AppendTo(nil)
 }

@@ -1,4 +1,4 @@
-// franz-go pinned to one version after the other, of every API that it and the broker know: a short round of each.
+// franz-go pinned to each version in turn of every API that it and the broker support: a short round with each.
 // Checks nothing.
 //
 // versions BOOTSTRAP NAME
@@ -19,9 +19,9 @@ import (
 
 const (
 	produce, fetch, offsetCommit, offsetFetch, findCoordinator, apiVersions = 0, 1, 8, 9, 10, 18
-	// The highest that any API has, with Fetch aside.
+	// The highest version of any API except Fetch.
 	newest = 13
-	// franz-go writes Produce to this version by itself.
+	// The highest version of Produce that franz-go encodes.
 	newestOwnProduce = 9
 	newestProduce    = 12
 	newestFetch      = 15
@@ -43,7 +43,7 @@ func client(name string, pinned *kversion.Versions, more ...kgo.Opt) *kgo.Client
 	return mix.Must(kgo.NewClient(append(options, more...)...))
 }
 
-// Asks the one broker itself, no matter what the request; metadata find it.
+// ask sends any request directly to the only broker, which a metadata request discovers.
 func ask(to *kgo.Client, request kmsg.Request) kmsg.Response {
 	mix.Must(to.Request(ctx, kmsg.NewPtrMetadataRequest()))
 	return mix.Must(to.DiscoveredBrokers()[0].Request(ctx, request))
@@ -57,12 +57,12 @@ func learnVersions() {
 		lowest[api.ApiKey], highest[api.ApiKey] = api.MinVersion, api.MaxVersion
 	}
 	to.Close()
-	// Kafka 4 says that it takes Produce from version 0, for clients that else went away, and takes it from 3
-	// (KIP-896); Fetch it gave up at the same time.
+	// Kafka 4 advertises Produce from version 0, because some clients would refuse to connect otherwise, but accepts it
+	// from version 3 (KIP-896). It removed Fetch version 0 at the same time.
 	if lowest[fetch] > 0 {
 		lowest[produce] = 3
 	}
-	// Version 0 is of offsets kept in ZooKeeper.
+	// Version 0 is for offsets in ZooKeeper.
 	for _, api := range []int16{offsetCommit, offsetFetch} {
 		if lowest[api] == 0 {
 			lowest[api] = 1
@@ -70,7 +70,7 @@ func learnVersions() {
 	}
 }
 
-// Every API but those that find out versions and carry records, at this version or the nearest there is.
+// all pins every API except Produce, Fetch and ApiVersions to this version, or to the nearest supported one.
 func all(version int16) *kversion.Versions {
 	versions := kversion.Stable()
 	versions.EachMaxKeyVersion(func(api, most int16) {
@@ -131,7 +131,7 @@ func readAt(version int16) int {
 	return read(from, 100)
 }
 
-// Finds a coordinator, joins, fetches and commits offsets, leaves.
+// group finds a coordinator, joins, fetches and commits offsets, and leaves.
 func group(version int16) int {
 	from := client(fmt.Sprintf("group-%d", version), all(version), kgo.ConsumeTopics(mix.Old),
 		kgo.ConsumerGroup(fmt.Sprintf("%s-group-%d", messages.Client, version)), kgo.DisableAutoCommit(),
@@ -145,7 +145,7 @@ func group(version int16) int {
 
 func transaction(version int16) {
 	versions := all(version)
-	// Version 0 knows no transactions' coordinators.
+	// Version 0 does not support transaction coordinators.
 	if version == 0 {
 		versions.SetMaxKeyVersion(findCoordinator, 1)
 	}
@@ -160,7 +160,7 @@ func transaction(version int16) {
 	to.Close()
 }
 
-// What only administrators ask, and mistakes of theirs.
+// administer sends administrators' requests, some of them invalid.
 func administer(version int16) {
 	to := client(fmt.Sprintf("admin-%d", version), all(version))
 	defer to.Close()
@@ -185,7 +185,7 @@ func administer(version int16) {
 	ask(to, fetched)
 }
 
-// Side by side, as readers wait more than they work.
+// together runs the versions in parallel, because consumers mostly wait.
 func together(versions, upTo int16, read func(int16) int) (sum int) {
 	var done sync.WaitGroup
 	counts := make([]int, upTo+1)

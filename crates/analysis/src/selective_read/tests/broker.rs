@@ -1,9 +1,9 @@
-//! A broker under a light load, made up: connections, handlers and network threads, each doing one thing at a time, with
-//! commits that hold up appends and flushes, collections, threads without a CPU, followers that fetch late and consumers
-//! that wait. Seconds may pass between what belongs together. The same for the same seed.
+//! A simulated broker under a light load: connections, handlers and network threads, each doing one thing at a time, with
+//! journal commits that delay appends and flushes, GC pauses, threads without a CPU, followers that fetch late and consumers
+//! that long poll. Seconds may pass between related events. The same seed gives the same events.
 
-#[path = "broker/told.rs"]
-mod told;
+#[path = "broker/events.rs"]
+mod events;
 
 use model::{
     BatchHead, Event, FileKind, FileOp, FileOpKind, JournalCommit, JvmPause, JvmPauseKind, Nanos, Partition,
@@ -14,14 +14,14 @@ use std::path::Path;
 
 use recording::{Manifest, Recording, Writer, WriterOptions};
 
-use told::{device, named, op};
+use events::{device, op, topic_partition_at};
 
 /// 2026-01-01, UTC.
 pub(super) const BEGIN: Nanos = Nanos(1_767_225_600_000_000_000);
 const MICRO: i64 = 1_000;
 const MILLI: i64 = 1_000 * MICRO;
 const CONNECTIONS: usize = 12;
-/// Consumers' are the last of them.
+/// The remaining connections are consumers'.
 const PRODUCERS: usize = 10;
 const PARTITIONS: usize = 6;
 const HANDLERS: usize = 4;
@@ -33,8 +33,8 @@ const IDLE: &str = "do_futex;futex_wait;schedule";
 
 const LASTS: Nanos = Nanos::from_millis(240_000);
 
-/// Writes what a broker does into a recording of several parts a table.
-pub(super) fn recorded(directory: &Path, habits: Habits, seed: u64) -> Recording {
+/// Writes the simulated broker's events into a recording with several parts per table.
+pub(super) fn record(directory: &Path, habits: Habits, seed: u64) -> Recording {
     let mut manifest = Manifest { started_ns: BEGIN.0, ..Manifest::default() };
     let options = WriterOptions { rotate_rows: 7_000, ..WriterOptions::default() };
     let mut writer = Writer::create(directory, &manifest, options).unwrap();
@@ -46,7 +46,7 @@ pub(super) fn recorded(directory: &Path, habits: Habits, seed: u64) -> Recording
     Recording::open(directory).unwrap()
 }
 
-/// What a broker is made to do.
+/// Behaviour of the simulated broker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Habits {
     stalls: bool,
@@ -115,11 +115,11 @@ impl Broker {
         broker
     }
 
-    /// What is seen of it for so long, in the order in which it ended.
+    /// Simulates the broker for a time; returns the events in order of their end.
     pub(super) fn events(mut self, lasts: Nanos) -> Vec<Event> {
         let replicas = if self.habits.followed { 3 } else { 1 };
         self.events.extend((0..PARTITIONS).map(|number| {
-            let TopicPartition { topic, partition } = named(number);
+            let TopicPartition { topic, partition } = topic_partition_at(number);
             Event::PartitionState(PartitionState { at: BEGIN, topic, partition, replicas })
         }));
         while self.now < (BEGIN + lasts).0 {
@@ -141,7 +141,7 @@ impl Broker {
         ((self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 1) as i64) % limit
     }
 
-    /// That moment, or the end of the stop around it.
+    /// The given time, or the end of the JVM pause around it.
     fn awake(&self, at: i64) -> i64 {
         if self.pause.0 <= at && at < self.pause.1 { self.pause.1 } else { at }
     }
@@ -176,22 +176,22 @@ impl Broker {
         self.network[thread] = read + 10 * MICRO;
         self.socket(thread, connection, SocketOpKind::Read, read, self.number);
         let (handler, taken) = self.handler(read + 20 * MICRO);
-        let ready = taken + 30 * MICRO + self.starving(handler, taken);
+        let ready = taken + 30 * MICRO + self.starve(handler, taken);
         let free = self.partitions[partition];
         let start = self.awake(ready.max(free + 30 * MICRO));
         if start - ready > MILLI && self.below(2) == 0 {
             self.lock_wait(handler, ready, start);
         }
         let end = self.append(handler, partition, start);
-        let held = end + self.after_append(handler, end);
-        self.partitions[partition] = held;
-        self.handlers[handler] = held + 20 * MICRO;
-        let answered = self.replicated(partition, held + 50 * MICRO);
+        let lock_end = end + self.after_append(handler, end);
+        self.partitions[partition] = lock_end;
+        self.handlers[handler] = lock_end + 20 * MICRO;
+        let answered = self.replicate(partition, lock_end + 50 * MICRO);
         let write = self.awake(answered.max(self.network[thread]));
         self.network[thread] = write + 10 * MICRO;
         self.socket(thread, connection, SocketOpKind::Write, write, self.number);
         self.connections[connection] = write + 12 * MICRO;
-        let partitions = vec![self.sent(partition)];
+        let partitions = vec![self.produced_partition(partition)];
         self.offsets[partition] += 5;
         let times = (arrival, complete, from - complete, write);
         let number = self.number as i32;
@@ -201,7 +201,7 @@ impl Broker {
     /// A consumer's fetch, which waits for data or reads old records from the device.
     fn consume(&mut self) {
         let connection = PRODUCERS + self.below(2) as usize;
-        // A consumer waits for one answer before it asks again.
+        // A consumer waits for a response before it sends the next fetch.
         if self.connections[connection] > self.now {
             return;
         }
@@ -222,7 +222,7 @@ impl Broker {
         }
         self.socket(thread, connection, SocketOpKind::Write, write, self.number);
         self.connections[connection] = write + sent + 12 * MICRO;
-        let partition = Partition { bytes: 400, ..self.sent(0) };
+        let partition = Partition { bytes: 400, ..self.produced_partition(0) };
         let times = (arrival, complete, from - complete, write + sent);
         let number = self.number as i32;
         self.request(
@@ -245,8 +245,8 @@ impl Broker {
         (first, taken)
     }
 
-    /// A thread that had no CPU before its append.
-    fn starving(&mut self, handler: usize, from: i64) -> i64 {
+    /// Leaves a handler without a CPU before its append; returns for how long.
+    fn starve(&mut self, handler: usize, from: i64) -> i64 {
         if !self.habits.stalls || from < self.next_starving {
             return 0;
         }
@@ -259,12 +259,12 @@ impl Broker {
             from + 12 * MICRO,
         );
         // Some follow closely.
-        let apart = if self.below(2) == 0 { 100_000 } else { 1_000 };
-        self.next_starving = from + 500 * MILLI + self.below(apart * MILLI);
+        let max_gap = if self.below(2) == 0 { 100_000 } else { 1_000 };
+        self.next_starving = from + 500 * MILLI + self.below(max_gap * MILLI);
         length
     }
 
-    /// Its end: late where a commit or the device holds it up, for seconds sometimes.
+    /// Appends and returns the end, which a commit or the device delays now and then, sometimes by seconds.
     fn append(&mut self, handler: usize, partition: usize, start: i64) -> i64 {
         let tid = 100 + handler as u32;
         let mut end = start + 40 * MICRO + self.below(60 * MICRO);
@@ -292,24 +292,30 @@ impl Broker {
         let number = self.number;
         let offset = self.offsets[partition];
         self.events.push(Event::FileOp(Box::new(FileOp {
-            topic_partition: Some(named(partition)),
+            topic_partition: Some(topic_partition_at(partition)),
             kind: FileKind::Log,
             batch: Some(BatchHead {
                 base_offset: offset,
                 bytes: 400,
                 magic: 2,
-                // Now and then the broker wrote it again, or the same bytes again.
+                // Now and then the CRC repeats: a batch is written again.
                 crc: if number % 50 == 0 { 7 } else { number },
                 producer_id: -1,
                 base_sequence: -1,
                 records: 5,
             }),
-            ..op(FileOpKind::Write, tid, start, end, &format!("/data/{}/0.log", named(partition)))
+            ..op(
+                FileOpKind::Write,
+                tid,
+                start,
+                end,
+                &format!("/data/{}/0.log", topic_partition_at(partition)),
+            )
         })));
         end
     }
 
-    /// How long it held the log after the write: a fault on its index, or a flush.
+    /// How long the handler holds the log lock after the write, because of a fault on its index or a flush.
     fn after_append(&mut self, handler: usize, end: i64) -> i64 {
         let tid = 100 + handler as u32;
         match self.below(10_000) {
@@ -330,7 +336,7 @@ impl Broker {
                     end + length - MILLI,
                 );
                 self.events.push(Event::FileOp(Box::new(FileOp {
-                    topic_partition: Some(named(0)),
+                    topic_partition: Some(topic_partition_at(0)),
                     kind: FileKind::Index,
                     ..op(FileOpKind::Fsync, tid, end + 100 * MICRO, end + length, path)
                 })));
@@ -340,14 +346,17 @@ impl Broker {
         }
     }
 
-    /// When its records have been fetched by the follower, which is late now and then.
-    fn replicated(&mut self, partition: usize, at: i64) -> i64 {
+    /// The time when the follower has fetched the records; it is late now and then.
+    fn replicate(&mut self, partition: usize, at: i64) -> i64 {
         if !self.habits.followed {
             return at;
         }
         let late = if self.below(1_500) == 0 { self.below(400 * MILLI) } else { self.below(2 * MILLI) };
         let reached = at.max(self.fetched) + late;
-        let partition = Partition { fetch_offset: Some(self.offsets[partition] + 5), ..self.sent(partition) };
+        let partition = Partition {
+            fetch_offset: Some(self.offsets[partition] + 5),
+            ..self.produced_partition(partition)
+        };
         let times = (reached - 20 * MICRO, reached, 0, reached + 300 * MICRO);
         self.fetched = reached + 320 * MICRO;
         let number = self.number as i32;
@@ -361,7 +370,7 @@ impl Broker {
         self.off_cpu(tid, start + 10 * MICRO, end - 20 * MICRO, DEVICE_WAIT, end - 22 * MICRO);
         self.block_io(start + 12 * MICRO, end - 25 * MICRO);
         self.events.push(Event::FileOp(Box::new(FileOp {
-            topic_partition: Some(named(0)),
+            topic_partition: Some(topic_partition_at(0)),
             kind: FileKind::Log,
             disk_bytes: Some(4_096),
             offset: 1_000,

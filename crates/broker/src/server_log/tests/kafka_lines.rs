@@ -1,11 +1,11 @@
-//! Messages as brokers write them: made after Kafka's sources of the version that each names, and after lines that
-//! operators have published.
+//! Messages as brokers write them: from Kafka's sources of the version named at each, and from lines that operators
+//! have published.
 
 #![allow(clippy::enum_glob_use, reason = "a table of them")]
 
 use model::LogKind::{self, *};
 
-/// A message, and what it tells.
+/// A message and its expected entry.
 pub(super) struct Line {
     pub(super) text: &'static str,
     pub(super) kind: LogKind,

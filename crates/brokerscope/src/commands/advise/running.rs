@@ -1,5 +1,5 @@
-//! What there is to know of the broker that runs here: from its files and the kernel's, and, where the user gives time for it, from
-//! watching it. Advises nothing. A broker of which little can be read is still told about, with what is missing.
+//! Collects what can be known about the broker that runs here: from its files and the kernel's, and, with `--for`, by
+//! watching it. Advises nothing. If little of a broker can be read, reports that and what is missing.
 
 use std::path::PathBuf;
 
@@ -17,9 +17,9 @@ use watch::read_host_facts;
 use super::{Advise, Findings, NO_DUMPS, add};
 use crate::args::Jvm;
 
-/// Settings named in a note.
+/// Maximum number of settings named in a note.
 const MAX_NAMES: usize = 8;
-/// Why nothing of requests is known where nobody watched.
+/// Why nothing is known about requests if the broker was not watched.
 const NOT_WATCHED: &str = "the broker was not watched; use advise --for 60s, or name a recording";
 const NOTHING_SEEN: WhyNot = WhyNot {
     requests: "no request was seen while the broker was watched",
@@ -28,7 +28,7 @@ const NOTHING_SEEN: WhyNot = WhyNot {
     profile: "no sample of it came while the broker was watched",
 };
 
-/// Reads what can be read, and watches where that is asked for.
+/// Reads what can be read, and watches the broker if requested.
 pub(super) fn collect(args: &Advise) -> anyhow::Result<Findings> {
     let client = args.client.read()?;
     let pid = pid(args)?;
@@ -52,7 +52,7 @@ pub(super) fn collect(args: &Advise) -> anyhow::Result<Findings> {
     Ok(Findings::new(inputs, format!("broker {pid}"), notes))
 }
 
-/// The broker's process: command lines are open to everybody, even if nothing else is.
+/// Finds the broker's process: everybody can read command lines, even if nothing else.
 fn pid(args: &Advise) -> Result<Pid, Error> {
     if let Some(pid) = args.target.pid {
         return Ok(pid);
@@ -64,7 +64,7 @@ fn pid(args: &Advise) -> Result<Pid, Error> {
     }
 }
 
-/// Its file's settings, updated by what the broker answers.
+/// Settings from the broker's file, updated with those that the broker reports.
 fn in_force(broker: &Broker, client: ClientProperties, notes: &mut Vec<String>) -> Settings {
     let mut properties = broker.properties.clone();
     match watch::admin::settings(broker, client) {

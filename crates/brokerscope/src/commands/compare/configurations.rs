@@ -1,4 +1,4 @@
-//! What a user names to be compared: configurations, their repetitions, and parts of them. Reads no recording.
+//! Configurations to compare, as named on the command line, with their repetitions and parts. Reads no recording.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,9 +14,9 @@ use serde::Deserialize;
 use crate::failure::usage;
 use crate::quantity;
 
-/// Beside the repetitions of a configuration: what it is called, and a sentence about it.
+/// File next to a configuration's repetitions with its name and a sentence about it.
 const ABOUT: &str = "configuration.json";
-/// It holds two texts: a longer one is not ours.
+/// Size limit of that file. It holds two short texts: a longer file is not ours.
 const MAX_BYTES: u64 = 64 << 10;
 
 /// A configuration.
@@ -32,7 +32,7 @@ pub(super) struct Configuration {
 pub(super) struct RunPath {
     pub(super) path: PathBuf,
     pub(super) part: Part,
-    /// The part as it was written.
+    /// The part as the user wrote it.
     suffix: String,
 }
 
@@ -44,13 +44,13 @@ struct About {
 }
 
 impl RunPath {
-    /// As it was named.
+    /// The path and part as the user named them.
     pub(super) fn name(&self) -> String {
         format!("{}{}", self.path.display(), self.suffix)
     }
 }
 
-/// Finds what was named; what has the same name is repetitions of one configuration.
+/// Finds the named configurations; those with the same name are repetitions of one.
 pub(super) fn find(named: &[String], skip: Nanos) -> anyhow::Result<Vec<Configuration>> {
     let mut found: Vec<Configuration> = Vec::new();
     for (text, (name, places)) in named.iter().zip(named.iter().map(|text| split(text))) {
@@ -77,13 +77,13 @@ pub(super) fn find(named: &[String], skip: Nanos) -> anyhow::Result<Vec<Configur
     Ok(found)
 }
 
-/// The paths that were named.
+/// Returns the named paths.
 pub(super) fn paths(named: &[String]) -> anyhow::Result<Vec<PathBuf>> {
     let places = named.iter().flat_map(|text| split(text).1);
     places.map(|place| Ok(recorded(place, Nanos::ZERO)?.path)).collect()
 }
 
-/// A recording that is named twice would be compared with itself.
+/// Fails if a recording is named twice: it would be compared with itself.
 fn check_names(found: &[Configuration]) -> Result<(), Usage> {
     let mut seen: HashMap<String, &str> = HashMap::new();
     for (run, of) in found.iter().flat_map(|one| one.runs.iter().map(|run| (run.name(), one.name.as_str()))) {
@@ -94,7 +94,7 @@ fn check_names(found: &[Configuration]) -> Result<(), Usage> {
     Ok(())
 }
 
-/// Its name, if it has one, and its directories. A path that is there is taken as it is.
+/// Splits an argument into its name, if any, and its directories. An existing path is not split.
 fn split(text: &str) -> (Option<String>, Vec<&str>) {
     let (name, places) = match text.split_once('=') {
         Some((name, places)) if !Path::new(text).exists() && !name.is_empty() && !name.contains('/') => {
@@ -108,7 +108,7 @@ fn split(text: &str) -> (Option<String>, Vec<&str>) {
     (name, places.split(',').filter(|place| !place.is_empty()).collect())
 }
 
-/// What stands behind the last @ is a part, unless the path is there.
+/// Parses a path; text after the last @ is a part, unless the whole path exists.
 fn recorded(place: &str, skip: Nanos) -> anyhow::Result<RunPath> {
     let whole = Part { from: skip, ..Part::WHOLE };
     if let (false, Some((path, span))) = (Path::new(place).exists(), place.rsplit_once('@')) {
@@ -126,7 +126,7 @@ fn part(span: &str) -> Result<Part, String> {
     if from < until { Ok(Part { from, until }) } else { Err(wrong()) }
 }
 
-/// The recording itself, or those in a directory that is none, by name.
+/// Returns the recording itself, or all recordings in a directory that is not one, sorted by name.
 fn repetitions(recorded: RunPath) -> anyhow::Result<Vec<RunPath>> {
     let path = &recorded.path;
     let there = std::fs::metadata(path).map_err(|error| file_error(path, &error))?;
@@ -143,7 +143,7 @@ fn repetitions(recorded: RunPath) -> anyhow::Result<Vec<RunPath>> {
     Ok(inside.into_iter().map(|path| RunPath { path, ..recorded.clone() }).collect())
 }
 
-/// The directory's name, and the part.
+/// The directory's name with the part.
 fn own_name(recorded: &RunPath) -> String {
     let path = std::fs::canonicalize(&recorded.path).unwrap_or_else(|_| recorded.path.clone());
     let name =
@@ -206,8 +206,8 @@ mod tests {
         std::fs::write(dir.path().join("ext4/configuration.json"), r#"{"name":"ext4 ordered","note":"n"}"#)
             .unwrap();
         let found = find(&[path("ext4"), path("xfs"), path("other/xfs")], Nanos(5)).unwrap();
-        let shown: Vec<_> = found.iter().map(|one| (one.name.clone(), one.runs.len())).collect();
-        assert_eq!(shown, [("ext4 ordered".to_owned(), 2), ("xfs".to_owned(), 1), (path("other/xfs"), 1)]);
+        let summary: Vec<_> = found.iter().map(|one| (one.name.clone(), one.runs.len())).collect();
+        assert_eq!(summary, [("ext4 ordered".to_owned(), 2), ("xfs".to_owned(), 1), (path("other/xfs"), 1)]);
         assert_eq!(found[0].note.as_deref(), Some("n"));
         assert!(found[0].runs[0].path.ends_with("1") && found[0].runs[0].part.from == Nanos(5));
         let named = [

@@ -1,5 +1,5 @@
-//! What sets a broker apart from this process: other namespaces, as in a container, and files under another root; and what
-//! it does that cannot be seen. Enters no namespace.
+//! How a broker's environment differs from this process's: other namespaces, as in a container, and files under another
+//! root; and what it does that cannot be observed. Enters no namespace.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use report::doctor::{Fact, Remedy};
 
 use super::{fact, remedy};
 
-/// What is worth saying of a broker's surroundings; nothing of one that shares this process's.
+/// Facts about a broker's namespaces; none if it shares this process's.
 pub(super) fn facts(broker: &Broker) -> Vec<Fact> {
     let mut facts = Vec::new();
     if let Some(inside) = own_pid(broker.pid) {
@@ -24,7 +24,7 @@ pub(super) fn facts(broker: &Broker) -> Vec<Fact> {
     facts
 }
 
-/// What is in the way of watching it there, and of seeing all that it does.
+/// Remedies for what prevents watching the broker there, or hides part of what it does.
 pub(super) fn remedies(broker: &Broker) -> Vec<Remedy> {
     network(broker, Capabilities::of_this_process()).into_iter().chain(io_uring(broker)).collect()
 }
@@ -56,7 +56,7 @@ fn network(broker: &Broker, held: Capabilities) -> Option<Remedy> {
     })
 }
 
-/// Its id in its own pid namespace, where that is below this one (`NSpid:`, `fs/proc/array.c`).
+/// The process's id in its innermost pid namespace, if that is below ours (`NSpid:`, `fs/proc/array.c`).
 fn own_pid(pid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     innermost(&status)

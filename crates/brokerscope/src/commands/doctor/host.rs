@@ -1,4 +1,4 @@
-//! What this host offers for a live watch, in words. The survey and the decision are `probes`'.
+//! Describes what this host offers for a live watch. `probes` surveys and decides.
 
 use capture::live::{Live, LiveConfig};
 use probes::facts::{Capabilities, PidNamespace};
@@ -13,14 +13,14 @@ pub(super) fn examine() -> Examination {
     let facts = Facts::survey();
     let plan = Plan::choose(&facts);
     let capture = Live::open(&LiveConfig { interface: "lo".to_owned(), ..LiveConfig::default() });
-    let mut examination = Examination { live: true, facts: facts_shown(&facts), ..Examination::default() };
-    examination.watches = watch::running_watches().iter().map(watch_shown).collect();
+    let mut examination = Examination { live: true, facts: list_facts(&facts), ..Examination::default() };
+    examination.watches = watch::running_watches().iter().map(watch_facts).collect();
     examination.hooks.push(HookRow {
         purpose: "requests".to_owned(),
         mechanism: "packet socket".to_owned(),
         missing: capture.as_ref().err().map(ToString::to_string),
     });
-    examination.hooks.extend(plan.hooks.iter().map(hook_shown));
+    examination.hooks.extend(plan.hooks.iter().map(hook_row));
     examination.hooks.extend(always_on::Plan::choose(&facts).hooks.iter().map(|hook| HookRow {
         purpose: format!("always-on: {}", hook.purpose.as_str()),
         mechanism: hook.describe(),
@@ -36,7 +36,7 @@ pub(super) fn examine() -> Examination {
     examination
 }
 
-fn facts_shown(facts: &Facts) -> Vec<Fact> {
+fn list_facts(facts: &Facts) -> Vec<Fact> {
     let yes_no = |value: bool| if value { "yes" } else { "no" }.to_owned();
     let number = |value: Option<u32>| value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
     vec![
@@ -66,9 +66,10 @@ fn facts_shown(facts: &Facts) -> Vec<Fact> {
     ]
 }
 
-/// What this kernel offers to give away.
+/// Describes the restrictions that this kernel offers.
 fn sandbox() -> String {
-    sandbox::survey().map_or_else(|error| format!("cannot be tried: {error}"), |status| status.offered())
+    sandbox::survey()
+        .map_or_else(|error| format!("cannot be tried: {error}"), |status| status.describe_features())
 }
 
 fn pid_namespace(namespace: &PidNamespace) -> String {
@@ -97,7 +98,7 @@ fn capabilities(held: Capabilities) -> String {
     if held.is_empty() { "none of those that probes need".to_owned() } else { held.join(" ") }
 }
 
-fn hook_shown(hook: &Hook) -> HookRow {
+fn hook_row(hook: &Hook) -> HookRow {
     HookRow {
         purpose: hook.purpose.as_str().to_owned(),
         mechanism: hook.describe(),
@@ -105,26 +106,26 @@ fn hook_shown(hook: &Hook) -> HookRow {
     }
 }
 
-fn watch_shown(watch: &watch::RunningWatch) -> WatchFacts {
+fn watch_facts(watch: &watch::RunningWatch) -> WatchFacts {
     WatchFacts {
         pid: watch.pid,
         mode: if watch.is_always_on { "always-on" } else { "full" }.to_owned(),
         programs_cpus: watch.programs,
         process_cpus: watch.process,
-        down: watch.down.iter().map(outage_shown).collect(),
+        down: watch.down.iter().map(outage_facts).collect(),
     }
 }
 
-fn outage_shown(Outage { since, purposes, why }: &Outage) -> OutageFacts {
+fn outage_facts(Outage { since, purposes, why }: &Outage) -> OutageFacts {
     OutageFacts { since_ns: since.0, purposes: purposes.clone(), why: why.clone() }
 }
 
-/// Why something cannot be seen.
+/// Why something cannot be observed; `None` if it can.
 pub(super) fn missing(state: &State) -> Option<String> {
     if let State::Missing { why, .. } = state { Some(why.clone()) } else { None }
 }
 
-/// One for all that lack the same.
+/// One remedy for all purposes that lack the same.
 fn remedies(hooks: &[Hook]) -> Vec<Remedy> {
     let states = hooks.iter().map(|hook| (hook.purpose.as_str(), &hook.state));
     let remedies = by_reason(states).into_iter();
@@ -133,7 +134,7 @@ fn remedies(hooks: &[Hook]) -> Vec<Remedy> {
         .collect()
 }
 
-/// The purposes that lack the same, why, and what to do about it.
+/// Groups purposes that lack the same: their names, the reason and the remedy.
 pub(super) fn by_reason<'a>(
     states: impl Iterator<Item = (&'a str, &'a State)>,
 ) -> Vec<(String, &'a str, &'a str)> {

@@ -1,5 +1,5 @@
-//! What a broker's JVM offers for a live watch: USDT probes, and whether it can be asked who its threads are and to record
-//! who waits for locks. Asks it nothing: the first question makes a JVM listen.
+//! What a broker's JVM offers for a live watch: USDT probes, and whether it can be attached to for thread names and for
+//! recording lock waits. Does not attach: that would start the JVM's attach listener.
 
 use std::path::Path;
 
@@ -11,12 +11,12 @@ use report::doctor::{Examination, Fact, Hook, Remedy};
 use super::host::{by_reason, missing};
 use super::{fact, remedy};
 
-/// What `record`'s plan calls them.
+/// Names of purposes in `record`'s plan.
 const NAMES: &str = "thread-names";
 const WAITS: &str = "lock-waits";
 const CALLS: &str = "handler-calls";
 
-/// Looks at the JVMs of the brokers that were found.
+/// Examines the JVMs of the brokers that were found.
 pub(super) fn examine(examination: &mut Examination) {
     if examination.brokers.is_empty() {
         return;
@@ -26,15 +26,15 @@ pub(super) fn examine(examination: &mut Examination) {
         let jvm = JvmFacts::survey(broker.pid);
         let plan = JvmPlan::choose(&host, &jvm);
         let attach = examine_attach(broker.pid, jvm.library.as_deref().ok());
-        broker.facts.extend(attach.facts.into_iter().chain(facts_shown(&jvm)));
+        broker.facts.extend(attach.facts.into_iter().chain(list_facts(&jvm)));
         examination.hooks.extend(attach.hooks);
         examination.remedies.extend(attach.remedies);
-        examination.hooks.extend(plan.hooks.iter().map(|hook| hook_shown(broker.pid, hook)));
+        examination.hooks.extend(plan.hooks.iter().map(|hook| hook_row(broker.pid, hook)));
         examination.remedies.extend(remedies(broker.pid, &plan));
     }
 }
 
-fn facts_shown(jvm: &JvmFacts) -> [Fact; 2] {
+fn list_facts(jvm: &JvmFacts) -> [Fact; 2] {
     let probes = match &jvm.library {
         Ok(_) => format!("{} in its libjvm.so", jvm.probes.len()),
         Err(why) => why.clone(),
@@ -47,7 +47,7 @@ fn facts_shown(jvm: &JvmFacts) -> [Fact; 2] {
     [fact("USDT probes", probes), fact("DTraceMonitorProbes", monitors)]
 }
 
-fn hook_shown(pid: u32, hook: &JvmHook) -> Hook {
+fn hook_row(pid: u32, hook: &JvmHook) -> Hook {
     Hook {
         purpose: hook.purpose.as_str().to_owned(),
         mechanism: format!("{} of broker {pid}", hook.describe()),
@@ -55,7 +55,7 @@ fn hook_shown(pid: u32, hook: &JvmHook) -> Hook {
     }
 }
 
-/// One for all purposes that lack the same.
+/// One remedy for all purposes that lack the same.
 fn remedies(pid: u32, plan: &JvmPlan) -> Vec<Remedy> {
     let states = plan.hooks.iter().map(|hook| (hook.purpose.as_str(), &hook.state));
     let remedies = by_reason(states).into_iter().map(|(purposes, why, action)| {
@@ -64,7 +64,7 @@ fn remedies(pid: u32, plan: &JvmPlan) -> Vec<Remedy> {
     remedies.collect()
 }
 
-/// Looks at the JVM of a process whose `libjvm.so` is here, where it is known.
+/// Examines the JVM of a process, given its `libjvm.so` if known.
 fn examine_attach(pid: u32, library: Option<&Path>) -> Examination {
     let machine = Machine::of(pid);
     let answers = machine.as_ref().map_err(ToString::to_string).and_then(|machine| {
@@ -119,7 +119,7 @@ fn attach_facts(answers: &Result<(), String>, recorded: &Result<(), String>) -> 
     vec![fact("JVM can be asked", if answers.is_ok() { "yes" } else { "no" }), fact("Flight Recorder", start)]
 }
 
-/// By what is in the way.
+/// Remedy for what prevents attaching.
 fn attach_remedy(machine: Result<&Machine, &Error>) -> &'static str {
     match machine.map(Machine::check_attachable) {
         Ok(Err(Error::Disabled { .. })) => {

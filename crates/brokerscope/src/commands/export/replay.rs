@@ -1,5 +1,5 @@
-//! Exports a recording as if it happened now: as fast as it can be read, or so many times as fast as it was. Answers on when
-//! it has been read.
+//! Exports a recording as if it happened now: as fast as it can be read, or at a multiple of the recorded speed. Keeps
+//! serving after the recording has been read.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -19,16 +19,16 @@ use crate::file_access::FileAccess;
 use crate::output;
 use crate::own_process::OwnProcess;
 
-/// Events taken at once: a scrape meanwhile waits for them.
+/// Events fed at once: a scrape waits for them meanwhile.
 const MAX_BURST: usize = 1_000;
-/// How often to look whether to stop.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// Interval at which to check whether to stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const READING: &str = "the recording is still being read";
 
 /// Exports until it is time to stop.
 pub(super) fn run(args: &Export, directory: &Path, server: Server) -> anyhow::Result<()> {
     FileAccess::of([directory])?.with(Access::use_network).enter()?;
-    // Before signals are heeded: one ends a download at once.
+    // Before signals are handled, so that one ends a download at once.
     let mut source = source::open(&[directory.to_owned()], &args.service.scope.read_options())?;
     let stop = Stop::after(args.service.length.duration)?;
     let Some(recording) = source.recording() else {
@@ -48,17 +48,17 @@ pub(super) fn run(args: &Export, directory: &Path, server: Server) -> anyhow::Re
     }
     service.feed(Exporter::finish);
     service.set_ready(Ok(()));
-    output::say_each(&source.gaps(args.service.scope.slow.slower_than).notes);
+    output::log_notes(&source.gaps(args.service.scope.slow.slower_than).notes);
     tracing::info!("{}: read to its end, still serving; Ctrl-C stops", directory.display());
-    while !stop.asked() {
-        sleep(LOOK_INTERVAL);
+    while !stop.is_requested() {
+        sleep(POLL_INTERVAL);
         service.feed(|_| ());
     }
     finish_traces(&service);
     Ok(source.check()?)
 }
 
-/// What metrics say of the host and the broker.
+/// Labels and facts about the host and the broker for metrics.
 pub(super) fn info(manifest: &Manifest) -> BrokerInfo {
     let broker = manifest.broker.as_ref();
     let dirs = broker.iter().flat_map(|broker| broker.log_dir_devices.iter().zip(&broker.log_dirs));
@@ -71,16 +71,16 @@ pub(super) fn info(manifest: &Manifest) -> BrokerInfo {
         host: manifest.host.name.clone(),
         kernel: manifest.host.kernel.clone(),
         is_always_on: plan::sees(&manifest.plan, plan::REQUEST_LATENCIES),
-        plan: plan::seen(&manifest.plan).map(|(of, is_seen)| (of.clone(), is_seen)).collect(),
+        plan: plan::purposes(&manifest.plan).map(|(of, is_seen)| (of.clone(), is_seen)).collect(),
         ..BrokerInfo::default()
     }
 }
 
-/// Hands events on, in time.
+/// Feeds events to the exporter when they are due.
 struct Replay<'a> {
     service: &'a MetricsService,
     stop: &'a Stop,
-    /// None as fast as it goes.
+    /// `None`: as fast as possible.
     pace: Option<Pace>,
     burst: Vec<Event>,
 }
@@ -96,51 +96,52 @@ impl Replay<'_> {
             }
             self.burst.push(event);
             if self.burst.len() >= MAX_BURST {
-                if self.stop.asked() {
+                if self.stop.is_requested() {
                     return false;
                 }
-                self.hand_on();
+                self.feed();
             }
         }
-        self.hand_on();
+        self.feed();
         true
     }
 
-    /// Hands on what is there before waiting for more; false if it is time to stop.
+    /// Feeds the buffered events and waits; false if it is time to stop.
     fn wait_until(&mut self, due: Instant) -> bool {
         while let Some(left) = due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-            if self.stop.asked() {
+            if self.stop.is_requested() {
                 return false;
             }
-            self.hand_on();
-            sleep(left.min(LOOK_INTERVAL));
+            self.feed();
+            sleep(left.min(POLL_INTERVAL));
         }
         true
     }
 
-    fn hand_on(&mut self) {
+    fn feed(&mut self) {
         let burst = &mut self.burst;
         self.service.feed(|exporter| burst.drain(..).for_each(|event| exporter.push(event)));
     }
 }
 
-/// When which event is due.
+/// Computes when events are due.
 struct Pace {
     speed: f64,
-    begun: Option<(Instant, Nanos)>,
+    start: Option<(Instant, Nanos)>,
 }
 
 impl Pace {
     fn new(speed: f64) -> Self {
-        Self { speed, begun: None }
+        Self { speed, start: None }
     }
 
-    /// As long after the first event as that was then, by the speed; an event from before it at once.
+    /// Returns when an event is due: its time since the first event, divided by the speed. Earlier events are due at
+    /// once.
     fn due(&mut self, time: Nanos) -> Instant {
-        let (begun, first) = *self.begun.get_or_insert_with(|| (Instant::now(), time));
+        let (start, first) = *self.start.get_or_insert_with(|| (Instant::now(), time));
         let after = (time - first).at_least_zero().0 as f64 / 1e9 / self.speed;
         let after = Duration::try_from_secs_f64(after).unwrap_or_default();
-        begun.checked_add(after).unwrap_or(begun)
+        start.checked_add(after).unwrap_or(start)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Where recordings of many brokers lie: folders that are called `cluster=…`, `broker=…` and `date=…`, as Hive and readers of its
-//! partitions have them. Reads no recording.
+//! Finds the recordings of many brokers in folders named `cluster=…`, `broker=…` and `date=…`, the partition layout of
+//! Hive and its readers. Reads no recording.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use analysis::file_error;
 use fleet::BrokerName;
 use recording::MANIFEST;
 
-/// The folders of a partition, and one or two below them.
+/// Maximum depth: the folders of a partition, and one or two below them.
 const MAX_DEPTH: usize = 8;
-/// A thousand brokers for a hundred days.
+/// Maximum number of recordings: a thousand brokers for a hundred days.
 const MAX_RECORDINGS: usize = 100_000;
-/// The cluster of recordings whose folders name none.
+/// Name of the cluster or broker if no folder names it.
 const UNNAMED: &str = "-";
 
 /// Recordings, by broker.
 pub(super) type Folders = BTreeMap<BrokerName, Vec<PathBuf>>;
 
-/// What the folders on the way say.
+/// The partition that the folders on the path name.
 #[derive(Clone, Debug, Default)]
 struct Partition {
     cluster: Option<String>,
@@ -27,52 +27,52 @@ struct Partition {
     date: Option<String>,
 }
 
-/// Finds them below a directory or a URL, in the order of their names.
+/// Finds recordings below a directory or a URL, in the order of their names.
 ///
 /// # Errors
-/// Where there are none, or more than can be meant, or a folder cannot be read, or what the object store says.
+/// There are none, or too many; a folder cannot be read; or the object store fails.
 pub(super) fn find(
     directory: &Path,
     bucket: Option<&Bucket>,
     clusters: &[String],
     dates: &[String],
 ) -> anyhow::Result<Folders> {
-    let mut looking = Looking { clusters, dates, folders: Folders::new(), found: 0, others: 0 };
+    let mut search = Search { clusters, dates, folders: Folders::new(), found: 0, others: 0 };
     match bucket {
-        Some(bucket) => looking.take(directory, &bucket.recordings(MAX_RECORDINGS)?)?,
-        None => looking.visit(directory, &Partition::default(), 0)?,
+        Some(bucket) => search.take(directory, &bucket.recordings(MAX_RECORDINGS)?)?,
+        None => search.visit(directory, &Partition::default(), 0)?,
     }
-    let shown = directory.display();
-    if looking.found == 0 && looking.others > 0 {
+    let path = directory.display();
+    if search.found == 0 && search.others > 0 {
         anyhow::bail!(
-            "{shown}: none of its {} recordings matches --cluster and --date; check the folder names",
-            looking.others
+            "{path}: none of its {} recordings matches --cluster and --date; check the folder names",
+            search.others
         );
     }
     anyhow::ensure!(
-        looking.found > 0,
-        "{shown}: it holds no recording; expected layout: cluster=NAME/broker=NAME/date=DAY/RECORDING"
+        search.found > 0,
+        "{path}: it holds no recording; expected layout: cluster=NAME/broker=NAME/date=DAY/RECORDING"
     );
-    Ok(looking.folders)
+    Ok(search.folders)
 }
 
-struct Looking<'a> {
+struct Search<'a> {
     clusters: &'a [String],
     dates: &'a [String],
     folders: Folders,
     found: usize,
-    /// Recordings that were not asked for.
+    /// Recordings that do not match the filter.
     others: usize,
 }
 
-impl Looking<'_> {
+impl Search<'_> {
     fn visit(&mut self, directory: &Path, partition: &Partition, depth: usize) -> anyhow::Result<()> {
         if directory.join(MANIFEST).is_file() {
             return self.recording(directory, partition);
         }
         let entries = std::fs::read_dir(directory).map_err(|error| file_error(directory, &error))?;
         let mut below = entries.flatten().collect::<Vec<_>>();
-        // Links are not followed: they may lead anywhere, in circles too.
+        // Links are not followed: they may lead anywhere, also in circles.
         below.retain(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         below.sort_by_key(std::fs::DirEntry::file_name);
         for entry in below.iter().filter(|_| depth < MAX_DEPTH) {
@@ -82,7 +82,7 @@ impl Looking<'_> {
         Ok(())
     }
 
-    /// Those of a URL, by their places below it.
+    /// Adds the recordings below a URL, by their paths relative to it.
     fn take(&mut self, url: &Path, places: &[String]) -> anyhow::Result<()> {
         let url = url.display().to_string();
         let url = url.trim_end_matches('/');
@@ -96,10 +96,10 @@ impl Looking<'_> {
     }
 
     fn recording(&mut self, directory: &Path, partition: &Partition) -> anyhow::Result<()> {
-        let is_asked_for = |of: &Option<String>, asked: &[String]| {
-            asked.is_empty() || of.as_ref().is_some_and(|of| asked.contains(of))
+        let matches = |of: &Option<String>, requested: &[String]| {
+            requested.is_empty() || of.as_ref().is_some_and(|of| requested.contains(of))
         };
-        if !is_asked_for(&partition.cluster, self.clusters) || !is_asked_for(&partition.date, self.dates) {
+        if !matches(&partition.cluster, self.clusters) || !matches(&partition.date, self.dates) {
             self.others += 1;
             return Ok(());
         }
@@ -120,7 +120,7 @@ impl Looking<'_> {
 }
 
 impl Partition {
-    /// What is known in a folder of this name.
+    /// The partition of a folder with this name inside this one.
     fn within(&self, folder: &str) -> Self {
         let mut within = self.clone();
         match folder.split_once('=') {
@@ -137,13 +137,13 @@ impl Partition {
 mod tests {
     use std::path::Path;
 
-    use super::{Folders, Looking, find};
+    use super::{Folders, Search, find};
 
-    fn shown(folders: &Folders) -> Vec<String> {
-        let shown = |(name, of): (&fleet::BrokerName, &Vec<_>)| {
+    fn summarize(folders: &Folders) -> Vec<String> {
+        let describe = |(name, of): (&fleet::BrokerName, &Vec<_>)| {
             format!("{}/{}:{}", name.cluster, name.broker, of.len())
         };
-        folders.iter().map(shown).collect()
+        folders.iter().map(describe).collect()
     }
 
     #[test]
@@ -164,8 +164,8 @@ mod tests {
         std::os::unix::fs::symlink(dir.path(), dir.path().join("cluster=c")).unwrap();
         let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         let of = |clusters: &[&str], dates: &[&str]| find(dir.path(), None, &named(clusters), &named(dates));
-        assert_eq!(shown(&of(&[], &[]).unwrap()), ["-/alone:1", "a/1:3", "a/2:1", "b/1:1"]);
-        assert_eq!(shown(&of(&["a"], &["2026-11-22"]).unwrap()), ["a/1:2", "a/2:1"]);
+        assert_eq!(summarize(&of(&[], &[]).unwrap()), ["-/alone:1", "a/1:3", "a/2:1", "b/1:1"]);
+        assert_eq!(summarize(&of(&["a"], &["2026-11-22"]).unwrap()), ["a/1:2", "a/2:1"]);
         let error = of(&["z"], &[]).unwrap_err().to_string();
         assert!(error.contains("none of its 6 recordings"), "{error}");
         let error = find(&dir.path().join("alone/file_ops"), None, &[], &[]).unwrap_err().to_string();
@@ -174,13 +174,13 @@ mod tests {
 
     #[test]
     fn places_below_a_url_are_told_apart_as_folders_are() {
-        let mut looking = Looking { clusters: &[], dates: &[], folders: Folders::new(), found: 0, others: 0 };
+        let mut search = Search { clusters: &[], dates: &[], folders: Folders::new(), found: 0, others: 0 };
         let deep = ["x"; 9].join("/");
         let places =
             ["cluster=a/broker=1/date=d/10h", "cluster=a/broker=1/date=d/11h", "alone", "", deep.as_str()];
-        looking.take(Path::new("s3://b/p/"), &places.map(str::to_owned)).unwrap();
-        assert_eq!(shown(&looking.folders), ["-/alone:1", "-/p:1", "a/1:2"]);
-        let paths = looking.folders.into_values().flatten().collect::<Vec<_>>();
+        search.take(Path::new("s3://b/p/"), &places.map(str::to_owned)).unwrap();
+        assert_eq!(summarize(&search.folders), ["-/alone:1", "-/p:1", "a/1:2"]);
+        let paths = search.folders.into_values().flatten().collect::<Vec<_>>();
         assert_eq!(paths.get(1).unwrap(), Path::new("s3://b/p"));
         assert_eq!(paths.last().unwrap(), Path::new("s3://b/p/cluster=a/broker=1/date=d/11h"));
     }

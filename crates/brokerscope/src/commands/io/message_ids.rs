@@ -1,5 +1,5 @@
-//! Message ids of the records that file operations wrote, read back from segments. Reading segments is
-//! `broker`'s business.
+//! Message ids of the records that file operations wrote, read back from segments. `broker` reads the
+//! segments.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use broker::Segment;
 use model::{FileKind, FileOp};
 
-/// Ids shown of one write at most.
+/// Maximum number of ids shown for one write.
 const MAX_IDS: usize = 10_000;
 
-/// Looks message ids up in segments below some log dirs.
+/// Looks up message ids in segments below log dirs.
 pub(super) struct MessageIds {
     header: Vec<u8>,
     log_dirs: Vec<PathBuf>,
@@ -18,13 +18,13 @@ pub(super) struct MessageIds {
 }
 
 impl MessageIds {
-    /// Looks for this record header below these log dirs.
+    /// Creates a lookup of this record header below these log dirs.
     pub(super) fn new(header: &str, log_dirs: Vec<PathBuf>) -> Self {
         Self { header: header.as_bytes().to_vec(), log_dirs, scratch: Vec::new() }
     }
 
-    /// The message ids of the records that an operation wrote; none where the segment is gone or its bytes
-    /// cannot be read any more.
+    /// The message ids of the records that an operation wrote; none if the segment was deleted or its bytes can no longer
+    /// be read.
     pub(super) fn written_by(&mut self, op: &FileOp) -> Vec<Arc<str>> {
         let (FileKind::Log, Some(bytes)) = (op.kind, op.bytes) else { return Vec::new() };
         let Some(mut segment) = self.segment(&op.file) else { return Vec::new() };
@@ -37,7 +37,7 @@ impl MessageIds {
         ids
     }
 
-    /// A recording may have been made by anyone: only files below a log dir are opened.
+    /// Opens a segment, only if it is below a log dir: anyone may have made the recording.
     fn segment(&self, file: &str) -> Option<Segment> {
         let below = Path::new(file);
         if !below.components().all(|component| matches!(component, Component::Normal(_))) {

@@ -1,4 +1,4 @@
-//! Who is blocked on which lock in thread dumps, held by whom. Does not parse dumps.
+//! Lists blocked threads in thread dumps, with their locks and the holders. Does not parse dumps.
 
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -16,21 +16,21 @@ use super::Locks;
 use crate::file_access::FileAccess;
 use crate::output::{self, Pace};
 
-/// Sentences about damaged dumps at most.
+/// Maximum number of notes about damaged dumps.
 const MAX_NOTES: usize = 20;
-/// Locks that rules may look at: those in the most dumps.
+/// Maximum number of locks passed to rules: those in the most dumps.
 const MAX_LOCKS: usize = 100;
 
-/// Shows what is in the dumps that the user named.
+/// Shows the locks in the dumps that the user named.
 pub(super) fn show(args: &Locks) -> anyhow::Result<()> {
     args.refuse_duration()?;
     FileAccess::of(&args.dump.dump)?.enter()?;
-    let given = [
+    let ignored_flags = [
         ("--slower-than", args.scope.slow.slower_than > Nanos::ZERO),
         ("--topic", !args.scope.filter.topics.is_empty()),
         ("--pid", args.scope.target.pid.is_some()),
     ];
-    for (flag, _) in given.iter().filter(|(_, given)| *given) {
+    for (flag, _) in ignored_flags.iter().filter(|(_, is_given)| *is_given) {
         tracing::info!("{flag} has no effect on locks --dump");
     }
     let mut blocked = LockContention::default();
@@ -43,12 +43,12 @@ pub(super) fn show(args: &Locks) -> anyhow::Result<()> {
     let rows: Vec<_> = locks.iter().map(|lock| row(lock, blocked.dumps)).collect();
     write(args, &rows).context(output::CANNOT_WRITE)?;
     tracing::info!("{}", summary(&blocked, &rows));
-    output::say_each(&notes.sentences);
+    output::log_notes(&notes.sentences);
     if notes.more > 0 {
         tracing::info!("and {} more like these", format_count(notes.more));
     }
     let about: Vec<_> = about_owners(&rows).into_iter().chain(about_processes(&blocked)).collect();
-    output::say_each(&about);
+    output::log_notes(&about);
     Ok(())
 }
 
@@ -61,13 +61,13 @@ fn for_each_dump(files: &[PathBuf], take: &mut dyn FnMut(&Path, &Dump)) -> anyho
     Ok(())
 }
 
-/// What dumps hold for advice rules, and the same locks for people.
+/// Reads dumps for advice rules, and the same locks for people.
 pub(crate) fn read(files: &[PathBuf], notes: &mut Vec<String>) -> anyhow::Result<(Series, Vec<BlockedRow>)> {
     let (mut blocked, mut running, mut damaged) = (LockContention::default(), Profile::default(), 0);
     for_each_dump(files, &mut |_, dump| {
         damaged += u64::from(!dump.defects.is_empty());
         blocked.add(dump);
-        // A thread without a stack is the JVM's own, of which a dump does not say what it does.
+        // A thread without a stack is one of the JVM's; a dump does not show what it does.
         for thread in dump.threads.iter().filter(|thread| thread.state == ThreadState::Runnable) {
             running.thread(&thread.name, thread.frames.iter().map(|frame| &**frame));
         }
@@ -91,14 +91,14 @@ pub(crate) fn read(files: &[PathBuf], notes: &mut Vec<String>) -> anyhow::Result
 }
 
 fn write(args: &Locks, rows: &[BlockedRow]) -> std::io::Result<()> {
-    let form = args.scope.presentation.form(Pace::AllThere);
-    Writer::new(output::stdout(Pace::AllThere), &BlockedThreads, &form).write_all(rows)
+    let form = args.scope.presentation.form(Pace::Buffered);
+    Writer::new(output::stdout(Pace::Buffered), &BlockedThreads, &form).write_all(rows)
 }
 
-/// A lock for people to read.
+/// The row of a lock.
 fn row(lock: &BlockedLock, of_dumps: u64) -> BlockedRow {
-    let threads = |seen: &[ThreadCount]| -> Vec<ThreadDumpCount> {
-        seen.iter().map(|seen| ThreadDumpCount { thread: seen.thread.clone(), dumps: seen.dumps }).collect()
+    let threads = |counts: &[ThreadCount]| -> Vec<ThreadDumpCount> {
+        counts.iter().map(|one| ThreadDumpCount { thread: one.thread.clone(), dumps: one.dumps }).collect()
     };
     BlockedRow {
         lock: lock.lock.clone(),
@@ -111,7 +111,7 @@ fn row(lock: &BlockedLock, of_dumps: u64) -> BlockedRow {
     }
 }
 
-/// What is to be said of damaged dumps, bounded: a file may hold thousands.
+/// Notes about damaged dumps, bounded because a file may hold thousands.
 #[derive(Default)]
 struct Notes {
     sentences: Vec<String>,
@@ -146,14 +146,14 @@ fn summary(blocked: &LockContention, rows: &[BlockedRow]) -> String {
     }
 }
 
-/// What to do where a dump does not say who has a lock.
+/// Advice if a dump does not show who holds a lock.
 fn about_owners(rows: &[BlockedRow]) -> Option<String> {
     let unknown = rows.iter().any(|row| row.lock.kind == LockKind::Park && row.owners.is_empty());
     let advice = "only jstack -l and jcmd PID Thread.print -l show who has a lock of java.util.concurrent";
     unknown.then(|| advice.to_owned())
 }
 
-/// What to know where dumps are of several JVMs.
+/// Note if the dumps are from several JVMs.
 fn about_processes(blocked: &LockContention) -> Option<String> {
     let pids: Vec<_> = blocked.pids.iter().map(ToString::to_string).collect();
     (pids.len() > 1).then(|| {

@@ -1,4 +1,4 @@
-//! What the user wants to see of the lines of logs, and its output. Does not read.
+//! Filters log entries by the user's conditions and writes them. Reads no logs.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,45 +14,45 @@ use super::Logs;
 use crate::output::{self, Pace};
 use crate::quantity;
 
-/// How many of the slowest to show, unless it is said.
+/// Number of slowest entries to show by default.
 const DEFAULT_TOP: usize = 10;
 
-/// What comes of the logs.
+/// Filter, output and totals of the logs.
 pub(super) struct Rows<'a> {
-    wanted: LineConditions<'a>,
+    conditions: LineConditions<'a>,
     report: Box<dyn LogSink>,
     summary: LogSummary,
     read: LogStats,
-    /// Wanted entries without a time.
+    /// Matching entries without a time.
     untimed: u64,
 }
 
 impl<'a> Rows<'a> {
-    /// What the flags say.
+    /// Applies the flags.
     pub(super) fn new(args: &'a Logs, zone: &Zone) -> Result<Self, Usage> {
         let summary = LogSummary::new(args.top.top.unwrap_or(DEFAULT_TOP));
-        let wanted = LineConditions::new(args, zone)?;
-        Ok(Self { wanted, report: report(args), summary, read: LogStats::default(), untimed: 0 })
+        let conditions = LineConditions::new(args, zone)?;
+        Ok(Self { conditions, report: report(args), summary, read: LogStats::default(), untimed: 0 })
     }
 
-    /// Takes what a line of this log reports.
+    /// Adds an item of a log file.
     pub(super) fn add(&mut self, item: LogItem<'_>, file: &str) -> anyhow::Result<()> {
         match item {
-            LogItem::Entry(entry) if self.wanted.entry(&entry) => {
+            LogItem::Entry(entry) if self.conditions.entry(&entry) => {
                 self.summary.entry(&entry);
                 self.untimed += u64::from(entry.at.is_none());
                 self.show(&entry, file)
             }
-            LogItem::Request(request) if self.wanted.request(&request) => {
+            LogItem::Request(request) if self.conditions.request(&request) => {
                 self.summary.request(request.at, request.api, &request.times);
                 self.untimed += u64::from(request.at.is_none());
-                if self.wanted.each_request() { self.show(&slow(&request), file) } else { Ok(()) }
+                if self.conditions.each_request() { self.show(&slow(&request), file) } else { Ok(()) }
             }
             _ => Ok(()),
         }
     }
 
-    /// Counts what was read of a log.
+    /// Adds the counts of a log that was read.
     pub(super) fn count(&mut self, counts: Counts) {
         let read = &mut self.read;
         read.files += 1;
@@ -67,7 +67,7 @@ impl<'a> Rows<'a> {
         self.report.finish(&self.summary, &self.read).context(output::CANNOT_WRITE)?;
         let lines = format_count_of(self.read.lines, "line");
         tracing::info!("{} of {lines} matched", format_count(self.summary.count()));
-        output::say_each(&self.notes());
+        output::log_notes(&self.notes());
         Ok(())
     }
 
@@ -87,7 +87,7 @@ impl<'a> Rows<'a> {
 }
 
 fn report(args: &Logs) -> Box<dyn LogSink> {
-    let pace = if args.follow { Pace::AsTheyCome } else { Pace::AllThere };
+    let pace = if args.follow { Pace::Immediate } else { Pace::Buffered };
     let out = output::stdout(pace);
     match args.presentation.form(pace) {
         report::Format::Table(style) if !args.list && !args.follow => Box::new(LogOverview::new(out, &style)),
@@ -95,7 +95,7 @@ fn report(args: &Logs) -> Box<dyn LogSink> {
     }
 }
 
-/// A slow request as one line of the list.
+/// Formats a slow request as one line of the list.
 fn slow(request: &LoggedRequest<'_>) -> LogEntry {
     let times = &request.times;
     let text = format!(
@@ -117,7 +117,7 @@ fn slow(request: &LoggedRequest<'_>) -> LogEntry {
     }
 }
 
-/// All conditions at once.
+/// Conditions on lines, all of which must hold.
 struct LineConditions<'a> {
     args: &'a Logs,
     since: Nanos,
@@ -126,7 +126,7 @@ struct LineConditions<'a> {
 }
 
 impl<'a> LineConditions<'a> {
-    /// What the flags say.
+    /// Reads the conditions from the flags.
     fn new(args: &'a Logs, zone: &Zone) -> Result<Self, Usage> {
         let at = |flag: &str, text: &Option<String>| {
             let text = text.as_deref();
@@ -137,7 +137,7 @@ impl<'a> LineConditions<'a> {
         Ok(Self { args, since: since.unwrap_or(Nanos::MIN), until: until.unwrap_or(Nanos::MAX), timed })
     }
 
-    /// Whether an entry is wanted. Of one without a time nobody can say that it is of the time that is.
+    /// Whether an entry matches. One without a time cannot match a time range.
     fn entry(&self, entry: &LogEntry) -> bool {
         self.is_kind(entry.kind)
             && self.is_then(entry.at)
@@ -145,7 +145,7 @@ impl<'a> LineConditions<'a> {
             && self.args.filter.admits_topic(entry.topic_partition.as_ref())
     }
 
-    /// Whether a request is.
+    /// Whether a request matches.
     fn request(&self, request: &LoggedRequest<'_>) -> bool {
         let (topics, apis) = (&self.args.filter.topics, &self.args.filter.apis);
         self.is_kind(LogKind::Request)
@@ -174,7 +174,7 @@ impl<'a> LineConditions<'a> {
     }
 }
 
-/// An instant, or so long ago.
+/// Parses an instant, or a duration before now.
 fn when(flag: &str, text: &str, zone: &Zone) -> Result<Nanos, Usage> {
     let ago = || {
         let length = quantity::time(text).ok()?;

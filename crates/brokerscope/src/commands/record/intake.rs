@@ -1,5 +1,5 @@
-//! Takes what a watch sees into a recording, in the threads that see it: all of it, or what a flight recorder lets through.
-//! Counts what a recorder says in the end. Writes nothing.
+//! Adds the events of a watch to a recording, in the threads that observe them: all of them, or those that a flight
+//! recorder selects. Counts what `record` reports at the end. Writes nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,20 +8,20 @@ use model::{BrokerChange, Event, Nanos, TlsTraffic};
 use recording::IntakeGuard;
 use watch::{EventSink, FlightRecorder};
 
-/// One for all threads, which take turns.
+/// An event sink shared by all threads, which take turns.
 #[derive(Clone)]
 pub(super) struct Intake(Arc<Mutex<Inner>>);
 
 pub(super) struct Inner {
     rows: recording::Intake,
-    /// Decides what is kept, where not everything is.
+    /// Selects the events to record, if not all are.
     flight: Option<FlightRecorder>,
     slower_than: Nanos,
     pub(super) counts: Counts,
-    pub(super) kept: ManifestNotes,
+    pub(super) notes: ManifestNotes,
 }
 
-/// What was seen.
+/// Counts of observed events.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counts {
     pub(super) requests: u64,
@@ -30,61 +30,61 @@ pub(super) struct Counts {
     pub(super) journal_commits: u64,
 }
 
-/// What the manifest says of events that are recorded.
+/// Facts from recorded events that the manifest also needs.
 #[derive(Default)]
 pub(super) struct ManifestNotes {
     /// By kind.
     pub(super) losses: BTreeMap<String, u64>,
-    /// What became of the broker's process, not noted yet.
+    /// Changes of the broker's process that are not yet in the manifest.
     changes: Vec<BrokerChange>,
-    /// What passed as TLS, not reported yet.
+    /// TLS traffic that is not yet reported.
     tls: Vec<TlsTraffic>,
 }
 
 impl EventSink for Intake {
     fn take(&mut self, events: Vec<Event>, refuse: &mut dyn FnMut(&Event)) {
-        let Inner { rows, flight, slower_than, counts, kept } = &mut *self.inner();
+        let Inner { rows, flight, slower_than, counts, notes } = &mut *self.inner();
         let mut rows = rows.open();
         for event in events {
             counts.count(&event, *slower_than);
             match flight {
-                Some(flight) => flight.push(event, &mut |decided| kept.keep(&decided, &mut rows, refuse)),
-                None => kept.keep(&event, &mut rows, refuse),
+                Some(flight) => flight.push(event, &mut |decided| notes.record(&decided, &mut rows, refuse)),
+                None => notes.record(&event, &mut rows, refuse),
             }
         }
     }
 }
 
 impl Intake {
-    /// An intake of these rows. `slower_than`: from where on a request counts as slow.
+    /// Creates an intake of these rows. A request that takes `slower_than` or longer counts as slow.
     pub(super) fn new(rows: recording::Intake, flight: Option<FlightRecorder>, slower_than: Nanos) -> Self {
-        let (counts, kept) = (Counts::default(), ManifestNotes::default());
-        Self(Arc::new(Mutex::new(Inner { rows, flight, slower_than, counts, kept })))
+        let (counts, notes) = (Counts::default(), ManifestNotes::default());
+        Self(Arc::new(Mutex::new(Inner { rows, flight, slower_than, counts, notes })))
     }
 
-    /// What became of the broker's process since this was last asked.
-    pub(super) fn changes(&self) -> Vec<BrokerChange> {
-        std::mem::take(&mut self.inner().kept.changes)
+    /// Takes the changes of the broker's process since the last call.
+    pub(super) fn take_changes(&self) -> Vec<BrokerChange> {
+        std::mem::take(&mut self.inner().notes.changes)
     }
 
-    /// What passed as TLS since this was last asked.
-    pub(super) fn tls(&self) -> Vec<TlsTraffic> {
-        std::mem::take(&mut self.inner().kept.tls)
+    /// Takes the TLS traffic since the last call.
+    pub(super) fn take_tls(&self) -> Vec<TlsTraffic> {
+        std::mem::take(&mut self.inner().notes.tls)
     }
 
-    /// The flight recorder with what it still holds, where there is one; from now on everything is kept.
-    pub(super) fn flight(&self) -> Option<FlightRecorder> {
+    /// Takes the flight recorder with the events it still holds, if there is one; from then on every event is recorded.
+    pub(super) fn take_flight(&self) -> Option<FlightRecorder> {
         self.inner().flight.take()
     }
 
-    /// What was seen so far; threads that see more wait meanwhile.
+    /// Locks the counts and notes so far; threads with more events wait meanwhile.
     pub(super) fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ManifestNotes {
-    fn keep(&mut self, event: &Event, rows: &mut IntakeGuard<'_>, refuse: &mut dyn FnMut(&Event)) {
+    fn record(&mut self, event: &Event, rows: &mut IntakeGuard<'_>, refuse: &mut dyn FnMut(&Event)) {
         match event {
             Event::Loss(loss) => {
                 *self.losses.entry(loss.kind.as_str().to_owned()).or_default() += loss.count;
@@ -141,17 +141,17 @@ mod tests {
         let mut intake = Intake::new(writer.intake(1), flight, slower_than);
         let events = vec![Event::BrokerChange(change()), loss(2)];
         intake.take(events, &mut |event| panic!("there is room for {event:?}"));
-        assert_eq!(intake.changes(), [change()]);
-        assert!(intake.changes().is_empty(), "it is reported once");
+        assert_eq!(intake.take_changes(), [change()]);
+        assert!(intake.take_changes().is_empty(), "it is reported once");
         let mut refused = Vec::new();
         intake.take(vec![loss(3), Event::BrokerChange(change())], &mut |event| refused.push(event.clone()));
         assert_eq!(refused, [Event::BrokerChange(change())]);
         assert_eq!(
-            intake.inner().kept.losses.clone().into_iter().collect::<Vec<_>>(),
+            intake.inner().notes.losses.clone().into_iter().collect::<Vec<_>>(),
             [("probe-map-full".to_owned(), 5)]
         );
-        assert!(intake.flight().is_some_and(|flight| flight.finish(&mut |_| ()) == 0));
-        assert!(intake.flight().is_none());
+        assert!(intake.take_flight().is_some_and(|flight| flight.finish(&mut |_| ()) == 0));
+        assert!(intake.take_flight().is_none());
         writer.flush().unwrap();
         let recorded = Recording::open(&dir).unwrap().events().map(Result::unwrap).collect::<Vec<_>>();
         assert_eq!(recorded, [loss(2), loss(3), Event::BrokerChange(change())]);

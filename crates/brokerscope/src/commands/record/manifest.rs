@@ -1,4 +1,4 @@
-//! What a recording's manifest says of the host, the broker and the plan. Does not write it.
+//! Fills a recording's manifest with the host, the broker and the plan. Does not write it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,19 +12,19 @@ use watch::{Health, Watch, read_host_facts};
 
 use super::Record;
 
-/// The manifest of a recording that starts now; `asked` is what the broker says of its settings.
+/// The manifest of a recording that starts now; `answer` is the broker's answer about its settings.
 pub(super) fn at_start(
     args: &Record,
     broker: &Broker,
-    asked: Result<EffectiveConfig, admin::Error>,
+    answer: Result<EffectiveConfig, admin::Error>,
     watch: &Watch,
 ) -> Manifest {
     let (offset, started) = watch.clock();
     let mut settings = settings(args, broker);
-    if let Err(error) = &asked {
+    if let Err(error) = &answer {
         settings.insert(keys::SETTINGS_UNKNOWN.to_owned(), error.to_string());
     }
-    let settings_in_force = asked.ok().map(|answered| broker_settings::of_answer(broker, answered));
+    let settings_in_force = answer.ok().map(|config| broker_settings::of_answer(broker, config));
     Manifest {
         started_ns: started.realtime_ns,
         host: host(),
@@ -36,7 +36,7 @@ pub(super) fn at_start(
     }
 }
 
-/// How what serves each purpose is.
+/// Health of the source of each purpose.
 pub(super) fn sources(health: Vec<Health>) -> BTreeMap<String, SourceHealth> {
     let of_one = |Health { purpose, down, down_since, last_event }: Health| {
         let (last_event_ns, down_since_ns) = (last_event.map(|at| at.0), down_since.map(|at| at.0));
@@ -45,7 +45,7 @@ pub(super) fn sources(health: Vec<Health>) -> BTreeMap<String, SourceHealth> {
     health.into_iter().map(of_one).collect()
 }
 
-/// This host.
+/// Describes this host.
 fn host() -> Host {
     let line = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     Host {
@@ -56,7 +56,7 @@ fn host() -> Host {
     }
 }
 
-/// A manifest with nothing but what the metrics of a live watch say of the host and the broker.
+/// A manifest with only the facts about host and broker that the metrics of a live watch need.
 pub(in crate::commands) fn of_live(broker: &Broker, plan: &plan::Plan) -> Manifest {
     Manifest { host: host(), broker: Some(watched(broker, None)), plan: plan.to_vec(), ..Manifest::default() }
 }
@@ -81,14 +81,14 @@ fn settings(args: &Record, broker: &Broker) -> BTreeMap<String, String> {
         (keys::INTERFACE.to_owned(), args.service.interface.name().to_owned()),
     ]);
     host_facts::note(&read_host_facts(broker.pid, &Ok(broker.log_dirs.clone())), &mut settings);
-    // Whose numbers all ids of processes and threads are.
+    // All ids of processes and threads are of this pid namespace.
     if let Ok(namespace) = fs::read_link("/proc/self/ns/pid") {
         settings.insert(keys::PID_NAMESPACE.to_owned(), namespace.to_string_lossy().into_owned());
     }
     if let Some(bytes) = args.max_disk {
         settings.insert(keys::MAX_DISK.to_owned(), bytes.to_string());
     }
-    if let Some(slower_than) = args.keep_near() {
+    if let Some(slower_than) = args.flight_threshold() {
         settings.insert(keys::SLOWER_THAN.to_owned(), slower_than.0.to_string());
         settings.insert(keys::PARTIAL.to_owned(), slower_than.0.to_string());
     }

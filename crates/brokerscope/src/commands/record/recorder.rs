@@ -1,5 +1,5 @@
-//! Writes what a watch sees to a recording, several times a second, until it is time to stop. What is seen is taken into
-//! the recording's columns by the threads that see it (`intake.rs`).
+//! Writes the events of a watch to a recording, several times a second, until it is time to stop. The threads that
+//! observe events add them to the recording's columns themselves (`intake.rs`).
 
 use std::time::{Duration, Instant};
 
@@ -19,26 +19,26 @@ use super::{Record, manifest};
 use crate::args::CPU_SAMPLES_HZ;
 use crate::watch_mode::Preference;
 
-/// Between two looks at whether anything is to be written.
+/// Pause between two checks for events to write.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The same of a watch that is always on, which mostly has nothing to write.
+/// Like [`PAUSE`], for an always-on watch, which mostly has nothing to write.
 const ALWAYS_ON_PAUSE: Duration = Duration::from_millis(250);
-/// How often the manifest gets a new pair of clock readings and the losses so far.
+/// Interval at which the manifest gets a new pair of clock readings and the losses so far.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(10);
-/// Pairs kept: a week's worth at that rate.
+/// Maximum number of pairs: a week's worth at that rate.
 const MAX_CLOCK_PAIRS: usize = 60_480;
-/// What counts as slow where nothing was said.
+/// Default threshold of slow requests.
 const DEFAULT_SLOW: Nanos = Nanos::from_millis(100);
 
 /// Records until it is time to stop.
 pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     let client = args.client.read()?;
     let stop = Stop::after(args.service.length.duration)?;
-    source::give_way();
+    source::lower_priority();
     let broker = source::broker(args.service.scope.target.pid)?;
-    // Before anything is watched: what is asked here is not recorded.
-    let asked = watch::admin::settings(&broker, client);
-    if let (Some(_), Err(error)) = (&args.client.client_properties, &asked) {
+    // Before the watch starts, so that this request is not recorded.
+    let answer = watch::admin::settings(&broker, client);
+    if let (Some(_), Err(error)) = (&args.client.client_properties, &answer) {
         tracing::warn!("the broker's settings in force are not known: {error}");
     }
     let always_on = choose(args)?;
@@ -54,12 +54,12 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
             ..args.service.live_options()
         },
     )?;
-    let manifest = manifest::at_start(args, &broker, asked, &watch);
+    let manifest = manifest::at_start(args, &broker, answer, &watch);
     let directory = Directory::create(&args.output)?;
-    // Before the writer has a thread, which could do what this one can.
+    // Before the writer starts a thread, which would keep this thread's privileges.
     source::drop_privileges();
     let writer = Writer::create_in(directory, &manifest, args.writer_options())?;
-    for line in not_seen(&plan::missing(&manifest.plan)) {
+    for line in format_missing(&plan::missing(&manifest.plan)) {
         tracing::warn!("{line}");
     }
     tracing::info!(
@@ -68,9 +68,9 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
         args.output.display(),
         args.service.length.until()
     );
-    let flight = args.keep_near().map(|slower_than| partial::flight(slower_than, memory));
+    let flight = args.flight_threshold().map(|slower_than| partial::flight(slower_than, memory));
     let rows = writer.intake(memory.waiting_bytes());
-    let intake = Intake::new(rows.clone(), flight, slow_from(args));
+    let intake = Intake::new(rows.clone(), flight, slow_threshold(args));
     watch.set_sink(Box::new(intake.clone()));
     let (updated, tls) = (Instant::now(), TlsTotals::default());
     let (costs, sources) = (watch.costs(), watch.sources());
@@ -87,30 +87,30 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
         failed: false,
         full: false,
     };
-    // Where the kernel does not let it, it does as much.
+    // If the kernel refuses, the recorder works all the same.
     let _ = watch::set_sched_batch();
     let pause = if always_on.is_some() { ALWAYS_ON_PAUSE } else { PAUSE };
-    while !stop.asked() {
+    while !stop.is_requested() {
         std::thread::sleep(pause);
-        recorder.look();
-        if recorder.ends_for_room(args) {
+        recorder.poll();
+        if recorder.must_end(args) {
             break;
         }
     }
     recorder.finish(args, watch)
 }
 
-/// What is slow to a watch that is always on, where that is chosen.
+/// Chooses the mode: the threshold of an always-on watch, or `None` for a full one.
 fn choose(args: &Record) -> anyhow::Result<Option<Nanos>> {
     let [tls, interface, message_id] = args.service.packet_flags();
     let request_log = ("--request-log", args.request_log.is_some());
     let samples = ("--cpu-samples", args.cpu_samples.is_some_and(|hz| hz > 0));
-    let default = if args.keep_near().is_some() { Preference::AlwaysOn } else { Preference::Full };
+    let default = if args.flight_threshold().is_some() { Preference::AlwaysOn } else { Preference::Full };
     args.mode.choose(default, &[tls, request_log, interface, message_id, samples], args.service.scope.slow)
 }
 
-/// One line for all that lack the same.
-fn not_seen(missing: &[Unobservable]) -> Vec<String> {
+/// Formats one line for all purposes that lack the same.
+fn format_missing(missing: &[Unobservable]) -> Vec<String> {
     let mut lines: Vec<(String, &str)> = Vec::new();
     for Unobservable { what, why } in missing {
         match lines.iter_mut().find(|(_, known)| known == why) {
@@ -121,37 +121,37 @@ fn not_seen(missing: &[Unobservable]) -> Vec<String> {
     lines.into_iter().map(|(purposes, why)| format!("not seen: {purposes}: {why}")).collect()
 }
 
-/// From where on a request counts as slow in what is said at the end.
-fn slow_from(args: &Record) -> Nanos {
-    args.keep_near().unwrap_or(DEFAULT_SLOW)
+/// Threshold of slow requests in the summary at the end.
+fn slow_threshold(args: &Record) -> Nanos {
+    args.flight_threshold().unwrap_or(DEFAULT_SLOW)
 }
 
 struct Recorder {
     writer: Writer,
-    /// What waits for the writer.
+    /// Rows that wait for the writer.
     rows: recording::Intake,
     manifest: Manifest,
     intake: Intake,
     updated: Instant,
-    /// What passed as TLS.
+    /// Totals of TLS traffic.
     tls: TlsTotals,
     costs: watch::Costs,
     sources: watch::Sources,
-    /// Purposes that were given up and are in the manifest as such.
+    /// Number of shed purposes that the manifest already notes.
     shed: usize,
     failed: bool,
-    /// Whether it was said that there is no room.
+    /// Whether it was reported that the disk limit is reached.
     full: bool,
 }
 
 impl Recorder {
-    /// Writes what has waited long enough, and notes in the manifest, at once, what became of the broker's process.
-    fn look(&mut self) {
+    /// Writes rows that have waited long enough, and notes changes of the broker's process in the manifest at once.
+    fn poll(&mut self) {
         self.write_out();
-        for change in self.intake.changes() {
-            self.changed(&change);
+        for change in self.intake.take_changes() {
+            self.note_change(&change);
         }
-        for traffic in self.intake.tls() {
+        for traffic in self.intake.take_tls() {
             source::announce_tls(&mut self.tls, &traffic);
         }
         let has_shed = plan::note_shed(&mut self.manifest.plan, &self.costs, &mut self.shed);
@@ -171,10 +171,10 @@ impl Recorder {
         self.record_losses();
     }
 
-    /// Says, once, that a limit of the disk was reached; whether the recording ends for it.
-    fn ends_for_room(&mut self, args: &Record) -> bool {
+    /// Reports, once, that a disk limit was reached; returns whether that ends the recording.
+    fn must_end(&mut self, args: &Record) -> bool {
         let Some(limit) = self.writer.limit() else { return false };
-        let ends = args.keep_near().is_none();
+        let ends = args.flight_threshold().is_none();
         let why = match limit {
             DiskLimit::MaxBytes => "the recording has reached --max-disk",
             DiskLimit::MinFree => "less of its file system is free than --min-free says",
@@ -183,13 +183,14 @@ impl Recorder {
             self.manifest.settings.insert(settings::ENDED_BECAUSE.to_owned(), why.to_owned());
         }
         if !std::mem::replace(&mut self.full, true) {
-            let so = if ends { "it ends" } else { "what there is no room for is dropped and counted" };
-            tracing::warn!("{}: {why}: {so}", args.output.display());
+            let consequence =
+                if ends { "it ends" } else { "what there is no room for is dropped and counted" };
+            tracing::warn!("{}: {why}: {consequence}", args.output.display());
         }
         ends
     }
 
-    /// Records what was not written, or is no more in the recording.
+    /// Records losses: rows that were not written or were removed from the recording.
     fn record_losses(&mut self) {
         let losses = self.writer.take_losses();
         if !losses.is_empty() {
@@ -197,7 +198,7 @@ impl Recorder {
         }
     }
 
-    fn changed(&mut self, change: &BrokerChange) {
+    fn note_change(&mut self, change: &BrokerChange) {
         let Some(broker) = &mut self.manifest.broker else { return };
         let first = broker.pid;
         processes::note(broker, change);
@@ -214,16 +215,16 @@ impl Recorder {
         self.check(updated);
     }
 
-    /// Notes in the manifest what there is by now.
+    /// Updates the manifest's rows, losses and sources.
     fn describe(&mut self) {
         self.manifest.rows = self.writer.rows();
-        self.manifest.losses = self.intake.inner().kept.losses.clone();
+        self.manifest.losses = self.intake.inner().notes.losses.clone();
         self.manifest.sources = manifest::sources(self.sources.health());
-        // What was given up is said in the plan.
+        // The plan notes shed purposes.
         self.manifest.sources.retain(|purpose, _| plan::sees(&self.manifest.plan, purpose));
     }
 
-    /// A full disk may have room again: what fails is counted, and said once.
+    /// Reports the first failure. A full disk may have room again, so recording continues and failures are counted.
     fn check(&mut self, done: Result<(), recording::Error>) {
         if let Err(error) = done {
             if !self.failed {
@@ -236,13 +237,13 @@ impl Recorder {
     fn finish(mut self, args: &Record, watch: Watch) -> anyhow::Result<()> {
         let (offset, started) = watch.clock();
         let (ended, refused) = self.end(watch);
-        self.look();
-        if let Some(flight) = self.intake.flight() {
-            let held = flight.finish(&mut |decided| {
+        self.poll();
+        if let Some(flight) = self.intake.take_flight() {
+            let left_out = flight.finish(&mut |decided| {
                 let written = self.writer.write(&decided);
                 self.check(written);
             });
-            self.manifest.settings.insert(settings::LEFT_OUT.to_owned(), held.to_string());
+            self.manifest.settings.insert(settings::LEFT_OUT.to_owned(), left_out.to_string());
         }
         let now = watch::now();
         self.manifest.ended_ns = Some(now.realtime_ns);
@@ -258,7 +259,7 @@ impl Recorder {
             let loss = Loss { start, end, kind: LossKind::EventsDropped, count: dropped, detail };
             self.intake.take(vec![Event::Loss(loss)], &mut |_| ());
         }
-        say_trouble(&ended);
+        log_errors(&ended);
         for line in tls_lines(&self.tls) {
             tracing::warn!("{line}");
         }
@@ -271,7 +272,7 @@ impl Recorder {
             "recorded {} ({} took {} or longer), {}, {}; `brokerscope explain {}` says why",
             format_count_of(requests, "request"),
             slow,
-            slow_from(args),
+            slow_threshold(args),
             format_count_of(file_ops, "file operation"),
             format_count_of(journal_commits, "journal commit"),
             args.output.display(),
@@ -279,7 +280,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Ends the watch, and goes on writing meanwhile. How many of its last events there was no room for.
+    /// Ends the watch while writing continues. Also returns how many of its last events did not fit.
     fn end(&mut self, watch: Watch) -> (WatchSummary, u64) {
         let (mut last, mut refused) = (self.intake.clone(), 0);
         let ended = watch.stop_with(&mut |event| match event {
@@ -290,7 +291,7 @@ impl Recorder {
     }
 }
 
-fn say_trouble(ended: &WatchSummary) {
+fn log_errors(ended: &WatchSummary) {
     if let Some(error) = &ended.kernel {
         tracing::warn!("brokerscope: the probes ended early: {error}");
     }

@@ -1,4 +1,4 @@
-//! What a page says of its input beside the events, by the manifest. Reads no events.
+//! Facts about a page's input from its manifest, beside the events. Reads no events.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use analysis::recorder::broker_settings;
 use page::RecordingInfo;
 use recording::{Manifest, Recording};
 
-/// A recording, by its manifest.
+/// Describes a recording by its manifest.
 pub(super) fn recording(recording: &Recording) -> RecordingInfo {
     let dir = recording.dir();
     let name =
@@ -15,7 +15,7 @@ pub(super) fn recording(recording: &Recording) -> RecordingInfo {
     RecordingInfo { name, facts: facts(manifest), plan: manifest.plan.clone() }
 }
 
-/// A capture, by its files.
+/// Describes a capture by its files.
 pub(super) fn capture(files: &[PathBuf]) -> RecordingInfo {
     let names = files.iter().filter_map(|file| Some(file.file_name()?.to_string_lossy().into_owned()));
     RecordingInfo { name: names.collect::<Vec<_>>().join(" "), ..RecordingInfo::default() }
@@ -34,8 +34,8 @@ fn facts(manifest: &Manifest) -> Vec<(String, String)> {
         if let Some(jvm) = &broker.jvm {
             facts.push(("JVM".to_owned(), jvm.version.clone()));
         }
-        let shown = |name: &&str| Some(format!("{name}={}", broker.properties.get(*name)?));
-        let set: Vec<_> = broker_settings::SHOWN.iter().filter_map(shown).collect();
+        let setting = |name: &&str| Some(format!("{name}={}", broker.properties.get(*name)?));
+        let set: Vec<_> = broker_settings::SUMMARY_SETTINGS.iter().filter_map(setting).collect();
         if !set.is_empty() {
             facts.push(("settings".to_owned(), set.join(", ")));
         }

@@ -1,4 +1,4 @@
-//! What a page says of a recording that is read in parts, and how recordings are called on it.
+//! Pages of a recording that is read in parts, and the names of recordings on a page.
 
 // The same broker as in the tests of the selective read; here it is only recorded.
 #[allow(dead_code)]
@@ -14,7 +14,7 @@ use page::{Page, RecordingInfo, html};
 use report::Zone;
 
 use super::{collect, names};
-use broker::{Habits, recorded};
+use broker::{Habits, record};
 
 #[test]
 fn recordings_are_called_by_the_ends_of_their_paths_that_tell_them_apart() {
@@ -25,8 +25,8 @@ fn recordings_are_called_by_the_ends_of_their_paths_that_tell_them_apart() {
     assert_eq!(named(&["/no/a", "/no/a"]), ["/no/a", "/no/a"]);
 }
 
-/// A page, and what a comparison counts, of all events or of parts of them on several threads.
-fn shown(directory: &Path, in_parts: bool) -> (String, String) {
+/// Builds a page and the counts of a comparison from all events, or from parts of them on several threads.
+fn render(directory: &Path, in_parts: bool) -> (String, String) {
     let slow = Nanos::from_millis(100);
     let options = ReadOptions {
         jfr: Vec::new(),
@@ -55,9 +55,9 @@ fn shown(directory: &Path, in_parts: bool) -> (String, String) {
 #[test]
 fn pages_and_comparisons_are_those_of_all_events() {
     let directory = tempfile::tempdir().unwrap();
-    let recording = recorded(&directory.path().join("r"), Habits::alone(), 3);
-    let (page, run) = shown(recording.dir(), true);
-    let (expected, expected_run) = shown(recording.dir(), false);
+    let recording = record(&directory.path().join("r"), Habits::alone(), 3);
+    let (page, run) = render(recording.dir(), true);
+    let (expected, expected_run) = render(recording.dir(), false);
     assert!(run == expected_run, "{run}\n{expected_run}");
     let differs = page.bytes().zip(expected.bytes()).position(|(one, other)| one != other);
     let near = |text: &str| {

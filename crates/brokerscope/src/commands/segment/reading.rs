@@ -1,6 +1,5 @@
-//! Reads a segment in another thread, so that checking and unpacking batches and writing them down go
-//! side by side. Never more than a few pieces are on their way, and a piece holds a bounded number of records,
-//! however many a batch has. Does not write.
+//! Reads a segment in another thread, so that checking and unpacking batches run in parallel with writing rows. Only a
+//! few pieces are in flight, and a piece holds a bounded number of records, however many a batch has. Does not write.
 
 use std::mem;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -11,15 +10,14 @@ use wire::record::Record;
 
 use super::Segment;
 
-/// Records in a piece at most: enough that handing pieces over costs nothing beside filling them.
+/// Maximum number of records in a piece: enough that passing pieces costs nothing compared to filling them.
 const MAX_PIECE_RECORDS: usize = 4096;
-/// Batches that may begin in a piece.
+/// Maximum number of batches that start in a piece.
 const MAX_PIECE_BATCHES: usize = 128;
-/// Pieces on their way at most.
+/// Maximum number of pieces in flight.
 const MAX_PIECES: usize = 4;
 
-/// Records in the order of the segment, the batches that begin among them, and sentences on what could not
-/// be read.
+/// Records in the order of the segment, the batches that start among them, and messages about unreadable data.
 #[derive(Debug, Default)]
 pub(super) struct Piece {
     pub(super) records: Vec<RecordRow>,
@@ -27,7 +25,7 @@ pub(super) struct Piece {
     pub(super) notes: Vec<String>,
 }
 
-/// A batch, and how many records of its piece come before it.
+/// A batch, and the number of records that precede it in its piece.
 #[derive(Debug)]
 pub(super) struct BatchStart {
     pub(super) batch: BatchRow,
@@ -46,27 +44,27 @@ impl Piece {
     }
 }
 
-/// The end that reads.
+/// The reading end.
 pub(super) struct Reading<'a> {
     args: &'a Segment,
     filled: SyncSender<Piece>,
     used: Receiver<Piece>,
     piece: Piece,
-    /// A batch's records, unpacked.
+    /// Buffer for a batch's decompressed records.
     scratch: Vec<u8>,
 }
 
-/// The end to which the pieces come.
+/// The receiving end.
 pub(super) struct Pieces {
     filled: Receiver<Piece>,
     used: Sender<Piece>,
 }
 
-/// Nobody takes pieces any more.
-struct Gone;
+/// The receiving end is closed.
+struct NoReceiver;
 
 impl Pieces {
-    /// Hands on every piece, until there are no more or one fails.
+    /// Passes every piece to `take`, until the last or an error.
     pub(super) fn each(self, mut take: impl FnMut(&mut Piece) -> anyhow::Result<()>) -> anyhow::Result<()> {
         for mut piece in self.filled {
             take(&mut piece)?;
@@ -79,7 +77,7 @@ impl Pieces {
 }
 
 impl<'a> Reading<'a> {
-    /// Both ends.
+    /// Creates both ends.
     pub(super) fn new(args: &'a Segment) -> (Self, Pieces) {
         let (to_fill, filled) = sync_channel(MAX_PIECES);
         let (to_reuse, used) = channel();
@@ -87,7 +85,7 @@ impl<'a> Reading<'a> {
         (reading, Pieces { filled, used: to_reuse })
     }
 
-    /// Reads the batches that are wanted, until nobody takes them any more.
+    /// Reads the requested batches, until the receiver is closed.
     pub(super) fn run(mut self, segment: &mut broker::Segment) {
         let batches = match (self.args.offset, self.args.bytes) {
             (Some(offset), Some(bytes)) => segment.batches_in(offset, bytes),
@@ -101,17 +99,17 @@ impl<'a> Reading<'a> {
                     Ok(())
                 }
             };
-            if read.and_then(|()| self.hand_over_full()).is_err() {
+            if read.and_then(|()| self.send_if_full()).is_err() {
                 return;
             }
         }
-        // Where nobody takes it, nobody misses it.
-        let _ = self.hand_over();
+        // If the receiver is closed, nobody misses the last piece.
+        let _ = self.send_piece();
     }
 
-    fn batch(&mut self, batch: &Batch) -> Result<(), Gone> {
-        let begun = BatchStart { batch: self.row(batch), after: self.piece.records.len() };
-        self.piece.batches.push(begun);
+    fn batch(&mut self, batch: &Batch) -> Result<(), NoReceiver> {
+        let start = BatchStart { batch: self.row(batch), after: self.piece.records.len() };
+        self.piece.batches.push(start);
         if self.args.records { self.records_of(batch) } else { Ok(()) }
     }
 
@@ -143,43 +141,43 @@ impl<'a> Reading<'a> {
         })
     }
 
-    fn records_of(&mut self, batch: &Batch) -> Result<(), Gone> {
+    fn records_of(&mut self, batch: &Batch) -> Result<(), NoReceiver> {
         let header = self.args.message_id.as_deref().map(str::as_bytes);
         let mut scratch = mem::take(&mut self.scratch);
-        let handed_over = match batch.records(&mut scratch) {
-            Ok(records) => self.keep(batch, records, header),
+        let sent = match batch.records(&mut scratch) {
+            Ok(records) => self.push_records(batch, records, header),
             Err(error) => {
                 self.piece.notes.push(unreadable(batch, error));
                 Ok(())
             }
         };
         self.scratch = scratch;
-        handed_over
+        sent
     }
 
-    fn keep<'r>(
+    fn push_records<'r>(
         &mut self,
         batch: &Batch,
         records: impl Iterator<Item = Result<Record<'r>, wire::Error>>,
         header: Option<&[u8]>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), NoReceiver> {
         for record in records {
             match record {
                 Ok(record) => self.piece.records.push(record_row(&record, header)),
                 Err(error) => self.piece.notes.push(unreadable(batch, error)),
             }
-            self.hand_over_full()?;
+            self.send_if_full()?;
         }
         Ok(())
     }
 
-    fn hand_over_full(&mut self) -> Result<(), Gone> {
-        if self.piece.is_full() { self.hand_over() } else { Ok(()) }
+    fn send_if_full(&mut self) -> Result<(), NoReceiver> {
+        if self.piece.is_full() { self.send_piece() } else { Ok(()) }
     }
 
-    fn hand_over(&mut self) -> Result<(), Gone> {
+    fn send_piece(&mut self) -> Result<(), NoReceiver> {
         let next = self.used.try_recv().unwrap_or_default();
-        self.filled.send(mem::replace(&mut self.piece, next)).map_err(|_| Gone)
+        self.filled.send(mem::replace(&mut self.piece, next)).map_err(|_| NoReceiver)
     }
 }
 

@@ -1,10 +1,10 @@
-//! What a thread is to be inside of: a system call with its variants, or a function. Knows no numbers of calls.
+//! Conditions on stacks: within a system call, with its variants, or within a function. Knows no system call numbers.
 
 use model::StackTime;
 
 use crate::selection::Pattern;
 
-/// System calls that mean the same to a user, by the one that stands for them.
+/// System calls that are equivalent for a user, by the one that names the family.
 const FAMILIES: [(&str, &[&str]); 4] = [
     ("write", &["write", "pwrite64", "writev", "pwritev", "pwritev2"]),
     ("read", &["read", "pread64", "readv", "preadv", "preadv2"]),
@@ -12,9 +12,8 @@ const FAMILIES: [(&str, &[&str]); 4] = [
     ("sendfile", &["sendfile", "sendfile64", "splice"]),
 ];
 
-/// What the kernel calls the functions at the entry of a system call (`include/linux/syscalls.h` and the
-/// architectures' `syscall_wrapper.h`, `fs/read_write.c`, `fs/sync.c`); which of them stay on a stack is the
-/// compiler's choice.
+/// Prefixes of the kernel's functions at the entry of a system call (`include/linux/syscalls.h` and the architectures'
+/// `syscall_wrapper.h`, `fs/read_write.c`, `fs/sync.c`); the compiler decides which of them are on a stack.
 const ENTRIES: [&str; 7] = ["__x64_sys_", "__arm64_sys_", "__se_sys_", "__do_sys_", "ksys_", "do_", "vfs_"];
 
 /// A condition on stacks.
@@ -36,8 +35,8 @@ impl From<&str> for Inside {
 }
 
 impl Inside {
-    /// Whether one of a stack's frames is what is meant.
-    pub(super) fn holds_of(&self, stack: &str) -> bool {
+    /// Whether one of a stack's frames matches.
+    pub(super) fn matches(&self, stack: &str) -> bool {
         stack.split(';').any(|frame| match (self, frame.strip_suffix(StackTime::KERNEL)) {
             (Self::Call(_, calls), Some(function)) => ENTRIES
                 .iter()
@@ -66,7 +65,7 @@ mod tests {
     use super::Inside;
 
     fn inside(what: &str, stack: &str) -> bool {
-        Inside::from(what).holds_of(stack)
+        Inside::from(what).matches(stack)
     }
 
     #[test]

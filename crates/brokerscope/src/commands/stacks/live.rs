@@ -1,4 +1,4 @@
-//! Takes a profile of a running process.
+//! Profiles a running process.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use watch::Process;
 use super::inside::Inside;
 use super::{StackFilter, Stacks, conditions, states};
 
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) fn profile(args: &Stacks) -> anyhow::Result<super::Profile> {
     let stop = Stop::after(args.source.length.duration)?;
@@ -24,8 +24,8 @@ pub(super) fn profile(args: &Stacks) -> anyhow::Result<super::Profile> {
     let profile = Profile::attach(&options).with_context(|| format!("{name}: no profile can be taken"))?;
     tracing::info!("profiling {name}{}", args.source.length.until());
     let (started, process) = (Instant::now(), Process::of(pid));
-    while !stop.asked() && !process.is_gone() {
-        std::thread::sleep(LOOK_INTERVAL);
+    while !stop.is_requested() && !process.is_gone() {
+        std::thread::sleep(POLL_INTERVAL);
     }
     let took = Nanos(i64::try_from(started.elapsed().as_nanos()).unwrap_or(i64::MAX));
     let profiled = profile.finish()?;
@@ -33,14 +33,14 @@ pub(super) fn profile(args: &Stacks) -> anyhow::Result<super::Profile> {
     if process.is_gone() {
         missing.push(format!("{name} is gone: it was profiled until then"));
     }
-    let header = Header { title: title(args, &name), notes: vec![how(args, took)], missing };
+    let header = Header { title: title(args, &name), notes: vec![describe_method(args, took)], missing };
     let mut stacks = FoldedStacks::default();
-    let meant = StackFilter { args, in_calls: profiled.in_calls && !options.calls.is_empty() };
-    profiled.stacks.iter().filter(|spent| meant.admits(spent)).for_each(|spent| stacks.add(spent));
+    let filter = StackFilter { args, in_calls: profiled.in_calls && !options.calls.is_empty() };
+    profiled.stacks.iter().filter(|spent| filter.admits(spent)).for_each(|spent| stacks.add(spent));
     Ok(super::Profile { stacks, header })
 }
 
-/// The process and what to call it: a broker unless the user names another.
+/// Finds the process and its name: a broker unless the user names another process.
 fn process(args: &Stacks) -> anyhow::Result<(u32, String)> {
     if let Some(pid) = args.target.pid {
         let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -73,7 +73,7 @@ fn title(args: &Stacks, name: &str) -> String {
     format!("Where {name} spends its time{}", conditions(args))
 }
 
-fn how(args: &Stacks, took: Nanos) -> String {
+fn describe_method(args: &Stacks, took: Nanos) -> String {
     let mut parts = vec![format!("{took} of observation")];
     if states(args).contains(&CpuState::On) {
         parts.push(format!("on CPU: {} samples a second on each CPU", args.frequency));
@@ -88,30 +88,30 @@ fn how(args: &Stacks, took: Nanos) -> String {
 }
 
 fn missing(profiled: &ProfileResult, pid: u32) -> Vec<String> {
-    let mut missing = lost(&profiled.losses);
+    let mut missing = format_losses(&profiled.losses);
     missing.extend(java(&profiled.java, pid));
     missing
 }
 
-fn lost(losses: &ProfileLosses) -> Vec<String> {
+fn format_losses(losses: &ProfileLosses) -> Vec<String> {
     let ProfileLosses { stacks, uncounted, uncounted_time, intervals, samples } = *losses;
-    let mut lost = Vec::new();
+    let mut lines = Vec::new();
     if stacks > 0 {
-        lost.push(format!("{} times the stack map was full: see [stack lost]", format_count(stacks)));
+        lines.push(format!("{} times the stack map was full: see [stack lost]", format_count(stacks)));
     }
     if uncounted > 0 {
-        lost.push(format!(
+        lines.push(format!(
             "lost {uncounted_time} in {}: the map of totals was full",
             format_count_of(uncounted, "piece")
         ));
     }
     if intervals + samples > 0 {
-        lost.push(format!("lost {}", format_count_of(intervals + samples, "interval or sample")));
+        lines.push(format!("lost {}", format_count_of(intervals + samples, "interval or sample")));
     }
-    lost
+    lines
 }
 
-/// What keeps Java's frames from being seen, and what to do: one line.
+/// Explains in one line why Java's frames are missing, and what to do.
 fn java(java: &Java, pid: u32) -> Option<String> {
     if !java.is_jvm || (java.frame_pointers && java.no_list.is_none() && !java.unnamed) {
         return None;

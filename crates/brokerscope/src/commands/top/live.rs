@@ -11,10 +11,10 @@ use top::{BrokerInfo, Progress, State};
 use super::{Feed, ScreenFilter, Top, show, stop};
 use crate::output;
 
-/// The longest wait for an event: keys wait as long.
+/// Longest wait for an event, and so for the handling of keys.
 const WAIT: Duration = Duration::from_millis(40);
 
-/// Shows it until the user has seen enough.
+/// Shows it until the user quits.
 pub(super) fn run(args: &Top) -> anyhow::Result<()> {
     let stop = stop()?;
     let options = LiveOptions {
@@ -26,14 +26,14 @@ pub(super) fn run(args: &Top) -> anyhow::Result<()> {
     let stop = stop.within(args.source.length.duration);
     let mut state = State::new(info(args, &source));
     let analysis = Analysis::new(source.config(args.scope.slow.slower_than));
-    let mut live = Live { begun: Instant::now(), source, analysis, filter: ScreenFilter::new(args) };
-    let shown = show(args, &mut live, &mut state, &stop);
-    // From here on a second signal ends it at once.
-    stop.asked();
+    let mut live = Live { start: Instant::now(), source, analysis, filter: ScreenFilter::new(args) };
+    let result = show(args, &mut live, &mut state, &stop);
+    // From here on a second signal ends the process at once.
+    stop.is_requested();
     live.source.end();
     while !matches!(live.source.next(), Step::End) {}
-    output::say_each(&live.source.gaps(args.scope.slow.slower_than).notes);
-    shown
+    output::log_notes(&live.source.gaps(args.scope.slow.slower_than).notes);
+    result
 }
 
 fn info(args: &Top, source: &Source) -> BrokerInfo {
@@ -52,12 +52,12 @@ struct Live<'a> {
     source: Source,
     analysis: Analysis<'a>,
     filter: ScreenFilter<'a>,
-    begun: Instant,
+    start: Instant,
 }
 
 impl Feed for Live<'_> {
     fn update(&mut self, state: &mut State) -> anyhow::Result<()> {
-        let Self { source, analysis, filter, begun } = self;
+        let Self { source, analysis, filter, start } = self;
         let mut verdicts = Vec::new();
         let mut reached: Option<Nanos> = None;
         while reached.is_none() {
@@ -79,11 +79,11 @@ impl Feed for Live<'_> {
             let lag = now - verdict.request.last_seen();
             state.verdict(verdict, Some(lag));
         }
-        state.reach(now, Progress::Live { since: begun.elapsed().into() });
+        state.reach(now, Progress::Live { since: start.elapsed().into() });
         Ok(())
     }
 
-    /// None: it waits for events itself.
+    /// Zero, because `update` itself waits for events.
     fn key_timeout(&self) -> Duration {
         Duration::ZERO
     }
@@ -92,5 +92,5 @@ impl Feed for Live<'_> {
         true
     }
 
-    fn hasten(&mut self, _times: f64) {}
+    fn multiply_speed(&mut self, _times: f64) {}
 }

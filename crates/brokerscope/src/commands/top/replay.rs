@@ -1,5 +1,5 @@
-//! Shows a recording, as fast as it was made or faster. Its events come in their own time; verdicts, which rest on what came
-//! after their requests, are reached ahead of that, so that each is shown when its request is answered.
+//! Shows a recording, at its own speed or faster. Events appear when they are due. Verdicts depend on events after their
+//! requests, so they are computed ahead, and each is shown when its request is answered.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,19 +15,19 @@ use super::verdicts::Verdicts;
 use super::{Feed, ScreenFilter, Top, show, stop};
 use crate::file_access::FileAccess;
 
-/// Events told at once: keys wait for as long as that takes.
+/// Events added at once: keys wait for as long as that takes.
 const MAX_BURST: usize = 20_000;
-/// How long keys are waited for while it runs, and while it stands still.
+/// Longest wait for a key while the replay runs, and while it is paused.
 const KEY_TIMEOUT: Duration = Duration::from_millis(25);
 const PAUSED_KEY_TIMEOUT: Duration = Duration::from_millis(100);
 const MIN_SPEED: f64 = 0.001;
 const MAX_SPEED: f64 = 1e6;
 
-/// Shows it until the user has seen enough.
+/// Shows it until the user quits.
 pub(super) fn run(args: &Top, dir: &Path) -> anyhow::Result<()> {
     let options = args.scope.read_options();
     FileAccess::of([dir])?.with(|access| access.write("/dev/tty")).enter()?;
-    // Before signals are heeded: one ends a download at once.
+    // Before signals are handled, so that one ends a download at once.
     let mut source = source::open_recording(dir, &options)?;
     let stop = stop()?;
     let manifest = source.reader.manifest();
@@ -63,7 +63,7 @@ fn info(args: &Top, manifest: &Manifest) -> BrokerInfo {
 
 struct Replay<'a> {
     source: &'a mut source::Recording,
-    /// The event that comes next, where it is known.
+    /// The next event, if it was already read.
     next: Option<Event>,
     verdicts: Verdicts,
     clock: Clock,
@@ -100,13 +100,13 @@ impl Feed for Replay<'_> {
         false
     }
 
-    fn hasten(&mut self, times: f64) {
+    fn multiply_speed(&mut self, times: f64) {
         self.clock.speed = (self.clock.speed * times).clamp(MIN_SPEED, MAX_SPEED);
     }
 }
 
 impl Replay<'_> {
-    /// How late it is by now in the recording, as far as verdicts were reached; none of a recording of nothing.
+    /// The current time in the recording, at most as far as verdicts are known; `None` if the recording is empty.
     fn now(&mut self) -> anyhow::Result<Option<Nanos>> {
         let start = match self.start {
             Some(start) => start,
@@ -115,13 +115,13 @@ impl Replay<'_> {
                 None => return Ok(None),
             },
         };
-        let wanted = self.clock.wanted(start);
-        let wanted = if self.ended { wanted.min(self.clock.at.unwrap_or(start)) } else { wanted };
-        let reached = self.verdicts.reach(wanted)?;
-        Ok(Some(wanted.min(reached).max(self.clock.at.unwrap_or(start))))
+        let due = self.clock.due(start);
+        let due = if self.ended { due.min(self.clock.at.unwrap_or(start)) } else { due };
+        let reached = self.verdicts.reach(due)?;
+        Ok(Some(due.min(reached).max(self.clock.at.unwrap_or(start))))
     }
 
-    /// Adds what happened until then, or as much of it as is good at once; until when that was.
+    /// Adds the events until then, or a burst of them; returns the time up to which events were added.
     fn add_events(&mut self, until: Nanos, state: &mut State) -> Nanos {
         let mut last = self.clock.at.or(self.start).unwrap_or(until);
         for _ in 0..MAX_BURST {
@@ -157,31 +157,31 @@ impl Replay<'_> {
     }
 }
 
-/// How time goes by in a replay.
+/// The clock of a replay.
 struct Clock {
-    /// What was reached; none before the beginning.
+    /// The time reached; `None` before the start.
     at: Option<Nanos>,
-    asked: Instant,
+    last_read: Instant,
     speed: f64,
     paused: bool,
 }
 
 impl Clock {
     fn new(speed: f64) -> Self {
-        Self { at: None, asked: Instant::now(), speed, paused: false }
+        Self { at: None, last_read: Instant::now(), speed, paused: false }
     }
 
-    /// What is to be reached by now, of what starts there. Time in which nobody asked goes by like any other; time that
-    /// was not made use of does not come back.
-    fn wanted(&mut self, start: Nanos) -> Nanos {
-        let elapsed = self.asked.elapsed();
-        self.asked += elapsed;
+    /// The time due by now in a recording that starts at `start`. Time between two calls counts in full; if the replay
+    /// could not keep up, it does not catch up.
+    fn due(&mut self, start: Nanos) -> Nanos {
+        let elapsed = self.last_read.elapsed();
+        self.last_read += elapsed;
         let at = self.at.unwrap_or(start);
         if self.paused { at } else { at + Nanos((elapsed.as_nanos() as f64 * self.speed) as i64) }
     }
 
     fn pause(&mut self, paused: bool) {
         self.paused = paused;
-        self.asked = Instant::now();
+        self.last_read = Instant::now();
     }
 }

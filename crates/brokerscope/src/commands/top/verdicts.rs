@@ -1,4 +1,4 @@
-//! Verdicts on the requests of a recording, reached by a thread that is some way ahead of what is shown. Does not show them.
+//! Computes verdicts on the requests of a recording in a thread that runs ahead of the screen. Does not show them.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -10,15 +10,15 @@ use analysis::{Analysis, EventSource as _, Output};
 use anyhow::Context as _;
 use model::{Nanos, Verdict};
 
-/// Verdicts, and marks of how far it is, between the thread and the screen.
+/// Maximum number of verdicts and progress marks between the thread and the screen.
 const MAX_AHEAD: usize = 100;
-/// Between two marks.
+/// Interval between two progress marks.
 const MARK_INTERVAL: Nanos = Nanos::from_millis(100);
 
-/// What the thread sends.
+/// A message from the thread.
 enum Message {
     Verdict(Box<Verdict>),
-    /// No verdict on a request that was answered before this is to come.
+    /// No more verdicts on requests answered before this time will follow.
     Until(Nanos),
     Failed(analysis::Error),
 }
@@ -31,13 +31,13 @@ pub(super) struct Verdicts {
 }
 
 impl Verdicts {
-    /// Begins to reach them.
+    /// Starts computing them.
     pub(super) fn of(slower_than: Nanos, dir: &Path, options: &ReadOptions) -> anyhow::Result<Self> {
         let (sender, messages) = sync_channel(MAX_AHEAD);
         let (dir, options) = (dir.to_owned(), options.clone());
         let run = move || {
             if let Err(Interruption::Failed(error)) = analyse(&dir, &options, slower_than, &sender) {
-                // Where the screen is gone, nobody wants to know.
+                // If the screen was closed, nobody needs the error.
                 let _ = sender.send(Message::Failed(error));
             }
         };
@@ -45,9 +45,9 @@ impl Verdicts {
         Ok(Self { messages, waiting: VecDeque::new(), known_until: Nanos::MIN })
     }
 
-    /// Up to which moment verdicts are known, at least until the one that is wanted, if they are.
-    pub(super) fn reach(&mut self, wanted: Nanos) -> anyhow::Result<Nanos> {
-        while self.known_until <= wanted && self.waiting.len() < MAX_AHEAD {
+    /// Returns the time up to which verdicts are known: at least `until`, if that was reached.
+    pub(super) fn reach(&mut self, until: Nanos) -> anyhow::Result<Nanos> {
+        while self.known_until <= until && self.waiting.len() < MAX_AHEAD {
             match self.messages.try_recv() {
                 Ok(Message::Verdict(verdict)) => {
                     self.known_until = self.known_until.max(verdict.request.last_seen());
@@ -62,17 +62,17 @@ impl Verdicts {
         Ok(self.known_until)
     }
 
-    /// Those on requests that were answered until then.
+    /// Takes the verdicts on requests answered until then.
     pub(super) fn until(&mut self, until: Nanos) -> Vec<Verdict> {
         let due = self.waiting.partition_point(|verdict| verdict.request.last_seen() <= until);
         self.waiting.drain(..due).collect()
     }
 }
 
-/// Why the thread ends early.
+/// Reason for the thread to end early.
 enum Interruption {
-    /// The screen is gone.
-    Gone,
+    /// The screen was closed.
+    ScreenClosed,
     /// Totals cannot be read.
     Failed(analysis::Error),
 }
@@ -99,7 +99,7 @@ fn analyse(
         let message = match output {
             Output::Verdict(verdict) => Message::Verdict(Box::new(verdict)),
             Output::Event(event) => {
-                // The engine has not got this one yet.
+                // The engine does not have this event yet.
                 let reached = std::mem::replace(&mut newest, event.time());
                 if reached < marked + MARK_INTERVAL {
                     return Ok(());
@@ -109,6 +109,6 @@ fn analyse(
             }
             Output::Pause(_) => return Ok(()),
         };
-        messages.send(message).map_err(|_| Interruption::Gone)
+        messages.send(message).map_err(|_| Interruption::ScreenClosed)
     })
 }

@@ -1,4 +1,4 @@
-//! Packets of both directions out of order, as two processors write them: what waits, and for how long.
+//! Packets of both directions out of order, as two CPUs write them: which segments wait, and for how long.
 
 use model::Nanos;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use crate::tests::kafka;
 
 const MILLISECOND: i64 = 1_000_000;
 
-/// An acknowledgement of all that was sent so far, without payload.
+/// An acknowledgement of everything sent so far, without payload.
 fn acknowledgement(talk: &Conversation, by_client: bool) -> Vec<u8> {
     let (from, to) = if by_client { (&talk.client, &talk.broker) } else { (&talk.broker, &talk.client) };
     TestSegment { ack: to.seq, flags: Flags::ACK, payload: Vec::new(), ..from.clone() }.ethernet()
@@ -23,7 +23,7 @@ fn cut_short(talk: &mut Conversation, time: i64) {
     let request = kafka::produce(1, -1, "t", [&batch, &batch]);
     let (head, tail) = request.split_at(6_000);
     talk.open(time).ask(time, head);
-    let _lost = talk.sent(true, tail);
+    let _lost = talk.next_packet(true, tail);
     talk.answer(time, &kafka::produced(1, "t", [(2, 0, 5), (5, 0, 6)]));
 }
 
@@ -31,12 +31,12 @@ fn cut_short(talk: &mut Conversation, time: i64) {
 fn what_is_acknowledged_before_it_is_seen_is_not_lost() {
     let mut talk = Conversation::standard();
     talk.open(0);
-    let request = talk.sent(true, &kafka::small_request(1));
+    let request = talk.next_packet(true, &kafka::small_request(1));
     talk.answer(20, &kafka::response(1, b"one"));
     talk.packets.push((21, request));
     talk.packets.push((30, acknowledgement(&talk, true)));
     let mut analyzer = on_port();
-    let rows = talk.tell(&mut analyzer);
+    let rows = talk.analyze(&mut analyzer);
     assert_eq!(rows.iter().map(|row| (row.correlation_id, error(row))).collect::<Vec<_>>(), [(1, "")]);
     assert_eq!((rows[0].arrival, rows[0].response), (Nanos(21), Some(Nanos(20))), "each keeps its time");
     assert_eq!((analyzer.counters().gaps, analyzer.cx.pool.used), (0, 0));
@@ -48,10 +48,10 @@ fn a_hole_is_given_up_when_the_connection_goes_on_without_its_packet() {
     cut_short(&mut talk, 10);
     let mut analyzer = on_port();
     for number in 1..=32 {
-        assert_eq!(talk.tell(&mut analyzer), [], "after {} packets", number - 1);
+        assert_eq!(talk.analyze(&mut analyzer), [], "after {} packets", number - 1);
         talk.packets.push((11, acknowledgement(&talk, number % 2 == 0)));
     }
-    let rows = talk.tell(&mut analyzer);
+    let rows = talk.analyze(&mut analyzer);
     assert_eq!(rows.iter().map(|row| row.end).collect::<Vec<_>>(), [Some(Nanos(10))]);
     assert_eq!((analyzer.counters().gaps, analyzer.cx.pool.used), (1, 0));
 }
@@ -61,12 +61,12 @@ fn a_hole_is_given_up_in_time_on_a_silent_connection_too() {
     let mut talk = Conversation::standard();
     cut_short(&mut talk, 10);
     let mut analyzer = on_port();
-    assert_eq!(talk.tell(&mut analyzer), []);
+    assert_eq!(talk.analyze(&mut analyzer), []);
     let mut busy = Conversation::new("10.0.0.8:41234", "10.0.0.1:9092");
     busy.open(49 * MILLISECOND);
-    assert_eq!(busy.tell(&mut analyzer), []);
+    assert_eq!(busy.analyze(&mut analyzer), []);
     busy.ask(51 * MILLISECOND, &kafka::small_request(1));
-    let rows = busy.tell(&mut analyzer);
+    let rows = busy.analyze(&mut analyzer);
     assert_eq!(rows.iter().map(|row| row.end).collect::<Vec<_>>(), [Some(Nanos(10))]);
 }
 
@@ -74,12 +74,12 @@ fn a_hole_is_given_up_in_time_on_a_silent_connection_too() {
 fn a_reset_that_overtook_what_it_answers_costs_nothing() {
     let mut talk = Conversation::standard();
     talk.open(0).ask(10, &kafka::small_request(1));
-    let response = talk.sent(false, &kafka::response(1, b"late"));
+    let response = talk.next_packet(false, &kafka::response(1, b"late"));
     let reset = TestSegment { flags: Flags::RST, ack: 0, payload: Vec::new(), ..talk.client.clone() };
     talk.packets.push((20, reset.ethernet()));
     talk.packets.push((21, response));
     talk.ask(51 * MILLISECOND, &kafka::small_request(2));
-    let rows = talk.tell(&mut on_port());
+    let rows = talk.analyze(&mut on_port());
     let rows: Vec<_> = rows.iter().map(|row| (row.correlation_id, row.end, error(row))).collect();
     assert_eq!(
         rows,
@@ -94,7 +94,7 @@ fn a_full_pool_gives_a_hole_up_at_once() {
     cut_short(&mut talk, 10);
     let mut analyzer = on_port();
     analyzer.cx.pool.total_limit = 0;
-    assert_eq!(talk.tell(&mut analyzer).len(), 1);
+    assert_eq!(talk.analyze(&mut analyzer).len(), 1);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn what_still_waits_when_the_port_is_used_again_belongs_to_the_old_connection() 
     talk.client.seq = talk.client.seq.wrapping_add(77_777);
     talk.broker.seq = 123;
     talk.open(20).ask(30, &kafka::small_request(1)).answer(40, &kafka::response(1, b""));
-    let rows = talk.tell(&mut on_port());
+    let rows = talk.analyze(&mut on_port());
     assert_eq!(rows.iter().map(|row| row.api).collect::<Vec<_>>(), ["PRODUCE", "FIND_COORDINATOR"]);
     assert_eq!(rows[0].partitions[0].base_offset, Some(5));
 }
@@ -140,8 +140,8 @@ fn conversation(talk: &mut Conversation, requests: i32, mtu: usize) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Packets that change places with others up to a few places away, handshake and farewell too, cost
-    /// no row, and nothing is said to be missing.
+    /// Packets that swap places with others up to a few positions away, including the handshake and the FINs, cost no
+    /// row, and nothing is reported missing.
     #[test]
     fn neighbours_in_any_order_cost_nothing(
         moves in prop::collection::vec(0..12usize, 7..300),
@@ -158,7 +158,7 @@ proptest! {
         let packets = packets.into_iter().enumerate();
         talk.packets = packets.map(|(now, (_, (_, bytes)))| (now as i64 * 1_000, bytes)).collect();
         let mut analyzer = on_port();
-        let mut rows = talk.tell(&mut analyzer);
+        let mut rows = talk.analyze(&mut analyzer);
         rows.extend(finish(&mut analyzer));
         prop_assert_eq!(rows.iter().map(|row| row.correlation_id).collect::<Vec<_>>(), (0..40).collect::<Vec<_>>());
         for row in &rows {

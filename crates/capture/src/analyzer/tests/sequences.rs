@@ -7,7 +7,7 @@ use crate::analyzer::Analyzer;
 use crate::tests::conversation::Conversation;
 use crate::tests::kafka;
 
-/// A row's correlation id, and where it and its response begin and end.
+/// A row's correlation id, and the start and end of the request and its response.
 type Extents = (i32, [Option<u32>; 4]);
 
 fn extents(row: &Request) -> Extents {
@@ -15,8 +15,8 @@ fn extents(row: &Request) -> Extents {
     (row.correlation_id, ends)
 }
 
-/// One request and its answer, cut into packets of so many bytes; what its row must say. The numbers of
-/// the client's bytes wrap within the first request.
+/// One request and its answer, cut into packets of `packet_bytes`; returns the row's expected extents. The client's
+/// sequence numbers wrap within the first request.
 fn exchange(talk: &mut Conversation, correlation_id: i32, packet_bytes: usize) -> Extents {
     let time = i64::from(correlation_id) * 100;
     let (asked, answered) = (talk.client.seq, talk.broker.seq);
@@ -30,7 +30,7 @@ fn exchange(talk: &mut Conversation, correlation_id: i32, packet_bytes: usize) -
 }
 
 fn rows(analyzer: &mut Analyzer, talk: &mut Conversation) -> Vec<Extents> {
-    let mut rows = talk.tell(analyzer);
+    let mut rows = talk.analyze(analyzer);
     rows.extend(finish(analyzer));
     rows.iter().map(extents).collect()
 }
@@ -66,8 +66,8 @@ fn also_after_bytes_that_were_not_captured() {
             let mut expected = Vec::new();
             for id in 1..=4 {
                 if id == lost + 1 {
-                    talk.sent(true, &kafka::small_request(100));
-                    talk.sent(false, &kafka::response(100, &[1; 30]));
+                    talk.next_packet(true, &kafka::small_request(100));
+                    talk.next_packet(false, &kafka::response(100, &[1; 30]));
                 }
                 expected.push(exchange(&mut talk, id, 1000));
             }

@@ -1,5 +1,5 @@
-//! What besides whole Kafka conversations is on the wire: one side alone, tokens, TLS from its middle, an
-//! earlier connection's segments, several listeners, the largest request.
+//! Traffic other than whole Kafka conversations: one side alone, tokens, TLS from its middle, an earlier connection's
+//! segments, several listeners, the largest request.
 
 use proptest::prelude::*;
 
@@ -37,7 +37,7 @@ fn raw_tokens_are_counted_and_the_requests_after_them_have_their_rows() {
         talk.ask(50, &sized(b"c=biws,r=fyko,p=v0X8")).answer(60, &sized(b""));
         talk.ask(70, &kafka::small_request(2)).answer(80, &kafka::response(2, b"\0\0x"));
         talk.ask(90, &kafka::small_request(3)).answer(95, &kafka::response(3, b"\0\0x"));
-        let mut rows = talk.tell(&mut analyzer);
+        let mut rows = talk.analyze(&mut analyzer);
         rows.extend(finish(&mut analyzer));
         let timings: Vec<_> = rows.iter().map(timing).collect();
         assert_eq!(timings, [(1, Some(10), Some(0)), (2, Some(10), Some(0)), (3, Some(5), Some(0))]);
@@ -45,7 +45,7 @@ fn raw_tokens_are_counted_and_the_requests_after_them_have_their_rows() {
         let counters = analyzer.counters();
         assert_eq!(counters.sasl_tokens, 4);
         assert_eq!((counters.undecodable_frames, counters.unmatched_responses), (0, 0));
-        // Where the broker's side begins in its middle, so does the search for its first answer.
+        // The capture joins the broker's stream in its middle, and so does the search for its first answer.
         assert_eq!(counters.resyncs, 0);
     }
 }
@@ -59,7 +59,7 @@ fn a_refused_handshake_of_version_0_may_be_followed_by_another() {
     talk.ask(50, &sized(b"\0user\0password")).answer(60, &sized(b""));
     talk.ask(70, &kafka::small_request(3)).answer(80, &kafka::response(3, b"\0\0x"));
     let mut analyzer = on_port();
-    let rows = talk.tell(&mut analyzer);
+    let rows = talk.analyze(&mut analyzer);
     assert_eq!(rows.iter().map(|row| row.correlation_id).collect::<Vec<_>>(), [1, 2, 3]);
     assert_eq!((analyzer.counters().sasl_tokens, analyzer.counters().resyncs), (2, 0));
 }
@@ -72,10 +72,10 @@ fn tls_from_its_middle_is_named() {
         for i in 1..9 {
             talk.ask(i * 10, &record(30 + i as u8)).answer(i * 10 + 5, &record(90 + i as u8));
         }
-        assert_eq!(talk.tell(&mut analyzer), []);
+        assert_eq!(talk.analyze(&mut analyzer), []);
         assert_eq!(finish(&mut analyzer), []);
         assert_eq!((analyzer.counters().tls_connections, analyzer.counters().other_connections), (1, 0));
-        // Also where only the ports can tell which end is the broker's.
+        // Also when only the ports show which end is the broker.
         let tls: Vec<_> = analyzer.take_tls().iter().map(|(listener, _)| listener.to_string()).collect();
         assert_eq!(tls, ["10.0.0.1:9092"]);
     }
@@ -85,8 +85,8 @@ fn tls_from_its_middle_is_named() {
 fn segments_of_an_earlier_connection_change_nothing() {
     let mut before = Conversation::standard();
     before.open(0);
-    let old_request = before.sent(true, &kafka::small_request(77));
-    let old_response = before.sent(false, &kafka::response(77, b"old"));
+    let old_request = before.next_packet(true, &kafka::small_request(77));
+    let old_response = before.next_packet(false, &kafka::response(77, b"old"));
     let mut talk = Conversation::standard();
     talk.client.seq = talk.client.seq.wrapping_add(0x5000_0000);
     talk.broker.seq = 0x6000_0000;
@@ -97,14 +97,14 @@ fn segments_of_an_earlier_connection_change_nothing() {
     talk.packets.push((31, old_request));
     talk.ask(40, &kafka::small_request(2)).answer(50, &kafka::response(2, b"new")).close(60);
     let mut analyzer = on_port();
-    let rows = talk.tell(&mut analyzer);
+    let rows = talk.analyze(&mut analyzer);
     assert_eq!(rows.iter().map(timing).collect::<Vec<_>>(), [(1, Some(10), Some(0)), (2, Some(10), Some(0))]);
     let counters = analyzer.counters();
     assert_eq!((counters.stray_segments, counters.gaps, counters.resyncs), (3, 0, 0));
 }
 
-/// Only the client's packets, their acknowledgements going on: every request has its row and says why it
-/// has no answer.
+/// Only the client's packets, with advancing acknowledgements: every request has its row, which says why there is no
+/// answer.
 #[test]
 fn requests_alone_have_their_rows() {
     for opened in [true, false] {
@@ -115,13 +115,13 @@ fn requests_alone_have_their_rows() {
         }
         for id in 1..=20 {
             talk.ask(i64::from(id) * 10, &kafka::small_request(id));
-            let _unseen = talk.sent(false, &kafka::response(id, &[7; 3_000]));
+            let _unseen = talk.next_packet(false, &kafka::response(id, &[7; 3_000]));
         }
         let limits = Limits { unacknowledged_bytes: 32 << 10, ..Limits::default() };
         let little_memory = Analyzer::new(Config { ports: vec![9092], limits, ..Config::default() });
         for mut analyzer in [on_port(), anywhere(), little_memory] {
             let mut again = Conversation { packets: talk.packets.clone(), ..Conversation::standard() };
-            let mut rows = again.tell(&mut analyzer);
+            let mut rows = again.analyze(&mut analyzer);
             rows.extend(finish(&mut analyzer));
             assert_eq!(
                 rows.iter().map(|row| row.correlation_id).collect::<Vec<_>>(),
@@ -136,7 +136,7 @@ fn requests_alone_have_their_rows() {
     }
 }
 
-/// Only the broker's packets: nothing is made up, and what is missing is named.
+/// Only the broker's packets: no row is invented, and the missing side is reported.
 #[test]
 fn responses_alone_are_said_to_be_that() {
     for opened in [true, false] {
@@ -147,12 +147,12 @@ fn responses_alone_are_said_to_be_that() {
             talk.packets = vec![answered];
         }
         for id in 1..=20 {
-            let _unseen = talk.sent(true, &kafka::small_request(id));
+            let _unseen = talk.next_packet(true, &kafka::small_request(id));
             talk.answer(i64::from(id) * 10, &kafka::response(id, &[7; 3_000]));
         }
         for mut analyzer in [on_port(), anywhere()] {
             let mut again = Conversation { packets: talk.packets.clone(), ..Conversation::standard() };
-            let mut rows = again.tell(&mut analyzer);
+            let mut rows = again.analyze(&mut analyzer);
             rows.extend(finish(&mut analyzer));
             assert_eq!(rows, []);
             let counters = analyzer.counters();
@@ -161,13 +161,13 @@ fn responses_alone_are_said_to_be_that() {
     }
 }
 
-/// A capture that ends between a request and its answer has both sides as far as it goes.
+/// A capture that ends between a request and its answer has captured both sides.
 #[test]
 fn the_edge_of_a_capture_is_no_lone_side() {
     let mut talk = Conversation::standard();
     talk.ask(10, &kafka::small_request(1));
     let mut analyzer = on_port();
-    let mut rows = talk.tell(&mut analyzer);
+    let mut rows = talk.analyze(&mut analyzer);
     rows.extend(finish(&mut analyzer));
     assert_eq!((rows.len(), analyzer.counters().one_sided_connections), (1, 0));
 }
@@ -181,16 +181,16 @@ fn several_listeners_are_read_from_one_capture() {
         talk.open(0).ask(10, &kafka::small_request(1)).answer(20, &kafka::response(1, b"\0\0x"));
         talks.push(talk);
     }
-    // A broker is a client of another one: both ends have a port that was asked for.
+    // A broker is a client of another one: both ends have a configured port.
     let mut between = Conversation::new("10.0.0.2:9093", "10.0.0.1:9092");
     between.open(0).ask(10, &kafka::small_request(1)).answer(20, &kafka::response(1, b"\0\0x"));
     talks.push(between);
-    let brokers = |wanted: &[u16]| {
-        let mut analyzer = Analyzer::new(Config { ports: wanted.to_vec(), ..Config::default() });
+    let brokers = |ports: &[u16]| {
+        let mut analyzer = Analyzer::new(Config { ports: ports.to_vec(), ..Config::default() });
         let mut rows = Vec::new();
         for talk in &talks {
             let mut again = Conversation { packets: talk.packets.clone(), ..Conversation::standard() };
-            rows.extend(again.tell(&mut analyzer));
+            rows.extend(again.analyze(&mut analyzer));
         }
         assert!(rows.iter().all(|row| row.error.is_none() && row.end.is_some()), "{rows:?}");
         rows.iter().map(|row| row.broker.port()).collect::<Vec<_>>()
@@ -200,7 +200,7 @@ fn several_listeners_are_read_from_one_capture() {
     assert_eq!(brokers(&[]), [9092, 9093, 19_092, 9092]);
 }
 
-/// `socket.request.max.bytes` is 104857600 by default; one byte more is not Kafka's.
+/// `socket.request.max.bytes` is 104857600 by default; a frame that is one byte larger is not Kafka's.
 #[test]
 fn the_largest_request_is_read_and_a_larger_one_is_not() {
     let max = 104_857_600_usize;
@@ -212,23 +212,23 @@ fn the_largest_request_is_read_and_a_larger_one_is_not() {
         let mut analyzer = on_port();
         let mut talk = Conversation::standard();
         talk.open(0);
-        let mut rows = talk.tell(&mut analyzer);
+        let mut rows = talk.analyze(&mut analyzer);
         for piece in request.chunks(60_000) {
             talk.ask(10, piece);
-            rows.extend(talk.tell(&mut analyzer));
+            rows.extend(talk.analyze(&mut analyzer));
         }
         if rows_expected.len() == 2 {
             talk.answer(20, &kafka::produced(1, "t", [(2, 0, 5), (5, 0, 6)]));
         }
         talk.ask(30, &kafka::small_request(2)).answer(40, &kafka::response(2, b"\0\0x"));
-        rows.extend(talk.tell(&mut analyzer));
+        rows.extend(talk.analyze(&mut analyzer));
         rows.extend(finish(&mut analyzer));
         if rows_expected.len() == 2 {
             assert_eq!(rows.iter().map(|row| row.correlation_id).collect::<Vec<_>>(), rows_expected);
             assert_eq!((rows[0].request_bytes as usize, rows[0].error.as_deref()), (size, None));
             assert_eq!(rows[0].partitions[0].bytes as usize, big.len());
         } else {
-            // The broker would close the connection; nothing of it is made up.
+            // The broker would close the connection; no row is invented.
             assert!(rows.iter().all(|row| row.correlation_id == 2), "{rows:?}");
         }
     }
@@ -253,7 +253,7 @@ fn a_produce_request_cut_in_its_header_is_the_first_seen_of_a_known_client() {
             analyzer.packet(&packet, &mut |row| rows.push(*row));
         }
         rows.extend(finish(&mut analyzer));
-        // Without a port nobody knows which side this is: an answer to Produce begins the same way.
+        // Without a port, the side is unknown: an answer to Produce starts the same way.
         assert_eq!(rows.iter().map(|row| row.correlation_id).collect::<Vec<_>>(), ids);
         assert!(rows.iter().all(|row| row.api == "PRODUCE" && row.error.is_some()), "{rows:?}");
     }
@@ -262,7 +262,7 @@ fn a_produce_request_cut_in_its_header_is_the_first_seen_of_a_known_client() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Segments of an earlier connection, where neither of their numbers fits.
+    /// Segments of an earlier connection whose sequence and acknowledgement numbers both do not fit.
     #[test]
     fn no_stray_segment_makes_a_row(
         strays in prop::collection::vec((any::<bool>(), 0x2000_0000..0xd000_0000u32, 0x2000_0000..0xd000_0000u32), 1..20),
@@ -285,7 +285,7 @@ proptest! {
             talk.answer(i64::from(id), &kafka::response(id, b"\0\0x"));
         }
         let mut analyzer = on_port();
-        let rows = talk.tell(&mut analyzer);
+        let rows = talk.analyze(&mut analyzer);
         prop_assert_eq!(rows.iter().map(|row| row.correlation_id).collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>());
         prop_assert!(rows.iter().all(|row| row.error.is_none()));
         prop_assert_eq!(analyzer.counters().stray_segments, 20);

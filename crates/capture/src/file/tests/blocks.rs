@@ -4,10 +4,10 @@ use super::{opened, piped, read};
 use crate::file::Notes;
 use crate::packet::LinkType;
 
-/// A section of an unknown length, in the byte order of Intel's processors.
+/// A section of unknown length, in little-endian byte order.
 const LITTLE: &[u8] =
     b"\x0a\x0d\x0d\x0a\x1c\0\0\0\x4d\x3c\x2b\x1a\x01\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\x1c\0\0\0";
-/// The same in network byte order.
+/// A section of unknown length, in network byte order.
 const BIG: &[u8] =
     b"\x0a\x0d\x0d\x0a\0\0\0\x1c\x1a\x2b\x3c\x4d\0\x01\0\0\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\x1c";
 /// Ethernet, no limit on lengths, no options: microseconds.
@@ -17,7 +17,7 @@ const ETHERNET_BIG: &[u8] = b"\0\0\0\x01\0\0\0\x14\0\x01\0\0\0\0\0\0\0\0\0\x14";
 /// hides another resolution behind it.
 const SIXTEENTHS: &[u8] = b"\x01\0\0\0\x38\0\0\0\x65\0\0\0\x04\0\0\0\
     \x01\0\x02\0hi\0\0\x02\0\x03\0eth\0\x09\0\x01\0\x84\0\0\0\0\0\0\0\x09\0\x01\0\x00\0\0\0\x38\0\0\0";
-/// Ethernet; nanoseconds, in years counted from an hour before 1970.
+/// Ethernet; nanoseconds, with an offset of minus one hour.
 const AN_HOUR_BEFORE: &[u8] = b"\0\0\0\x01\0\0\0\x2c\0\x01\0\0\0\0\0\0\
     \0\x0e\0\x08\xff\xff\xff\xff\xff\xff\xf1\xf0\0\x09\0\x01\x09\0\0\0\0\0\0\0\0\0\0\x2c";
 
@@ -31,11 +31,11 @@ const OBSOLETE: &[u8] =
     b"\x02\0\0\0\x24\0\0\0\x01\0\x07\0\0\0\0\0\x23\0\0\0\x02\0\0\0\x09\0\0\0\xbb\xcc\0\0\x24\0\0\0";
 const OBSOLETE_BIG: &[u8] =
     b"\0\0\0\x02\0\0\0\x24\0\0\xff\xff\0\0\0\0\0\0\0\x07\0\0\0\x01\0\0\0\x01\xee\0\0\0\0\0\0\x24";
-/// A packet of 6 bytes without a time and without an interface: the first is meant.
+/// A packet of 6 bytes without a time or an interface: the first interface applies.
 const SIMPLE: &[u8] = b"\x03\0\0\0\x18\0\0\0\x06\0\0\0\x01\x02\x03\x04\x05\x06\0\0\x18\0\0\0";
-/// The same where the first interface keeps 4 bytes.
+/// The same packet if the first interface keeps 4 bytes.
 const SIMPLE_CUT: &[u8] = b"\x03\0\0\0\x14\0\0\0\x06\0\0\0\x01\x02\x03\x04\x14\0\0\0";
-/// Statistics (5), secrets (10), a custom block (0xbad) and the smallest block there can be.
+/// Statistics (5), secrets (10), a custom block (0xbad) and the smallest possible block.
 const OTHERS: &[u8] = b"\x05\0\0\0\x18\0\0\0\0\0\0\0\x01\0\0\0\x05\0\0\0\x18\0\0\0\
     \x0a\0\0\0\x14\0\0\0KSLT\0\0\0\0\x14\0\0\0\xad\x0b\0\0\x10\0\0\0\x01\0\0\0\x10\0\0\0\xff\0\0\0\x0c\0\0\0\x0c\0\0\0";
 
@@ -59,14 +59,14 @@ fn every_block_is_read_as_its_bytes_say() {
             &[(2_187_500_000, LinkType::RawIp, 9, &[0xbb, 0xcc]), enhanced],
         ),
         (&[BIG, AN_HOUR_BEFORE, OBSOLETE_BIG], &[(-3_599_999_999_993, LinkType::Ethernet, 1, &[0xee])]),
-        // A packet without a time has that of the one before it.
+        // A packet without a time gets that of the previous one.
         (&[LITTLE, ETHERNET, SIMPLE], &[(0, LinkType::Ethernet, 6, &[1, 2, 3, 4, 5, 6])]),
         (
             &[LITTLE, ETHERNET, ENHANCED, SIMPLE],
             &[enhanced, (TWO_TO_THE_32_AND_5_US, LinkType::Ethernet, 6, &[1, 2, 3, 4, 5, 6])],
         ),
         (&[LITTLE, SIXTEENTHS, SIMPLE_CUT], &[(0, LinkType::RawIp, 6, &[1, 2, 3, 4])]),
-        // A section begins without the interfaces of the one before, in its own byte order.
+        // A section starts without the previous section's interfaces, in its own byte order.
         (
             &[LITTLE, ETHERNET, ENHANCED, BIG, AN_HOUR_BEFORE, OBSOLETE_BIG, LITTLE, ETHERNET, ENHANCED],
             &[enhanced, (-3_599_999_999_993, LinkType::Ethernet, 1, &[0xee]), enhanced],

@@ -1,4 +1,4 @@
-//! Compressed captures: of several members, cut everywhere, and damaged.
+//! Compressed captures: of several members, cut at every position, and damaged.
 
 use std::io::{Cursor, Read, Write};
 
@@ -39,7 +39,7 @@ type Pack = fn(&[u8]) -> Vec<u8>;
 const PACKINGS: [(&str, Pack); 4] =
     [("gzip", gzip), ("zstd", zstd), ("lz4 linked", lz4_linked), ("lz4 checked", lz4_checked)];
 
-/// Bytes that no codec makes smaller.
+/// Bytes that no codec can compress.
 fn noise(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut next = || {
@@ -84,7 +84,7 @@ fn members_and_frames_one_after_the_other_are_one_capture() {
             assert_eq!((read(&mut file), file.notes().cut_records), (expected.clone(), 0), "{name} at {at}");
         }
     }
-    // Frames of one file need not have blocks of one size.
+    // Frames of one file may have different block sizes.
     let mixed = [lz4_checked(&plain[..30]), lz4_linked(&plain[30..])].concat();
     assert_eq!(read(&mut opened(&mixed).unwrap()), expected);
     // pzstd writes a skippable frame before each frame.
@@ -102,7 +102,7 @@ fn a_compressed_capture_cut_anywhere_yields_whole_packets_and_a_note() {
         let mut most = 0;
         for len in (5..packed.len()).step_by(997).chain(packed.len() - 9..packed.len()) {
             let mut file = match piped(&packed[..len]) {
-                // Blocks are all or nothing.
+                // A block is decompressed as a whole or not at all.
                 Err(Error::NotACapture { .. }) if most == 0 => continue,
                 file => file.unwrap_or_else(|error| panic!("{name} at {len}: {error}")),
             };
@@ -191,12 +191,12 @@ fn what_is_not_unpacked_is_named() {
         let error = opened(bytes).err().unwrap().to_string();
         assert!(error.contains(named), "{error}");
     }
-    // Only once: what is packed twice is no capture.
+    // Only one layer is decompressed: a file compressed twice is not a capture.
     let twice = gzip(&gzip(&pcap(1, &packets())));
     assert!(matches!(opened(&twice).err(), Some(Error::NotACapture { .. })));
 }
 
-/// Hands over what a compressor has flushed so far and then fails if it is asked again.
+/// Returns the bytes that a compressor has flushed so far, and fails if more are requested.
 struct Live(Cursor<Vec<u8>>);
 
 impl Read for Live {

@@ -1,4 +1,4 @@
-//! Records of connections, byte by byte.
+//! Tests with records of connections, byte by byte.
 
 use model::Event::{SocketOp, TcpEvent};
 use model::{ClockOffset, SocketOpKind, TcpEventKind};
@@ -20,7 +20,7 @@ fn trouble(number: u32, ends: &[u8]) -> Vec<u8> {
     [&words(&[event_kind::EVENT_TCP_TROUBLE.0, number]), &77u64.to_ne_bytes()[..], ends, &[0; 4]].concat()
 }
 
-/// Local and remote address, local and remote port, as in packets.
+/// Local and remote address, local and remote port, in network byte order.
 fn ends(local: [u8; 16], remote: [u8; 16]) -> Vec<u8> {
     [&local[..], &remote[..], &9092u16.to_be_bytes(), &41234u16.to_be_bytes()].concat()
 }

@@ -1,5 +1,5 @@
-//! An overview as tables for people, 100 columns wide where names allow; as JSON lines; and as CSV, one line a group and
-//! one a producer. Tables leave out what matters less unless they are wide.
+//! An overview as tables for people, 100 columns wide if names allow; as JSON lines; and as CSV, one line per group and
+//! one per producer. Tables that are not wide leave out less important columns.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -15,16 +15,16 @@ use crate::text_writer::{INDENT, TextWriter};
 
 /// Rows of each table, unless it is wide.
 const MAX_ROWS: usize = 10;
-/// Longer names are shortened, so that rows fit a terminal; those of producers, whose sizes are long, more.
+/// Longer names are shortened, so that rows fit a terminal; names of producers even more, because their sizes are long.
 const MAX_NAME: usize = 30;
 const MAX_PRODUCER_NAME: usize = 27;
-/// So much of a client's id is left beside a long address.
+/// Characters left of a client's id next to a long address.
 const MIN_ID: usize = 8;
 /// The API of a group's second row.
 const ALONE: &str = "  alone";
 const OTHERS: &str = "others";
 
-/// Writes all of it; only JSON has a place for the summary.
+/// Writes an overview; only JSON has a place for the summary.
 pub fn write(out: impl Write, format: &Format, groups: &Groups, summary: &RequestSummary) -> io::Result<()> {
     match format {
         Format::Table(style) => Tables(TextWriter::new(out, style)).write(groups),
@@ -51,7 +51,7 @@ struct GroupRows {
     wide: bool,
 }
 
-/// A group, with its latency on the wire or what is left of it without the time behind other requests.
+/// A group, with its latency on the wire or, if `alone`, its latency without the time behind other requests.
 struct GroupRow<'a> {
     groups: &'a Groups,
     kind: Kind,
@@ -93,17 +93,17 @@ impl<'a> GroupRow<'a> {
         match self.key {
             GroupKey::All => String::new(),
             GroupKey::Topic(Some(topic), _) => shorten(&crate::escape::escape(topic), max),
-            // No topic's name has a colon.
+            // Topic names cannot contain a colon.
             GroupKey::Topic(None, Some(id)) => format!("id:{id}"),
             GroupKey::Topic(None, None) => NONE.to_owned(),
-            GroupKey::Client(client) => client_shown(client, None, max),
-            GroupKey::Connection(client, port, _) => client_shown(client, Some(*port), max),
+            GroupKey::Client(client) => format_client(client, None, max),
+            GroupKey::Connection(client, port, _) => format_client(client, Some(*port), max),
             GroupKey::Others(_) => OTHERS.to_owned(),
         }
     }
 }
 
-/// What a group's second row leaves empty.
+/// A cell that is empty in a group's second row.
 fn first_row_only<'a>(row: &GroupRow<'_>, text: impl FnOnce() -> String) -> Cell<'a> {
     Cell::Escaped(if row.alone { String::new() } else { text() })
 }
@@ -169,7 +169,7 @@ impl Report for GroupRows {
 }
 
 impl GroupRows {
-    /// For programs, which get the same columns of every group.
+    /// Columns for programs, the same for every group.
     const DATA: Self = Self { by: GroupBy::Api, wide: false };
 }
 
@@ -199,7 +199,7 @@ fn group_data() -> Vec<Column<GroupRows>> {
             _ => Cell::None,
         }),
         Col::data("requests", |row| row.group.requests.into()),
-        Col::data("requests_per_s", |row| row.per_second().map(rounded).into()),
+        Col::data("requests_per_s", |row| row.per_second().map(round).into()),
         Col::data("answered", |row| row.group.latency.count().into()),
         Col::data("unanswered", |row| row.group.unanswered.into()),
         Col::data("errors", |row| row.group.errors.into()),
@@ -214,14 +214,14 @@ fn group_data() -> Vec<Column<GroupRows>> {
     columns
 }
 
-/// Columns for programs about a distribution.
+/// Columns of a distribution, for programs.
 fn distribution<R: Report>(
     name: &str,
     unit: &str,
     of: impl for<'a> Fn(&'a R::Row<'a>) -> &'a Distribution + Copy + 'static,
 ) -> Vec<Column<R>> {
     let named = |part: &str| format!("{name}_{part}{unit}");
-    let mut columns = vec![Column::data(named("mean"), move |row| of(row).mean().map(rounded).into())];
+    let mut columns = vec![Column::data(named("mean"), move |row| of(row).mean().map(round).into())];
     let shares = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
     columns.extend(
         shares.map(|(part, share)| Column::data(named(part), move |row| of(row).quantile(share).into())),
@@ -229,8 +229,8 @@ fn distribution<R: Report>(
     columns
 }
 
-/// Producers and how full their batches are. The columns named after a quantity hold its mean; the percentiles after
-/// it are its own.
+/// Producers and how full their batches are. A column named after a quantity holds its mean, followed by its
+/// percentiles.
 struct Producers {
     wide: bool,
 }
@@ -246,7 +246,7 @@ impl Report for Producers {
             Col::text("CLIENT", 0, "", move |(producer, _)| {
                 let client = producer.client.as_ref();
                 Cell::Escaped(
-                    client.map_or_else(|| OTHERS.to_owned(), |client| client_shown(client, None, max)),
+                    client.map_or_else(|| OTHERS.to_owned(), |client| format_client(client, None, max)),
                 )
             }),
             Col::data("by", |_| "producer".into()),
@@ -279,7 +279,7 @@ impl Report for Producers {
     }
 }
 
-/// Columns of tables about a distribution: its mean and percentiles, most of them in wide tables only.
+/// Columns of a distribution, for tables: its mean and percentiles, most of them in wide tables only.
 fn spread(
     heading: &'static str,
     narrow: &[f64],
@@ -299,12 +299,12 @@ fn sum(distribution: &Distribution) -> u64 {
     u64::try_from(distribution.sum()).unwrap_or(u64::MAX)
 }
 
-/// To three decimals.
-fn rounded(value: f64) -> f64 {
+/// Rounds to three decimals.
+fn round(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
-/// To three digits.
+/// Formats with three digits.
 fn three_digits(value: f64) -> String {
     match value {
         _ if value < 9.995 => format!("{value:.2}"),
@@ -329,12 +329,12 @@ impl<W: Write> Tables<W> {
         self.0.out.flush()
     }
 
-    /// All tables but that of the APIs leave out intended waits: they are nobody's trouble.
+    /// Writes one table. Intended waits are harmless, so only the table of APIs shows them.
     fn groups(&mut self, groups: &Groups, by: GroupBy) -> io::Result<()> {
         let wide = self.0.style.wide;
         let is_shown =
             |(kind, ..): &&(Kind, GroupKey, Group)| wide || by == GroupBy::Api || kind.hold.is_none();
-        let found = groups.by(by).filter(is_shown).collect::<Vec<_>>();
+        let selected = groups.by(by).filter(is_shown).collect::<Vec<_>>();
         let max = if by == GroupBy::Api { usize::MAX } else { self.max_rows() };
         let title = match by {
             GroupBy::Api => "By API, latency in ms",
@@ -343,16 +343,17 @@ impl<W: Write> Tables<W> {
             GroupBy::Connection => "By connection, latency in ms",
         };
         let mut rows = Vec::new();
-        for group in found.iter().take(max) {
+        for group in selected.iter().take(max) {
             let row = GroupRow::of(groups, group);
             let alone = GroupRow { alone: true, ..row };
-            let differs = row.group.waited_in_line() && shown(&row, by, wide) != shown(&alone, by, wide);
+            let differs = row.group.waited_in_line()
+                && format_latencies(&row, by, wide) != format_latencies(&alone, by, wide);
             rows.push(row);
             rows.extend(differs.then_some(alone));
         }
-        let has_others = found.iter().any(|(_, key, _)| matches!(key, GroupKey::Others(_)));
+        let has_others = selected.iter().any(|(_, key, _)| matches!(key, GroupKey::Others(_)));
         let max_if_others = has_others.then_some(groups.most);
-        self.section(title, &GroupRows { by, wide }, &rows, found.len().saturating_sub(max), max_if_others)
+        self.section(title, &GroupRows { by, wide }, &rows, selected.len().saturating_sub(max), max_if_others)
     }
 
     fn producers(&mut self, groups: &Groups) -> io::Result<()> {
@@ -368,7 +369,7 @@ impl<W: Write> Tables<W> {
         if self.0.style.wide { usize::MAX } else { MAX_ROWS }
     }
 
-    /// A table with its title; how many more rows there are, and how many groups there was room for where that was too few.
+    /// Writes a table with its title, how many more rows there are, and the limit on groups if it was exceeded.
     fn section<'r, R: Report>(
         &mut self,
         title: &str,
@@ -422,16 +423,16 @@ impl<W: Write> Tables<W> {
     }
 }
 
-/// The latencies that a row shows.
-fn shown(row: &GroupRow<'_>, by: GroupBy, wide: bool) -> Vec<String> {
+/// The latencies that a row shows, formatted.
+fn format_latencies(row: &GroupRow<'_>, by: GroupBy, wide: bool) -> Vec<String> {
     let shares = [0.5, 0.99, 0.999, 1.0].into_iter().chain((wide || by == GroupBy::Api).then_some(0.9));
     let mut latencies = shares.map(|share| row.latency().quantile(share)).collect::<Vec<_>>();
     latencies.push(row.latency().mean().filter(|_| wide).map(|ns| ns as u64));
     latencies.into_iter().flatten().map(|ns| three_digits(ns as f64 / 1e6)).collect()
 }
 
-/// `client-id@host`, with the port of a connection: the id is shortened where there is no room for both. Escaped.
-fn client_shown(client: &Client, port: Option<u16>, max: usize) -> String {
+/// `client-id@host`, with the port of a connection: the id is shortened if both do not fit. Escaped.
+fn format_client(client: &Client, port: Option<u16>, max: usize) -> String {
     let address =
         port.map_or_else(|| client.host.to_string(), |port| SocketAddr::new(client.host, port).to_string());
     match client.id.as_deref().filter(|id| !id.is_empty()) {
@@ -443,7 +444,7 @@ fn client_shown(client: &Client, port: Option<u16>, max: usize) -> String {
     }
 }
 
-/// A long name without its middle: names often differ at their ends only.
+/// Cuts the middle out of a long name: names often differ only at their ends.
 fn shorten(text: &str, max: usize) -> String {
     let length = text.chars().count();
     if length <= max {
@@ -456,7 +457,7 @@ fn shorten(text: &str, max: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Client, client_shown, shorten, three_digits};
+    use super::{Client, format_client, shorten, three_digits};
 
     #[test]
     fn milliseconds_have_three_digits() {
@@ -483,7 +484,7 @@ mod tests {
     #[test]
     fn an_address_stays_whole() {
         let client = Client { id: Some("payments-service-1".into()), host: [192, 168, 100, 200].into() };
-        assert_eq!(client_shown(&client, Some(41_234), 30), "pay…ce-1@192.168.100.200:41234");
-        assert_eq!(client_shown(&Client { id: None, ..client }, None, 30), "192.168.100.200");
+        assert_eq!(format_client(&client, Some(41_234), 30), "pay…ce-1@192.168.100.200:41234");
+        assert_eq!(format_client(&Client { id: None, ..client }, None, 30), "192.168.100.200");
     }
 }

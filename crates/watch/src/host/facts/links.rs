@@ -1,4 +1,4 @@
-//! The interfaces of the broker's network namespace: MTU and speed. Does not count what they carry.
+//! The interfaces of the broker's network namespace, with MTU and speed. Does not count their traffic.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -11,24 +11,25 @@ use super::{Kernel, entries, text};
 use crate::host::interfaces::{is_same_network, sysfs};
 use crate::network;
 
-/// A host of many containers has an interface for each: those beyond are left out.
+/// Limit of interfaces: a host with many containers has one for each.
 const MAX_INTERFACES: usize = 64;
 
-/// Those that are no loopback, by name.
+/// Lists all interfaces except loopback, by name.
 pub(super) fn of(kernel: &Kernel, pid: Pid) -> Known<Vec<Interface>> {
     find(kernel, pid, || network::within(pid, mount_sysfs)?)
 }
 
-/// Of another namespace by a sysfs of that one, where it may be entered, else by the sysfs that the broker sees.
+/// Finds the interfaces: those of another namespace through a sysfs mounted in it, or else through the sysfs that the broker
+/// sees.
 fn find(kernel: &Kernel, pid: Pid, mount: impl FnOnce() -> io::Result<OwnedFd>) -> Known<Vec<Interface>> {
     if is_same_network(kernel, pid) {
-        return shown(&kernel.sys.join("class/net"));
+        return read_interfaces(&kernel.sys.join("class/net"));
     }
     match (mount(), sysfs(kernel, pid)) {
         (Ok(mount), _) => {
-            shown(&PathBuf::from(format!("/proc/self/fd/{}/class/net", mount.as_fd().as_raw_fd())))
+            read_interfaces(&PathBuf::from(format!("/proc/self/fd/{}/class/net", mount.as_fd().as_raw_fd())))
         }
-        (Err(_), Some(dir)) => shown(&dir),
+        (Err(_), Some(dir)) => read_interfaces(&dir),
         (Err(error), None) => Err(format!(
             "the broker's network namespace cannot be entered ({error}; run as root or with CAP_SYS_ADMIN), and its \
              sysfs shows another namespace"
@@ -37,16 +38,16 @@ fn find(kernel: &Kernel, pid: Pid, mount: impl FnOnce() -> io::Result<OwnedFd>) 
     }
 }
 
-/// Mounts a sysfs that shows this thread's network namespace (`sysfs_init_fs_context`, fs/sysfs/mount.c). It is in no directory
-/// and goes away with the descriptor.
+/// Mounts a sysfs that shows this thread's network namespace (`sysfs_init_fs_context`, fs/sysfs/mount.c). It is not attached
+/// to any directory and disappears with the descriptor.
 fn mount_sysfs() -> io::Result<OwnedFd> {
     let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(context.as_fd())?;
     Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_RDONLY)?)
 }
 
-/// What a sysfs shows.
-fn shown(dir: &Path) -> Known<Vec<Interface>> {
+/// Reads the interfaces in a sysfs.
+fn read_interfaces(dir: &Path) -> Known<Vec<Interface>> {
     let mut names = entries(dir)?;
     names.sort();
     Ok(names.iter().filter_map(|name| interface(&dir.join(name))).take(MAX_INTERFACES).collect())
@@ -60,7 +61,7 @@ fn interface(dir: &Path) -> Option<Interface> {
     if flags & LOOPBACK != 0 {
         return None;
     }
-    // In megabits; -1 or an error where there is none (`speed_show`, net/core/net-sysfs.c).
+    // In megabits; -1 or an error if it is unknown (`speed_show`, net/core/net-sysfs.c).
     let speed = text::number(&dir.join("speed")).filter(|megabits| *megabits > 0);
     Some(Interface {
         name: dir.file_name()?.to_string_lossy().into(),
@@ -143,7 +144,7 @@ mod tests {
         let fixture = host("links-own-sysfs");
         fixture.link("proc/self/ns/net", "net:[1]");
         fixture.link("proc/7/ns/net", "net:[2]");
-        // Another file system than the fixture's, with nothing below it: any will do.
+        // Any file system that is not the fixture's, and has no interfaces.
         fixture.link("proc/7/root/sys", "/proc/self");
         let unreadable = find(&fixture.kernel(), 7, no_mount).unwrap_err();
         assert!(unreadable.contains("root/sys/class/net"), "{unreadable}");

@@ -1,4 +1,4 @@
-//! What log dirs are on: the mount, its options, the device, the disks beneath, an ext4's features. Does not read their figures.
+//! Volumes of log dirs: mount, options, device, disks beneath, and ext4 features. Does not read their figures.
 
 use std::fs;
 use std::fs::File;
@@ -12,7 +12,7 @@ use super::{Kernel, read};
 use crate::host::devices;
 use crate::mounts::{self, DeviceNumber, Mount};
 
-/// One a log dir, in their order.
+/// Returns the volume of each log dir, in their order.
 pub(super) fn under(kernel: &Kernel, dev: &Path, log_dirs: &[PathBuf]) -> Vec<Volume> {
     let mounts = read(&kernel.proc.join("self/mountinfo")).map(|text| mounts::parse(&text));
     log_dirs.iter().map(|dir| volume(kernel, dev, dir, &mounts)).collect()
@@ -47,13 +47,13 @@ fn volume(kernel: &Kernel, dev: &Path, dir: &Path, mounts: &Known<Vec<Mount>>) -
     }
 }
 
-/// The nearest mount above a path; of several on one point the last, which hides the others.
+/// The nearest mount above a path; of several at one mount point, the last, which hides the others.
 fn holding<'m>(mounts: &'m [Mount], path: &Path) -> Option<&'m Mount> {
     let above = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     above.max_by_key(|mount| Path::new(&mount.point).components().count())
 }
 
-/// Those of the mount, then those of the file system.
+/// Options of the mount, then of the file system.
 fn options(mount: &Mount) -> Vec<Arc<str>> {
     let all = mount.own_options.split(',').chain(mount.options.split(','));
     all.filter(|option| !option.is_empty()).map(Into::into).collect()
@@ -65,7 +65,7 @@ fn name(kernel: &Kernel, (major, minor): DeviceNumber) -> Option<String> {
     Some(target.file_name()?.to_string_lossy().into_owned())
 }
 
-/// Where the superblock is, and its fields (`struct ext4_super_block`, fs/ext4/ext4.h).
+/// Offsets of the superblock and its fields (`struct ext4_super_block`, fs/ext4/ext4.h).
 const SUPERBLOCK: u64 = 1024;
 const MAGIC_AT: u64 = SUPERBLOCK + 0x38;
 const COMPATIBLE_FEATURES_AT: u64 = SUPERBLOCK + 0x5c;
@@ -73,7 +73,7 @@ const MAGIC: [u8; 2] = 0xef53_u16.to_le_bytes();
 const HAS_JOURNAL: u32 = 0x4;
 const FAST_COMMIT: u32 = 0x400;
 
-/// The features of the file system on a device.
+/// Reads the features of the ext4 file system on a device.
 #[allow(clippy::disallowed_methods, reason = "a device")]
 pub(super) fn features(device: &Path) -> Known<Ext4> {
     let why = |error: std::io::Error| format!("{}: {error}", device.display());

@@ -1,4 +1,4 @@
-//! A `/proc` and a `/sys` made of files, for tests. Removed when dropped.
+//! A fake `/proc` and `/sys` for tests, removed on drop.
 
 use std::fs;
 use std::os::unix::fs::symlink;

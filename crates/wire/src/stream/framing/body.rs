@@ -1,10 +1,10 @@
-//! Hands a frame's body to its decoder, straight from the chunk where it can. Does not know what is in it.
+//! Passes a frame's body to its decoder, directly from the chunk if possible. Does not know what is in it.
 
 use super::{Chunk, Direction, Flow, Framing, Step};
 
 impl<T: Copy> Framing<T> {
     pub(super) fn body(&mut self, direction: &mut impl Direction<T>, chunk: &mut Chunk<'_, T>) -> Flow {
-        if self.yields(direction, chunk) {
+        if self.should_yield(direction, chunk) {
             return Flow::Continue;
         }
         loop {
@@ -30,14 +30,14 @@ impl<T: Copy> Framing<T> {
             if !going {
                 return Flow::Wait;
             }
-            if !self.in_step() && direction.refuted() {
+            if !self.in_step() && direction.is_refuted() {
                 self.false_start(chunk);
                 return Flow::Continue;
             }
         }
     }
 
-    /// Shows the decoder what the chunk holds of the frame. False if more bytes must come first.
+    /// Passes the frame's bytes in the chunk to the decoder. Returns false if more bytes must come first.
     fn step_in_chunk(&mut self, direction: &mut impl Direction<T>, chunk: &mut Chunk<'_, T>) -> bool {
         let rest = chunk.rest();
         let window = rest.get(..usize::try_from(self.left).unwrap_or(usize::MAX)).unwrap_or(rest);
@@ -66,7 +66,7 @@ impl<T: Copy> Framing<T> {
         true
     }
 
-    /// As [`Self::step_in_chunk`], where earlier chunks hold the beginning.
+    /// Like [`Self::step_in_chunk`], if earlier chunks contain the beginning.
     fn step_in_carry(&mut self, direction: &mut impl Direction<T>, chunk: &mut Chunk<'_, T>) -> bool {
         let rest = chunk.rest();
         let taken = rest.get(..self.want.saturating_sub(self.carry.len())).unwrap_or(rest);

@@ -1,24 +1,24 @@
-//! Finds the next frame where none starts that is known. Does not decode.
+//! Finds the next frame when its start is not known. Does not decode.
 //!
-//! In step, a frame starts where the one before ended. Out of step (started in the middle of a connection,
-//! after lost bytes that reached past the current frame, or at bytes that cannot be a frame) the start of
-//! each chunk is tried first, then every offset, until a header is plausible. The frame found is on trial:
+//! In step, a frame starts where the previous one ended. Out of step (started in the middle of a connection, after lost
+//! bytes that extend beyond the current frame, or at bytes that cannot be a frame), the start of each chunk is tried
+//! first, then every offset, until a header is plausible. This frame is then on trial:
 //!
-//! - it is returned at its end if its body was decoded whole and checks out to the last byte
-//!   ([`Direction::proves`]), or if it starts where a chunk starts and ends where one ends or where missing
-//!   bytes do, as a client that waits for its answer sends it;
-//! - else it is held until the header after it is complete, and returned if that one is plausible too and does not
-//!   answer the same request;
-//! - an answer to request number 0 is never held, and its body checks out only if it lists something, because zeros
-//!   look like its header and like an empty body;
-//! - of a version that is newer than all known here only a frame that fills its chunk is believed;
-//! - while it lasts, it yields to a chunk that is just one plausible frame or, if it did not start a chunk itself,
-//!   to one that starts a frame which goes on in the next: bytes that look like a header by accident would else
-//!   swallow the frames after them;
-//! - anything else is a false start: nothing is returned, and the search goes on one byte after it as long as
-//!   its bytes are at hand (at most [`REWIND_BYTES`], which bounds the work per byte), else where it failed.
+//! - it is returned at its end if its whole body was decoded and is valid to the last byte ([`Direction::proves`]), or
+//!   if it starts where a chunk starts and ends where a chunk or a gap ends, as a request of a client that waits for
+//!   its answer does;
+//! - otherwise it is held until the header after it is complete, and returned if that header is plausible too and does
+//!   not answer the same request;
+//! - an answer to request number 0 is never held, and its body is valid only if it lists something, because zeros look
+//!   like its header and like an empty body;
+//! - a version newer than all known ones is accepted only if the frame fills its chunk;
+//! - until its end, it yields to a chunk that is exactly one plausible frame or, if it did not start a chunk itself, to
+//!   a chunk that starts a frame which continues in the next one: otherwise, bytes that look like a header by accident
+//!   would swallow the frames after them;
+//! - anything else is a false start: nothing is returned, and the search resumes one byte after its start if those
+//!   bytes are still buffered (at most [`REWIND_BYTES`], which bounds the work per byte), otherwise where it failed.
 //!
-//! A frame that is held when the connection ends is not returned.
+//! A frame that is still held when the connection ends is not returned.
 
 use super::tls::is_tls;
 use super::{Chunk, Cut, Direction, Flow, Framing, Head, Opening, Scrutiny, Span, State, Trust, size_field};
@@ -26,11 +26,11 @@ use crate::stream::FrameError;
 
 /// How far back the search resumes after a false start.
 const REWIND_BYTES: usize = 1024;
-/// Unreadable frames up to this size are passed over by their size field; larger ones end the step.
+/// Unreadable frames up to this size are skipped by their size field; after larger ones, the stream is out of step.
 const MAX_PASS_BYTES: u32 = 1 << 20;
 
 impl<T: Copy> Framing<T> {
-    /// The frame on trial is none.
+    /// Rejects the frame on trial.
     pub(super) fn false_start(&mut self, chunk: &mut Chunk<'_, T>) {
         self.counts.resyncs += 1;
         self.trust = Trust::Trial;
@@ -40,12 +40,12 @@ impl<T: Copy> Framing<T> {
                 chunk.used = origin + 1;
                 self.drop_carry();
             }
-            // What is carried may hold the start of a frame.
+            // The carried bytes may contain the start of a frame.
             _ => self.want = self.carry.len(),
         }
     }
 
-    /// There is no frame where one should start.
+    /// Handles bytes that cannot be a frame where one should start.
     pub(super) fn implausible(&mut self, chunk: &mut Chunk<'_, T>) -> Flow {
         if !self.in_step() {
             self.false_start(chunk);
@@ -56,7 +56,7 @@ impl<T: Copy> Framing<T> {
         }
         let start = self.position + chunk.used as u64 - self.carry.len() as u64;
         let seen = if self.carry.is_empty() { chunk.rest() } else { self.carry.as_slice() };
-        // That is no frame that is lost: nobody can read any of it.
+        // TLS does not count as a lost frame: none of it can be read.
         if start == self.first && is_tls(seen) {
             self.state = State::Tls;
             self.drop_carry();
@@ -76,12 +76,14 @@ impl<T: Copy> Framing<T> {
         Flow::Continue
     }
 
-    /// Gives up a frame that is a guess where a chunk starts what is a better one; the search takes that up.
-    pub(super) fn yields(&mut self, direction: &mut impl Direction<T>, chunk: &Chunk<'_, T>) -> bool {
+    /// Abandons a frame on trial if a chunk starts with a better one, which the search then finds.
+    pub(super) fn should_yield(&mut self, direction: &mut impl Direction<T>, chunk: &Chunk<'_, T>) -> bool {
         if self.in_step() || chunk.used > 0 || self.mid_chunk || chunk.bytes.is_empty() {
             return false;
         }
-        let Head::Complete(opening) = direction.head(chunk.bytes, self.doubt(chunk)) else { return false };
+        let Head::Complete(opening) = direction.head(chunk.bytes, self.search_scrutiny(chunk)) else {
+            return false;
+        };
         let (whole, here) = (u64::from(opening.size) + 4, chunk.bytes.len() as u64);
         if whole != here && (whole < here || self.starts_chunk) {
             return false;
@@ -96,8 +98,8 @@ impl<T: Copy> Framing<T> {
         true
     }
 
-    /// How a header at the current place of a chunk is judged in a search.
-    fn doubt(&self, chunk: &Chunk<'_, T>) -> Scrutiny {
+    /// How strictly a search judges a header at the chunk's current position.
+    fn search_scrutiny(&self, chunk: &Chunk<'_, T>) -> Scrutiny {
         if chunk.used > 0 || self.mid_chunk {
             return Scrutiny::Searching;
         }
@@ -119,7 +121,7 @@ impl<T: Copy> Framing<T> {
         if !self.carry.is_empty() {
             let at_chunk_start = chunk.used == 0 && !self.mid_chunk;
             let preferred = at_chunk_start
-                && matches!(direction.head(chunk.rest(), self.doubt(chunk)), Head::Complete(_));
+                && matches!(direction.head(chunk.rest(), self.search_scrutiny(chunk)), Head::Complete(_));
             if preferred {
                 self.drop_carry();
             } else if let Some(flow) = self.hunt_in_carry(direction, chunk) {
@@ -131,7 +133,7 @@ impl<T: Copy> Framing<T> {
             if rest.is_empty() {
                 return Flow::Wait;
             }
-            match direction.head(rest, self.doubt(chunk)) {
+            match direction.head(rest, self.search_scrutiny(chunk)) {
                 Head::Complete(opening) => {
                     self.begin_in_chunk(direction, chunk, opening);
                     return Flow::Continue;
@@ -147,7 +149,7 @@ impl<T: Copy> Framing<T> {
         }
     }
 
-    /// Tries the starts among the carried bytes, with what the chunk adds to them. None if there is none.
+    /// Tries the starts among the carried bytes, extended by the chunk. `None` if no frame starts there.
     fn hunt_in_carry(&mut self, direction: &mut impl Direction<T>, chunk: &mut Chunk<'_, T>) -> Option<Flow> {
         let old = self.carry.len();
         let mut from = 0;
@@ -169,7 +171,7 @@ impl<T: Copy> Framing<T> {
                     self.fill_head(chunk);
                 }
                 _ => {
-                    // The chunk gets back what this candidate borrowed.
+                    // Give back to the chunk the bytes that this candidate borrowed.
                     chunk.used -= self.carry.len() - old;
                     self.carry.truncate(old);
                     self.stamps.truncate(old);
@@ -183,9 +185,9 @@ impl<T: Copy> Framing<T> {
 }
 
 impl<T: Copy> Framing<T> {
-    // What missing bytes do to a direction's frames. Does not know why they are missing.
+    // Handles missing bytes. Does not know why they are missing.
 
-    /// `n` bytes are missing. Whether a frame is to be returned.
+    /// Handles `n` missing bytes; returns whether a frame is ready.
     pub(in crate::stream) fn lost(&mut self, direction: &mut impl Direction<T>, n: u64, at: T) -> bool {
         if n == 0 {
             return false;
@@ -228,8 +230,8 @@ impl<T: Copy> Framing<T> {
         self.drop_carry();
     }
 
-    /// Begins the frame of whose header the first bytes are carried, if they say which frame it is. In a
-    /// search that is believed of a chunk's start if the missing bytes end where the frame does.
+    /// Begins the frame whose header starts in the carried bytes, if they identify it. A search accepts this only at a
+    /// chunk's start, and if the missing bytes end where the frame does.
     fn begin_cut(&mut self, direction: &mut impl Direction<T>, n: u64) {
         let (Some(size), Some(first)) = (size_field(&self.carry), self.stamps.first().copied()) else {
             return;
@@ -245,7 +247,7 @@ impl<T: Copy> Framing<T> {
         let span = Span { first, stream_start: start, size };
         let Some(used) = direction.begin_cut(&self.carry, span, cut) else { return };
         self.enter_body(start, Opening { bytes: used, size });
-        // Whole, where it was carried only to confirm the frame before it.
+        // The whole frame is here if it was carried only to confirm the previous one.
         self.carried_last = self.stamps.last().copied().filter(|_| left == 0);
         self.carry.drain(..used.min(self.carry.len()));
         self.stamps.clear();
@@ -253,7 +255,7 @@ impl<T: Copy> Framing<T> {
         self.want = self.carry.len();
     }
 
-    /// A header is damaged, but the size before it says where the next frame starts.
+    /// A header is damaged, but its size field shows where the next frame starts.
     fn lost_in_head(&mut self, n: u64) -> bool {
         let Some(size) = size_field(&self.carry) else { return false };
         let left = (u64::from(size) + 4).saturating_sub(self.carry.len() as u64);
@@ -277,9 +279,9 @@ impl<T: Copy> Framing<T> {
         }
         self.at = self.at.saturating_add(self.carry.len()).saturating_add(n as usize);
         self.drop_carry();
-        // Missing bytes refute nothing, but a frame whose place is a mere guess needs its body as a witness.
+        // Missing bytes disprove nothing, but a frame whose position is a mere guess needs its body as evidence.
         if !self.in_step()
-            && (direction.refuted() || (matches!(direction.error(), Some(Some(_))) && !self.starts_chunk))
+            && (direction.is_refuted() || (matches!(direction.error(), Some(Some(_))) && !self.starts_chunk))
         {
             self.counts.resyncs += 1;
             self.start_hunt(self.position + n);
@@ -304,22 +306,21 @@ impl<T: Copy> Framing<T> {
     }
 }
 
-// Passes over raw SASL tokens. Does not look into them.
+// Skips raw SASL tokens. Does not look into them.
 //
-// After `SaslHandshake` version 0 both sides send authentication tokens that have a size field and no header
-// (KIP-43; `SaslServerAuthenticator.handleSaslToken`), until the broker is content; how many depends on the
-// mechanism, and only the client's next request tells that it was. So from the end of such a handshake on,
-// what stands where a frame must start is a token unless it is, for the client, a header of an API and
-// version that are known with a client id that is text, and for the broker, an answer to a request that
-// waits. No mechanism's tokens begin so: PLAIN's with a zero and the user's name, SCRAM's and OAUTHBEARER's with text
-// (`n,,`), GSSAPI's with 0x60 or, wrapped, 0x05. Tokens may be empty. From version 1 on tokens ride in
-// `SaslAuthenticate` (KIP-152) and need none of this.
+// After `SaslHandshake` version 0, both sides send authentication tokens that have a size field and no header (KIP-43;
+// `SaslServerAuthenticator.handleSaslToken`), until the broker is satisfied. Their number depends on the mechanism, and
+// only the client's next request shows that authentication is over. So after such a handshake, the bytes where a frame
+// must start are a token, with one exception per side. From the client: a header of a known API and version with a
+// client id that is text. From the broker: an answer to a pending request. No mechanism's tokens begin like that:
+// PLAIN's with a zero and the user's name, SCRAM's and OAUTHBEARER's with text (`n,,`), GSSAPI's with 0x60 or, wrapped,
+// 0x05. Tokens may be empty. From version 1 on, tokens are in `SaslAuthenticate` (KIP-152) and need none of this.
 
-/// What a broker takes (`sasl.server.max.receive.size`, 512 KiB by default); larger ones are no token.
+/// The largest token that a broker accepts (`sasl.server.max.receive.size`, 512 KiB by default).
 const MAX_TOKEN_BYTES: u32 = 524_288;
 
 impl<T: Copy> Framing<T> {
-    /// Whether what stands at a frame's start, and is none, is a token; it is passed over then.
+    /// Whether bytes at a frame's start that are not a frame are a token, which is then skipped.
     pub(super) fn is_token(&mut self, chunk: &Chunk<'_, T>) -> bool {
         let seen = if self.carry.is_empty() { chunk.rest() } else { self.carry.as_slice() };
         let size = size_field(seen).filter(|&size| self.expects_tokens && size <= MAX_TOKEN_BYTES);

@@ -1,19 +1,18 @@
-//! Recognises TLS: by its handshake, or where that was not seen, by records that follow one another as their lengths say.
-//! Does not decrypt.
+//! Recognizes TLS: by its handshake, or, without it, by consecutive records whose lengths fit. Does not decrypt.
 
 /// A TLS handshake record: type 22, version 3.0 to 3.4 (RFC 8446, 5.1).
 pub(super) fn is_tls(bytes: &[u8]) -> bool {
     matches!(bytes, [0x16, 0x03, 0..=4, ..])
 }
 
-/// So many records in a row are no accident: each fits by chance once in ten thousand times.
+/// This many consecutive records are not an accident: each one fits by chance once in ten thousand times.
 const RECORDS: u32 = 3;
 /// Type, version and length (RFC 8446, 5.1).
 const HEAD_BYTES: usize = 5;
-/// The longest record: 2^14 bytes and what encryption may add to them (RFC 5246, 6.2.3).
+/// The longest record: 2^14 bytes and the maximum overhead of encryption (RFC 5246, 6.2.3).
 const MAX_RECORD_BYTES: u16 = (1 << 14) + 2048;
 
-/// Records that were found one behind the other.
+/// Consecutive records found so far.
 #[derive(Debug, Default)]
 pub(super) struct TlsTrail {
     records: u32,
@@ -22,8 +21,8 @@ pub(super) struct TlsTrail {
 }
 
 impl TlsTrail {
-    /// The next bytes of a stream, at `position` in it. Whether they are TLS. A trail starts where a chunk
-    /// does; missing bytes and a record's head that is cut in two end it.
+    /// Follows the next bytes of a stream, at `position` in it; returns whether they are TLS. A trail starts where a
+    /// chunk does; missing bytes, or a record header split between chunks, end it.
     pub(super) fn follow(&mut self, position: u64, bytes: &[u8]) -> bool {
         if self.records == 0 || self.due < position || !self.go_on(position, bytes) {
             *self = Self { records: 0, due: position };
@@ -34,7 +33,7 @@ impl TlsTrail {
         self.records >= RECORDS
     }
 
-    /// Follows the records that start in `bytes`; false where one should and does not.
+    /// Follows the records that start in `bytes`; returns false if one is not where it should be.
     fn go_on(&mut self, position: u64, bytes: &[u8]) -> bool {
         while self.records < RECORDS {
             let at = usize::try_from(self.due - position).unwrap_or(usize::MAX);
@@ -47,7 +46,7 @@ impl TlsTrail {
     }
 }
 
-/// The whole length of the record that starts here.
+/// The total length of the record that starts here.
 fn record_bytes(bytes: &[u8]) -> Option<u64> {
     let [0x14..=0x17, 0x03, 0..=4, high, low] = *bytes.first_chunk::<HEAD_BYTES>()? else { return None };
     let length = u16::from_be_bytes([high, low]);
@@ -82,7 +81,7 @@ mod tests {
         assert_eq!(chunks_until_known(&[&[&one[..], &one, &one].concat()]), Some(0));
         let bulk = [&long[..], &long, &one].concat();
         assert_eq!(chunks_until_known(&bulk.chunks(1_448).collect::<Vec<_>>()), Some(5));
-        // The tail of a record seen from its middle, then whole ones.
+        // The tail of a record joined in its middle, then whole ones.
         assert_eq!(chunks_until_known(&[&[7; 300], &one, &long[..1_448], &long[1_448..], &one]), Some(4));
     }
 

@@ -1,4 +1,4 @@
-//! What is seen of the broker that is made up, as events.
+//! Events of the simulated broker.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl Broker {
         })));
     }
 
-    pub(super) fn sent(&self, partition: usize) -> Partition {
+    pub(super) fn produced_partition(&self, partition: usize) -> Partition {
         let number = self.number;
         let batch = Batch {
             magic: 2,
@@ -97,7 +97,7 @@ impl Broker {
             producer_id: -1,
             base_sequence: -1,
         };
-        let TopicPartition { topic, partition: at } = named(partition);
+        let TopicPartition { topic, partition: at } = topic_partition_at(partition);
         Partition {
             topic: Some(topic),
             partition: at,
@@ -170,7 +170,7 @@ pub(super) fn device() -> Device {
     Device { major: 7, minor: 0, name: "loop0".into() }
 }
 
-pub(super) fn named(partition: usize) -> TopicPartition {
+pub(super) fn topic_partition_at(partition: usize) -> TopicPartition {
     TopicPartition {
         topic: if partition % 2 == 0 { "orders" } else { "clicks" }.into(),
         partition: partition as i32 / 2,

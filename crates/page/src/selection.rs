@@ -1,5 +1,5 @@
-//! Which slow requests are shown in detail: the slowest of all, and the slowest of each of the costliest roots, so that those
-//! have an example. Does not know what the detail is.
+//! Selects the slow requests that are shown in detail: the slowest of all, and the slowest of each of the costliest roots, so
+//! that these have an example. Does not know the detail.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -8,30 +8,31 @@ use model::{Nanos, Verdict};
 
 use super::detail::Draft;
 
-/// Requests in detail: of all, and of each of so many roots; more roots are known meanwhile, since which cost most is known at the end.
+/// Limits on requests in detail: the slowest of all, those of each root, the roots shown, and the roots tracked. More roots are
+/// tracked than shown, because the costliest are known only at the end.
 const SLOWEST: usize = 120;
 const OF_A_ROOT: usize = 2;
 const ROOTS: usize = 60;
 const KNOWN_ROOTS: usize = 400;
 
-/// Latency and a number that keeps ties apart.
+/// Latency, and a number that breaks ties.
 type Rank = (Nanos, u64);
 
-/// The requests kept.
+/// The selected requests.
 #[derive(Default)]
 pub(super) struct DetailSelection {
     details: BTreeMap<Rank, Draft>,
-    /// The slowest of all, among them.
+    /// The slowest of all among them.
     slowest: BTreeSet<Rank>,
     by_root: HashMap<Arc<str>, Vec<Rank>>,
-    offered: u64,
+    offers: u64,
 }
 
 impl DetailSelection {
-    /// Offers a request; its detail is only made where it is kept for now.
+    /// Offers a request; its detail is built only if the request is kept for now.
     pub(super) fn offer(&mut self, verdict: &Verdict, detail: impl FnOnce() -> Draft) {
-        self.offered += 1;
-        let rank = (verdict.latency(), self.offered);
+        self.offers += 1;
+        let rank = (verdict.latency(), self.offers);
         let (of_all, of_root) = (self.is_slowest(rank), self.is_of_root(verdict, rank));
         if !of_all && !of_root {
             return;
@@ -51,7 +52,7 @@ impl DetailSelection {
             left.extend(ranks.drain(OF_A_ROOT.min(ranks.len())..));
         }
         for rank in left {
-            self.leave(rank);
+            self.drop_unlisted(rank);
         }
     }
 
@@ -66,19 +67,20 @@ impl DetailSelection {
         }
     }
 
-    /// Forgets one that no list has any more.
-    fn leave(&mut self, rank: Rank) {
-        let listed = self.slowest.contains(&rank) || self.by_root.values().any(|ranks| ranks.contains(&rank));
-        if !listed {
+    /// Drops a request that is in no list any more.
+    fn drop_unlisted(&mut self, rank: Rank) {
+        let is_listed =
+            self.slowest.contains(&rank) || self.by_root.values().any(|ranks| ranks.contains(&rank));
+        if !is_listed {
             self.details.remove(&rank);
         }
     }
 
-    /// The slowest first, with those of the roots that come first in this order.
+    /// The requests, the slowest first, including those of the first roots in this order.
     pub(super) fn finish<'a>(self, roots: impl Iterator<Item = &'a str>) -> Vec<Draft> {
         let Self { details, slowest, by_root, .. } = self;
         let of_roots = roots.take(ROOTS).filter_map(|root| by_root.get(root)).flatten().copied();
-        let told: BTreeSet<Rank> = slowest.into_iter().chain(of_roots).collect();
-        details.into_iter().rev().filter(|(rank, _)| told.contains(rank)).map(|(_, draft)| draft).collect()
+        let ranks: BTreeSet<Rank> = slowest.into_iter().chain(of_roots).collect();
+        details.into_iter().rev().filter(|(rank, _)| ranks.contains(rank)).map(|(_, draft)| draft).collect()
     }
 }

@@ -1,13 +1,14 @@
-//! What was watched of what files are counted by. What was not is not known: it is never 0.
+//! The purposes that counts of files depend on, and which of them were watched. A count that was not watched is unknown,
+//! never 0.
 
 use model::named;
 
 named! {
-    /// What has to be watched for a count, by the name that a plan has for it.
+    /// A purpose that must be watched for a count, by its name in a plan.
     pub enum FilePurpose {
-        /// `write` and its like.
+        /// `write` and similar calls.
         Writes = "file-writes",
-        /// `read` and its like.
+        /// `read` and similar calls.
         Reads = "file-reads",
         /// `sendfile`, `splice`, `copy_file_range`.
         Transfers = "file-transfers",
@@ -19,7 +20,7 @@ named! {
         Names = "file-names",
         /// Opens.
         Opens = "file-opens",
-        /// How much of what is read comes from the device.
+        /// How many of the bytes read come from the device.
         DiskReads = "disk-reads",
         /// Faults on mapped files.
         Faults = "mmap-faults",
@@ -40,13 +41,13 @@ impl Default for WatchedPurposes {
 }
 
 impl WatchedPurposes {
-    /// Those whose names this accepts.
+    /// The purposes whose names `is_watched` accepts.
     pub fn by(mut is_watched: impl FnMut(&str) -> bool) -> Self {
         let watched = FilePurpose::ALL.into_iter().filter(|purpose| is_watched(purpose.as_str()));
         Self(watched.fold(0, |bits, purpose| bits | bit(purpose)))
     }
 
-    /// Whether one of these was watched.
+    /// Whether any of these was watched.
     pub(super) fn has_any(self, purposes: &[FilePurpose]) -> bool {
         purposes.iter().any(|purpose| self.0 & bit(*purpose) != 0)
     }
