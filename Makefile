@@ -1,68 +1,70 @@
-# Everything that is run on this project, by name. CI runs `make test` and nothing else.
+# Every task of this project, by name. CI runs `make test` and nothing else.
 #
-#   make quick   format, clippy and tests of the crates that changed, in under three minutes; while you work
-#   make test    format, lints, rustdoc, the book, every test that needs no privilege, fuzz targets; as root the live tests too (BPF, real
-#                broker, real clients), faults-short and a kernel in a virtual machine. Half an hour on two idle cores
-#   make docs    the book (target/book), man pages and completions (target/manual); links, spelling, output that pages
-#                quote, commands that they show
-#   make test-long   what takes long and rarely fails: see TEST_LONG below; prints its list first
-#   make demo    a real broker, a real stall, a verdict, and a page of it (root; installs what it needs)
-#   make bench   beside tcpdump, tshark and DumpLogSegments: time, memory, live capture; what watching costs a broker
-#                (root; installs what it needs, writes up to 3.5 GB into target/bench for a while, needs 6 GB of memory;
+#   make quick   format, clippy and tests of the changed crates, in under three minutes; for while you work
+#   make test    format, lints, rustdoc, the book, every test that needs no privilege, fuzz targets; as root also the live tests
+#                (BPF, real broker, real clients), faults-short and a kernel in a virtual machine. Half an hour on two idle cores
+#   make docs    the book (target/book), man pages and completions (target/manual); checks links, spelling, and the output
+#                and commands that pages quote
+#   make test-long   slow tests that rarely fail: see TEST_LONG below; prints its list first
+#   make demo    a real broker, a real stall, its verdict and its page (root; installs what it needs)
+#   make bench   comparison with tcpdump, tshark and DumpLogSegments: time, memory, live capture; overhead on a broker
+#                (root; installs what it needs, temporarily writes up to 3.5 GB into target/bench, needs 6 GB of memory;
 #                PARTS="files memory live connections segment explain live-verdicts export page compare fleet advise logs kernel
-#                overhead always-on overhead-hooks overhead-tls locks"). Long: overhead 37 minutes, always-on 40, overhead-hooks 25,
-#                overhead-tls 17.
+#                overhead always-on overhead-hooks overhead-tls locks"). Long: overhead 37 minutes, always-on 40,
+#                overhead-hooks 25, overhead-tls 17.
 #                OVERHEAD_SHAPES="one-record 16k connections-1 connections-100 connections-5000 unthrottled incident"
-#                chooses loads of always-on (overhead: the first two), OVERHEAD_MINUTES=20 how long each is measured
-#   make latency latencies beside Kafka's own request log, of every client; on an otherwise idle machine
+#                selects the loads of always-on (overhead: the first two), OVERHEAD_MINUTES=20 the time for each
+#   make latency compares the latencies of every client with Kafka's own request log; on an otherwise idle machine
 #   make faults  injects causes on a real broker and prints how often explanations name them (root; SEEDS=10 SEED=1
-#                ONLY=journal-stall,quiet; target/faults keeps recordings and results, and what is there is not done again);
-#                `make faults-short` injects a dozen of them once each, on three brokers: part of `make test`;
+#                ONLY=journal-stall,quiet; target/faults keeps recordings and results, and finished runs are not repeated);
+#                `make faults-short` injects a dozen causes once each, on three brokers: part of `make test`;
 #                `make faults-tls` the same over TLS, watched with --see-tls: part of `make test-long`;
-#                `make faults-guest` those that only a hypervisor can, in a virtual machine; `make accuracy` has README and the
-#                page on accuracy quote the last whole run
-#   make fs      the same broker and load on one file system after the other, 15 minutes on an otherwise idle machine
-#                (root; target/fs keeps recordings and results, and what is there is not done again; FRESH=1 drops it)
-#   make tune    one change after the other for a broker's throughput; likewise, 20 minutes, target/tune;
-#                `make tune-advice` follows what `advise` says, and compares where that leads with a search: half an hour,
-#                target/tune-advice
+#                `make faults-guest` injects those that only a hypervisor can, in a virtual machine; `make accuracy` updates
+#                README and the page on accuracy from the last complete run
+#   make fs      the same broker and load on several file systems in turn, 15 minutes on an otherwise idle machine
+#                (root; target/fs keeps recordings and results, and finished runs are not repeated; FRESH=1 discards them)
+#   make tune    tries changes one by one to raise a broker's throughput; likewise, 20 minutes, target/tune;
+#                `make tune-advice` follows the advice of `advise` and compares the result with that of a search: half an
+#                hour, target/tune-advice
 #   make fleet   mysterious disk reads on one broker of nine, with real brokers: fleet, files, logs and advise must name
-#                what was injected (root; 3 minutes, 4 GB of memory; target/fleet keeps it)
-#   make supply-chain   licences, sources and bans of all packages (deny.toml); not in `make test`, because its tool takes minutes to build
+#                the injected cause (root; 3 minutes, 4 GB of memory; results in target/fleet)
+#   make supply-chain   licences, sources and bans of all packages (deny.toml); not in `make test`: the tool builds for minutes
 #   make deb     the Debian package of the release binary, with man pages, completions and the book as Markdown (target/debian)
-#   make stages  stages of produce requests under load beside Kafka's own request log (root); likewise
-#   make page    the page of `report`: built, compared with the one in the repository, and tried in Chromium; `make web`
-#                builds it, `make picture` takes the picture in README of it, and `make fs-picture` that of `make fs`'s
-#   make attack  a watch under forged packets, files that block, silent and slow clients, 100,000 connections: ten minutes each (root)
+#   make stages  compares stages of produce requests under load with Kafka's own request log (root); likewise
+#   make page    builds the page of `report`, compares it with the one in the repository and tests it in Chromium; `make web`
+#                updates the one in the repository, `make picture` takes its picture for README, and `make fs-picture` that of
+#                the page of `make fs`
+#   make attack  a watch under forged packets, blocking files, silent and slow clients, 100,000 connections, ten minutes each
+#                (root)
 #   make vmtest  the probes under Debian's kernels in a virtual machine; KERNELS="5.10 6.18 7.2" for others
-#   make fuzz TARGET=frame    one fuzz target until it finds something or is interrupted
+#   make fuzz TARGET=frame    runs one fuzz target until it finds something or is interrupted
 
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-# A clone that is built once has no use for what speeds up the next build.
+# Incremental compilation only helps the next build; CI builds once.
 ifdef CI
 export CARGO_INCREMENTAL ?= 0
 endif
 
-# As root the live tests must run, and fail where they cannot; BROKERSCOPE_LIVE_TESTS=0 leaves them out.
+# As root the live tests run, and fail if they cannot; BROKERSCOPE_LIVE_TESTS=0 skips them.
 ifeq ($(shell id -u),0)
 BROKERSCOPE_LIVE_TESTS ?= 1
 else
 BROKERSCOPE_LIVE_TESTS ?= 0
 endif
 
-# Where a JDK is that starts its Flight Recorder cheaply, the test with it must run.
+# If a JDK that starts its Flight Recorder cheaply is installed, the tests that need it must run.
 ifneq ($(shell grep -lsE '^JAVA_VERSION="(2[5-9]|[3-9][0-9])' /usr/lib/jvm/*/release),)
 export BROKERSCOPE_NEWER_JDK ?= 1
 endif
 
-# Where a Go is that builds the newest clients, the tests with them must run.
+# If a Go that builds the newest clients is installed, the tests with them must run.
 ifneq ($(shell GOTOOLCHAIN=local go env GOVERSION 2>/dev/null | grep -E '^go1\.(2[6-9]|[3-9][0-9])'),)
 export BROKERSCOPE_NEWER_GO ?= 1
 endif
 
-# Of vmtest; `make test` takes the first, and of the tests those that see what differs from kernel to kernel soonest.
+# Kernels for vmtest. `make test` uses only the first, with the tests that are most sensitive to kernel differences.
 KERNELS ?= 6.1 6.12
 VMTEST_SHORT := matrix always_on
 
@@ -80,9 +82,10 @@ test: setup-test fmt-check lint doc unit docs page agent fuzz-smoke live
 quick:
 	@scripts/quick
 
-# Live tests that take long and whose subject rarely changes: old brokers and clients, the newest clients, following advice, a
-# fleet of brokers, the locks of two JDKs, TLS of old brokers and newer JDKs, dashboards, the package and the service, object stores, SQL engines. The rest of the list is of the same kind:
-# the build without Linux, more inputs for each fuzz target, one kernel more, a machine that is paused.
+# Slow live tests whose subject rarely changes: old brokers and clients, the newest clients, following advice, a fleet of
+# brokers, the locks of two JDKs, TLS of old brokers and newer JDKs, dashboards, the package and the service, object stores, SQL
+# engines. The rest of TEST_LONG is similar: the build without Linux, more inputs for each fuzz target, another kernel, a paused
+# machine.
 LIVE_LONG := always_on_latencies attacks client_properties dashboards deploy escalation fleet fleet_sql interruptions locks many_agents newest_clients old_versions power_cuts stores tls_versions tuning
 TEST_LONG := offline fuzz-long live-long faults-tls vmtest vmtest-pause
 test-long: setup-test
@@ -92,26 +95,26 @@ test-long: setup-test
 live-long:
 	tests/run $(LIVE_LONG)
 
-# A watch under attack, ten minutes each: as it is shipped, because an unoptimised program alone takes a third of the ceiling.
+# A watch under attack, ten minutes each. Uses the release build: an unoptimised one needs a third of the ceiling by itself.
 attack: setup-test build
 	BROKERSCOPE_BIN=$(CURDIR)/target/release/brokerscope BROKERSCOPE_ATTACK_SECONDS=600 tests/run attacks
 
 setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest: setup-%:
 	@setup/debian $*
 
-# Fails where a target is missed.
+# Fails if a target is missed.
 bench: setup-bench
 	$(CARGO) build --release -p brokerscope -p lab -p bench
 	$(if $(filter page,$(or $(PARTS),page)),cd web && npm ci --silent)
 	target/release/bench "$(CURDIR)/target/release/brokerscope" target/bench $(PARTS)
 
-# Fails where less than 99 % of the requests are within the bounds.
+# Fails if less than 99 % of the requests are within the bounds.
 latency: setup-test
 	$(CARGO) build --release -p brokerscope -p lab -p e2e
 	target/release/latency
 
-# Fails where a target is missed. On an otherwise idle machine: what others slow is slow for another reason.
-# Ends with the table that the page on accuracy shows.
+# Fails if a target is missed. Needs an otherwise idle machine: other load slows requests for other reasons.
+# Ends with the table of the page on accuracy.
 SEEDS ?= 10
 SEED ?= 1
 ONLY ?=
@@ -120,35 +123,35 @@ faults: setup-faults
 	target/release/brokerscope-lab faults --seeds $(SEEDS) --seed $(SEED) --keep target/faults $(if $(ONLY),--only $(ONLY)); \
 		reached=$$?; echo; cat target/faults/matrix.md; exit $$reached
 
-# The same faults, recorded with --watch always-on, which cannot see all of them: docs/design/always-on.md says which.
+# The same faults, recorded with --watch always-on, which cannot see all of them (docs/design/always-on.md).
 faults-always-on: setup-faults
 	$(CARGO) build --release -p brokerscope -p lab
 	target/release/brokerscope-lab faults --watch always-on --seeds $(SEEDS) --seed $(SEED) --keep target/faults-always-on $(if $(ONLY),--only $(ONLY))
 
-# README and the page on accuracy quote the last whole run of `make faults`.
+# Updates README and the page on accuracy from the last complete run of `make faults`.
 accuracy:
 	cp target/faults/accuracy.json docs/explanation/accuracy.json
 	BLESS=1 $(OF_WORKSPACE) --quiet --lib faults::accuracy
 
-# What only a hypervisor can do to a broker, in a guest without KVM: the broker takes a minute to start.
+# Faults that only a hypervisor can inject, in a guest without KVM: the broker takes a minute to start.
 GUEST_FAULTS ?= steal
 faults-guest: setup-faults setup-vmtest
 	$(CARGO) build --release -p brokerscope -p lab
 	VMTEST_SECONDS=3600 VMTEST_MIB=4096 vmtest/hypervisor $(lastword $(KERNELS)) \
 		target/release/brokerscope-lab faults --seeds $(SEEDS) --seed $(SEED) --only $(GUEST_FAULTS)
 
-# Interrupted, it goes on where it was. Ends with a comparison, target/fs/compare.md, and a page.
+# Resumes after an interruption. Ends with a comparison, target/fs/compare.md, and a page.
 FRESH ?=
 fs: setup-fs
 	$(CARGO) build --release -p brokerscope -p lab
 	target/release/brokerscope-lab fs --keep target/fs --page target/fs.html $(if $(FRESH),--fresh)
 
-# By the binary that the tests have built; the machine may do other things.
+# Uses the binary that the tests have built; the machine need not be idle.
 faults-short: setup-test
 	$(OF_WORKSPACE) --test sample --test live --no-run
 	target/debug/brokerscope-lab faults --short --seed $(SEED)
 
-# The same with clients that speak TLS, but for those that nobody sees then.
+# The same with TLS clients, except for faults that cannot be seen over TLS.
 faults-tls: setup-test
 	$(OF_WORKSPACE) --test sample --test live --no-run
 	target/debug/brokerscope-lab faults --short --tls --seed $(SEED)
@@ -166,7 +169,7 @@ fleet: setup-demo
 	rm -rf target/fleet
 	target/release/brokerscope-lab fleet --keep target/fleet
 
-# Fails where less than 98 % are within a millisecond, or the median is off by more than a tenth of one.
+# Fails if less than 98 % are within a millisecond, or the median is off by more than 0.1 ms.
 stages: setup-test
 	$(CARGO) build --release -p brokerscope -p lab -p e2e
 	target/release/stages
@@ -186,14 +189,14 @@ lint:
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 
-# Tests are always picked from the whole workspace, never from a package: of a package alone cargo enables fewer features of
-# the dependencies, and builds those and all above them once more.
+# Always selects tests from the whole workspace, never from one package: for a package alone cargo enables fewer features of
+# the dependencies, and rebuilds those and everything that depends on them.
 OF_WORKSPACE = $(CARGO) test --workspace
 
-# Of tools that run for seconds.
+# For tools that run for seconds.
 UNOPTIMISED := CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0
 
-# The book's builder, once: a debug build is made in half the time of an optimised one, and builds the book in a second.
+# The book's builder, built once: a debug build compiles in half the time of an optimised one and builds the book in a second.
 MDBOOK_VERSION := 0.4.52
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 $(MDBOOK):
@@ -213,7 +216,7 @@ manual:
 	$(CARGO) build --quiet --workspace --example manual
 	target/debug/examples/manual target/manual
 
-# The package's builder, once: the last that Rust 1.85 builds. Without its own xz, which takes a library's headers.
+# The package's builder, built once: the last version that Rust 1.85 compiles. Without its own xz, which needs more headers.
 CARGO_DEB_VERSION := 3.8.0
 CARGO_DEB := target/tools/cargo-deb-$(CARGO_DEB_VERSION)/bin/cargo-deb
 $(CARGO_DEB):
@@ -221,7 +224,7 @@ $(CARGO_DEB):
 	$(CARGO) install cargo-deb --version =$(CARGO_DEB_VERSION) --locked --quiet --no-default-features \
 		--root target/tools/cargo-deb-$(CARGO_DEB_VERSION)
 
-# What the program is built of, as CycloneDX: the builder of this list, once.
+# The builder of the SBOM (the program's dependencies, as CycloneDX), built once.
 CARGO_SBOM_VERSION := 0.10.0
 CARGO_SBOM := target/tools/cargo-sbom-$(CARGO_SBOM_VERSION)/bin/cargo-sbom
 $(CARGO_SBOM):
@@ -233,7 +236,7 @@ sbom: $(CARGO_SBOM)
 	mkdir -p target/sbom
 	$(CARGO_SBOM) sbom --cargo-package brokerscope --output-format cyclone_dx_json_1_6 >target/sbom/brokerscope.cdx.json
 
-# Advisories need RustSec's database from GitHub: `cargo-deny check advisories`, by the same program.
+# Not run here: `cargo-deny check advisories`, which needs RustSec's database from GitHub.
 CARGO_DENY_VERSION := 0.18.3
 CARGO_DENY := target/tools/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 $(CARGO_DENY):
@@ -253,15 +256,15 @@ deb: setup-deb $(CARGO_DEB) sbom
 offline:
 	$(CARGO) check -p brokerscope --no-default-features
 
-# What needs no privilege. Live tests say there that they did not run.
+# Tests that need no privilege. Live tests report that they did not run.
 unit:
 	BROKERSCOPE_LIVE_TESTS=0 $(OF_WORKSPACE)
 
-# The front end of `report`: one file that the binary embeds. It is in the repository, so that cargo needs no Node.
+# The front end of `report`: one file that the binary embeds. It is in the repository so that cargo needs no Node.
 web: setup-test
 	cd web && npm ci --silent && npm run --silent check && npm run --silent build
 
-# The front end that is in the repository is what its sources build; the sample's page works in a browser.
+# Checks that the front end in the repository matches its sources, and that the sample's page works in a browser.
 page: setup-test
 	cd web && npm ci --silent && npm run --silent check && npm run --silent build -- --outDir ../target/page --emptyOutDir
 	cmp target/page/page.html web/dist/page.html || { echo "web/dist/page.html is not what web/ builds: make web"; exit 1; }
@@ -270,11 +273,11 @@ page: setup-test
 	target/debug/brokerscope compare first=samples/journal-stall@-10s second=samples/journal-stall@10s- --slo 65ms -o target/page/compare.html >/dev/null
 	cd web && PAGE="$(CURDIR)/target/page/sample.html" COMPARE="$(CURDIR)/target/page/compare.html" npm test --silent
 
-# The agent's jar that is in the repository is what its sources build.
+# Checks that the agent's jar in the repository matches its sources.
 agent: setup-test
 	agent/build --check
 
-# What README shows: of the sample, and of what `make fs` has left.
+# The pictures in README: of the sample, and of the result of `make fs`.
 fs-picture: setup-test
 	cd web && npm ci --silent && node scripts/comparison-picture.mjs "$(CURDIR)/target/fs.html" ../docs/pictures/file-systems.png
 
@@ -296,10 +299,10 @@ sample: setup-demo
 	rm -rf samples/journal-stall
 	XDG_CACHE_HOME=/var/tmp target/release/brokerscope-lab demo --seconds 20 --seed 11 --page target/demo.html --keep samples/journal-stall >/dev/null
 
-# Every fuzz target but analyzer, recording and store, one for each processor at a time: the same inputs every time, so that a failure can be seen
-# again. The first quarter of those of `fuzz-long`. Ten minutes of each target: `make fuzz-long FUZZ_SECONDS=600
-# FUZZ_PERCENT=10000`, where FUZZ_PERCENT is how many inputs there are and FUZZ_SECONDS (90) when a target ends before;
-# FUZZ_SEED=2 tries others.
+# Every fuzz target but analyzer, recording and store, one per processor at a time, always with the same inputs, so that a
+# failure can be reproduced: the first quarter of the inputs of `fuzz-long`. Ten minutes of each target: `make fuzz-long
+# FUZZ_SECONDS=600 FUZZ_PERCENT=10000`. FUZZ_PERCENT sets the number of inputs, FUZZ_SECONDS (90) the longest time for a target;
+# FUZZ_SEED=2 tries other inputs.
 fuzz-smoke:
 	FUZZ_PERCENT=25 fuzz/run smoke
 
@@ -311,11 +314,11 @@ fuzz-long:
 fuzz:
 	fuzz/run long $(TARGET)
 
-# After a format has changed, or a long run has found its way further in.
+# For use after a format has changed, or after a long run has reached new code.
 fuzz-corpus:
 	fuzz/run corpus
 
-# By binaries that are built once; a test is repeated only where the machine was at fault (tests/run).
+# Builds the test binaries once; repeats a failed test only if the machine was at fault (tests/run).
 live:
 ifeq ($(BROKERSCOPE_LIVE_TESTS),1)
 	tests/run $(filter-out $(LIVE_LONG),$(shell tests/run --list))
@@ -326,11 +329,11 @@ else
 	@echo "LEFT OUT: run 'make test' as root, or 'make live BROKERSCOPE_LIVE_TESTS=1'"
 endif
 
-# Each kernel is booted once; it needs no root, but the right to run apt-get download.
+# Boots each kernel once. Needs no root, only the right to run apt-get download.
 vmtest: setup-vmtest
 	vmtest/matrix $(KERNELS)
 
-# A guest that stands still for a while.
+# A guest that is paused for a while.
 vmtest-pause: setup-vmtest
 	vmtest/pause $(firstword $(KERNELS))
 

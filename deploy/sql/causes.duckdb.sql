@@ -1,4 +1,4 @@
--- Verdicts on slow requests, if `brokerscope explain DIR --save` has written them. Like sources.duckdb.sql.
+-- Verdicts on slow requests, if `brokerscope explain DIR --save` has written them. Used like sources.duckdb.sql.
 
 CREATE OR REPLACE TEMPORARY VIEW verdicts AS
 SELECT * FROM read_parquet(

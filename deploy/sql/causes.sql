@@ -1,5 +1,5 @@
--- Time of slow requests by cause, in SQL that DuckDB and Spark read alike. Run causes.duckdb.sql or causes.spark.sql and views.sql
--- first.
+-- Time of slow requests by cause, in SQL for both DuckDB and Spark. First run causes.duckdb.sql or causes.spark.sql, and
+-- views.sql.
 
 CREATE OR REPLACE TEMPORARY VIEW fleet_causes AS
 SELECT sums.cluster, sums.broker, cause, requests, slow_ns / 1e6 * 60 / seconds AS slow_ms_per_minute

@@ -1,16 +1,16 @@
--- The recordings as tables, for DuckDB. First set where they are:
+-- The recordings as tables, for DuckDB. First set their location:
 --
 --   SET VARIABLE recordings = '/recordings';
 --
--- Nothing is read here; a query on a view reads only the columns that it needs. A part that
--- is still being written is not a Parquet file yet and is not read.
+-- This file reads nothing; a query on a view reads only the columns that it needs. A part that is still being
+-- written is not a Parquet file yet, and is not read.
 
 CREATE OR REPLACE TEMPORARY VIEW host_samples AS
 SELECT * FROM read_parquet(
     getvariable('recordings') || '/cluster=*/broker=*/date=*/*/host_samples/*.parquet',
     hive_partitioning = true, hive_types_autocast = false, union_by_name = true);
 
--- When hosts were sampled, and in which recording: each sample of a host has this figure.
+-- When hosts were sampled, and in which recording: every sample of a host has the metric cpu_count.
 CREATE OR REPLACE TEMPORARY VIEW samplings AS
 SELECT cluster, broker, date, string_split(filename, '/')[-3] AS recording, start_ns, end_ns
 FROM read_parquet(
@@ -18,7 +18,7 @@ FROM read_parquet(
     hive_partitioning = true, hive_types_autocast = false, union_by_name = true, filename = true)
 WHERE scope = 'host' AND metric = 'cpu_count';
 
--- When recordings began and ended: no end where one was not finished.
+-- When recordings started and ended; ended_ns is null for one that was not finished.
 CREATE OR REPLACE TEMPORARY VIEW manifests AS
 SELECT cluster, broker, date, string_split(filename, '/')[-2] AS recording, started_ns, ended_ns
 FROM read_json(

@@ -1,23 +1,23 @@
--- The recordings as tables, for Spark SQL. First set where they are, as any URL that Spark reads:
+-- The recordings as tables, for Spark SQL. First set their location, any URL that Spark reads:
 --
 --   SET recordings=/recordings;
 --
--- Nothing is read here; a query on a view reads only the columns that it needs. A part that
--- is still being written is not a Parquet file yet and is not read.
+-- This file reads nothing; a query on a view reads only the columns that it needs. A part that is still being
+-- written is not a Parquet file yet, and is not read.
 
--- Names of brokers stay text, as the folders have them: 07 is not 7.
+-- Broker names stay text, as in the folder names: 07 is not 7.
 SET spark.sql.sources.partitionColumnTypeInference.enabled=false;
 
 CREATE OR REPLACE TEMPORARY VIEW host_samples USING parquet OPTIONS (
     path '${recordings}/cluster=*/broker=*/date=*/*/host_samples', pathGlobFilter '*.parquet', basePath '${recordings}');
 
--- When hosts were sampled, and in which recording: each sample of a host has this figure.
+-- When hosts were sampled, and in which recording: every sample of a host has the metric cpu_count.
 CREATE OR REPLACE TEMPORARY VIEW samplings AS
 SELECT cluster, broker, date, element_at(split(input_file_name(), '/'), -3) AS recording, start_ns, end_ns
 FROM host_samples
 WHERE scope = 'host' AND metric = 'cpu_count';
 
--- When recordings began and ended: no end where one was not finished.
+-- When recordings started and ended; ended_ns is null for one that was not finished.
 CREATE OR REPLACE TEMPORARY VIEW manifest_files (started_ns BIGINT, ended_ns BIGINT) USING json OPTIONS (
     path '${recordings}/cluster=*/broker=*/date=*/*/manifest.json', multiLine 'true', basePath '${recordings}');
 

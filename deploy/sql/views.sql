@@ -1,14 +1,14 @@
--- What `brokerscope fleet` says, in SQL that DuckDB and Spark read alike. Run sources.duckdb.sql or sources.spark.sql first.
+-- The results of `brokerscope fleet`, in SQL for both DuckDB and Spark. Run sources.duckdb.sql or sources.spark.sql first.
 --
---   fleet_figures        a row for each broker and figure
---   fleet_differences    which broker differs in what, the largest difference first
---   fleet_read_kinds     of which kind of file a broker reads more than others from its disk
---   fleet_read_files     what each file had the disk bring
+--   fleet_figures        one row per broker and figure
+--   fleet_differences    brokers that differ from the others, and in which figure, the largest difference first
+--   fleet_read_kinds     kinds of files that a broker reads from disk more than the others
+--   fleet_read_files     bytes read from disk and read operations, by file
 --
--- A test runs these over the recordings that `brokerscope fleet` reads and wants the same answers of both engines and of it.
+-- A test runs these over the recordings that `brokerscope fleet` reads, and expects the same results from both engines.
 
--- How long a broker was watched, and how long of it its host was sampled: from the first sample, because a recorder's clock starts
--- before its sources do, until the recording's end, or, where it was not finished, until the last sample. Of a time that is not known
+-- How long a broker was watched, and how long its host was sampled meanwhile: from the first sample, because a recorder's clock
+-- starts before its sources, to the recording's end, or to the last sample if it was not finished. If the time is unknown,
 -- there are no rates.
 CREATE OR REPLACE TEMPORARY VIEW fleet_seconds AS
 SELECT manifests.cluster, manifests.broker,
@@ -34,7 +34,7 @@ SELECT cluster, broker, kind, file,
 FROM file_ops
 GROUP BY cluster, broker, kind, file;
 
--- What the devices served that hold the broker's files, as they count themselves.
+-- Requests that the devices with the broker's files served, by the devices' own counters.
 CREATE OR REPLACE TEMPORARY VIEW fleet_device_sums AS
 SELECT samples.cluster, samples.broker,
        sum(CASE WHEN metric = 'reads_per_second' THEN value * (end_ns - start_ns) / 1e9 ELSE 0e0 END) AS device_reads,
@@ -61,7 +61,7 @@ SELECT cluster, broker,
 FROM request_partitions
 GROUP BY cluster, broker;
 
--- The smallest deviation of a figure that counts.
+-- The smallest deviation that counts, by figure.
 CREATE OR REPLACE TEMPORARY VIEW fleet_floors AS
 SELECT figure, CAST(smallest AS DOUBLE) AS smallest
 FROM (VALUES ('device_reads_per_second', 20.0), ('device_writes_per_second', 20.0), ('reads_per_second', 20.0),
@@ -70,7 +70,7 @@ FROM (VALUES ('device_reads_per_second', 20.0), ('device_writes_per_second', 20.
              ('batch_bytes', 300.0), ('partitions_led', 3.0), ('slow_produce_per_minute', 2.0),
              ('slow_ms_per_minute', 300.0)) AS floors (figure, smallest);
 
--- A row for each broker.
+-- One row per broker.
 CREATE OR REPLACE TEMPORARY VIEW fleet_sums AS
 SELECT spans.cluster, spans.broker, seconds, sampled_seconds, device_reads, device_writes, reads, disk_bytes, writes, write_ns, longest_write_ns,
        slow_produce, sent_bytes, produced_bytes, batches, partitions_led
@@ -83,7 +83,7 @@ LEFT JOIN (SELECT cluster, broker, sum(reads) AS reads, sum(disk_bytes) AS disk_
 LEFT JOIN fleet_request_sums AS sums ON sums.cluster = spans.cluster AND sums.broker = spans.broker
 LEFT JOIN fleet_partition_sums AS parts ON parts.cluster = spans.cluster AND parts.broker = spans.broker;
 
--- A figure that cannot be made of what was seen has no row.
+-- A figure that cannot be computed from the recorded data has no row.
 CREATE OR REPLACE TEMPORARY VIEW fleet_figures AS
 SELECT cluster, broker, figure, value, smallest
 FROM (SELECT cluster, broker, figure, smallest,
@@ -111,7 +111,7 @@ SELECT cluster, broker, figure, value, smallest, median(value) OVER (PARTITION B
        count(*) OVER (PARTITION BY cluster, figure) AS brokers
 FROM fleet_figures;
 
--- The median distance from the median, and what counts as one deviation.
+-- The median distance from the median, and the size of one deviation.
 CREATE OR REPLACE TEMPORARY VIEW fleet_deviations AS
 SELECT cluster, broker, figure, value, median, mad, brokers,
        greatest(1.4826 * mad, 0.1 * abs(median), smallest) AS deviation
@@ -130,7 +130,7 @@ SELECT sums.cluster, sums.broker, kind, file, disk_bytes / seconds AS disk_read_
 FROM fleet_file_sums AS sums JOIN fleet_seconds AS spans ON spans.cluster = sums.cluster AND spans.broker = sums.broker
 ORDER BY disk_read_bytes_per_second DESC;
 
--- Of each broker every kind of file that any broker of its cluster has, so that none counts as nothing.
+-- For each broker, every kind of file that any broker of its cluster has: a kind that a broker lacks counts as zero.
 CREATE OR REPLACE TEMPORARY VIEW fleet_read_kinds AS
 SELECT cluster, broker, kind, value, median, value - median AS more_than_others
 FROM (SELECT cluster, broker, kind, value, median(value) OVER (PARTITION BY cluster, kind) AS median
