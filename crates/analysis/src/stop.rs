@@ -114,7 +114,7 @@ impl Stop {
     }
 
     /// Whether to stop now, for callers that have to clean up first: another signal ends the process only after
-    /// [`Self::asked`].
+    /// [`Self::is_requested`].
     pub fn is_due(&self) -> bool {
         let due = self.flag.load(Ordering::Relaxed) || self.deadline.is_some_and(|at| Instant::now() >= at);
         self.noticed.fetch_or(due, Ordering::Relaxed);

@@ -267,7 +267,7 @@ macro_rules! outcome {
             }
 
             /// Why the broker delayed it on purpose, if it did. `None` for a failed request, and for a fetch that
-            /// returned what it requested (see [`Self::waited_for_data`]) or took longer than it allowed.
+            /// returned what it requested (see [`Self::data_wait`]) or took longer than it allowed.
             pub fn intended_wait(&self) -> Option<IntendedWait> {
                 match self.api_key {
                     _ if self.failed() => None,

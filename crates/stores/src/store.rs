@@ -57,7 +57,7 @@ pub struct Object {
 pub struct ObjectRanges<'a> {
     /// The object.
     pub object: &'a Object,
-    /// Byte ranges, in order and disjoint, as [`crate::merged`] returns them.
+    /// Byte ranges, in order and disjoint, as [`crate::merge_ranges`] returns them.
     pub ranges: Vec<Range<u64>>,
     /// The file to write them to.
     pub to: &'a File,
