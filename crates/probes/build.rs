@@ -9,8 +9,9 @@ use libbpf_cargo::SkeletonBuilder;
 /// Sources: `src/bpf/NAME.bpf.c`.
 const OBJECTS: [&str; 5] = ["probes", "profile", "process_list", "jvm", "always_on"];
 
-/// Objects with atomic operations that return a value (Linux 5.12). Every kernel that has what they need otherwise has
-/// these too.
+/// Objects with atomic operations that return a value (Linux 5.12).
+///
+/// Every kernel that has everything else that they need has these too.
 const NEWER_INSTRUCTIONS: [&str; 1] = ["always_on"];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -59,7 +59,7 @@ fn written(properties: &BTreeMap<String, String>) -> String {
 /// Checks that there are no more settings than the bytes allow, that a truncated answer is an error, and that an error
 /// is one line.
 fn check_answer(body: &[u8]) {
-    match admin::understand("PLAINTEXT://:9092", &[&[0, 0, 0, 1], body].concat()) {
+    match admin::parse_response("PLAINTEXT://:9092", &[&[0, 0, 0, 1], body].concat()) {
         Ok(config) => {
             let settings = config.dynamic.iter().chain(&config.from_file);
             let bytes: usize = settings.map(|(name, value)| name.len() + value.len()).sum();

@@ -355,7 +355,7 @@ export interface Detail {
   root: string;
   /** `exact`, `strong` or `weak`. */
   confidence: string;
-  /** The partition that was slow. */
+  /** The partition on which the time was lost. */
   partition: string | null;
   /** The evidence of the verdict, in the order of the chain. */
   evidence: Proof[];

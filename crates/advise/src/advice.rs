@@ -89,7 +89,7 @@ mod tests {
         let mut inputs = broker();
         with_cost(&mut inputs, Cause::JournalCommit, 5, Nanos::from_millis(200));
         with_cost(&mut inputs, Cause::GcPause, 9, Nanos::from_millis(400));
-        inputs.surroundings.sysctls.as_mut().unwrap().insert("vm.swappiness".into(), 60);
+        inputs.host_facts.sysctls.as_mut().unwrap().insert("vm.swappiness".into(), 60);
         let names: Vec<_> = Advice::of(&inputs).fired.iter().map(|fired| fired.rule.name).collect();
         assert_eq!(names, ["gc-pause", "journal-commit", "swappiness"]);
     }

@@ -21,7 +21,7 @@ pub struct Costs {
     pub window: Nanos,
     slow: Cost,
     roots: HashMap<Cause, (Cost, HashSet<Arc<str>>)>,
-    ways: HashMap<Cause, Cost>,
+    links: HashMap<Cause, Cost>,
 }
 
 /// Time of slow requests.
@@ -58,7 +58,7 @@ impl Costs {
         for (at, cause) in verdict.chain.iter().enumerate() {
             let again = verdict.chain.iter().take(at).any(|earlier| earlier == cause);
             if *cause != verdict.cause && !again {
-                self.ways.entry(*cause).or_default().add(latency);
+                self.links.entry(*cause).or_default().add(latency);
             }
         }
     }
@@ -68,14 +68,14 @@ impl Costs {
         self.slow
     }
 
-    /// Requests with this cause as the deepest proven one.
+    /// Requests whose root cause (the deepest proven one) is this.
     pub fn of(&self, cause: Cause) -> Cost {
         self.roots.get(&cause).map_or_else(Cost::default, |(cost, _)| *cost)
     }
 
     /// Requests with this cause in their chain, but with another root cause.
     pub fn as_link(&self, cause: Cause) -> Cost {
-        self.ways.get(&cause).copied().unwrap_or_default()
+        self.links.get(&cause).copied().unwrap_or_default()
     }
 
     /// Number of root events of this cause.

@@ -17,7 +17,7 @@ pub struct Inputs {
     /// The broker's settings.
     pub settings: Known<Settings>,
     /// The host that it runs on.
-    pub surroundings: HostFacts,
+    pub host_facts: HostFacts,
     /// Time that slow requests lost, by cause.
     pub costs: Known<Costs>,
     /// Traffic of clients.
@@ -80,7 +80,7 @@ impl Inputs {
             before: "BEFORE".into(),
             slower_than: Nanos::from_millis(100),
             settings: Err(why.into()),
-            surroundings: HostFacts::unknown(why),
+            host_facts: HostFacts::unknown(why),
             costs: Err(why.into()),
             traffic: Err(why.into()),
             samples: Err(why.into()),
@@ -104,36 +104,36 @@ impl Inputs {
 
     /// Volumes of the log dirs.
     pub(crate) fn volumes(&self) -> Result<&[Volume], NoAdvice> {
-        rule::need("what the log dirs are on", &self.surroundings.volumes).map(Vec::as_slice)
+        rule::need("what the log dirs are on", &self.host_facts.volumes).map(Vec::as_slice)
     }
 
     /// The words of the JVM's command line.
     pub(crate) fn jvm(&self) -> Result<&[Arc<str>], NoAdvice> {
-        rule::need("the JVM's command line", &self.surroundings.jvm_arguments).map(Vec::as_slice)
+        rule::need("the JVM's command line", &self.host_facts.jvm_arguments).map(Vec::as_slice)
     }
 
     /// CPUs that the broker may use: those of its host, or its quota of them.
     pub(crate) fn cpus(&self) -> Result<u32, NoAdvice> {
-        let cpus = *rule::need("the number of CPUs", &self.surroundings.cpus)?;
-        let quota = self.surroundings.cpu_quota.as_ref().ok().copied().flatten();
+        let cpus = *rule::need("the number of CPUs", &self.host_facts.cpus)?;
+        let quota = self.host_facts.cpu_quota.as_ref().ok().copied().flatten();
         Ok(quota.map_or(cpus, |quota| cpus.min(quota.ceil().max(1.0) as u32)))
     }
 
     /// Memory that the broker may use: the host's, or its cgroup's.
     pub(crate) fn memory(&self) -> Result<u64, NoAdvice> {
-        let memory = *rule::need("the host's memory", &self.surroundings.memory_bytes)?;
-        let limit = self.surroundings.memory_limit_bytes.as_ref().ok().copied().flatten();
+        let memory = *rule::need("the host's memory", &self.host_facts.memory_bytes)?;
+        let limit = self.host_facts.memory_limit_bytes.as_ref().ok().copied().flatten();
         Ok(limit.map_or(memory, |limit| memory.min(limit)))
     }
 
     /// Number of partitions with a replica on the broker, or at least of those seen in use.
     pub(crate) fn partitions(&self) -> Result<u64, NoAdvice> {
-        rule::need("the number of partitions", &self.surroundings.partitions).copied()
+        rule::need("the number of partitions", &self.host_facts.partitions).copied()
     }
 
     /// A setting of the kernel.
     pub(crate) fn sysctl(&self, name: &'static str) -> Result<i64, NoAdvice> {
-        let all = rule::need("the kernel's settings", &self.surroundings.sysctls)?;
+        let all = rule::need("the kernel's settings", &self.host_facts.sysctls)?;
         let lacking = || rule::not_known(name, "this kernel does not have it, or does not show it");
         all.get(name).copied().map_or_else(lacking, Ok)
     }
@@ -150,7 +150,7 @@ impl Inputs {
         let (metadata, dirs) = (text("metadata.log.dir"), text("log.dirs").unwrap_or_default());
         let holds_data =
             move |dir: &str| metadata != Some(dir) || dirs.split(',').any(|data| data.trim() == dir);
-        self.surroundings.volumes.iter().flatten().filter(move |volume| holds_data(&volume.log_dir))
+        self.host_facts.volumes.iter().flatten().filter(move |volume| holds_data(&volume.log_dir))
     }
 
     /// Number of disks with partitions; 0 if unknown.
@@ -163,7 +163,7 @@ impl Inputs {
     /// Number of partitions that clients were seen to write to, else of all partitions.
     pub(crate) fn written_partitions(&self) -> Option<u64> {
         let written = self.traffic.as_ref().map_or(0, Traffic::partitions);
-        if written > 0 { Some(written) } else { self.surroundings.partitions.as_ref().ok().copied() }
+        if written > 0 { Some(written) } else { self.host_facts.partitions.as_ref().ok().copied() }
     }
 
     /// Describes the log dirs and, if known, their number of disks.

@@ -15,7 +15,8 @@ const MAX_FUNCTIONS: usize = 20_000;
 /// Libraries of the JVM itself whose functions have no names.
 const UNNAMED: [&str; 3] = ["[libjvm.so]", "[libj9vm", "[libj9thr"];
 
-/// Functions, each with its number of samples. A sample is a CPU sample, or one runnable thread of one dump.
+/// Functions, each with its number of samples.
+/// A sample is a CPU sample, or one runnable thread of one dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     seen: u64,
@@ -59,7 +60,8 @@ impl Profile {
         self.thread(&sample.thread, frames);
     }
 
-    /// Adds a runnable thread: its frames, innermost first. A thread that only waits for sockets does not count.
+    /// Adds a runnable thread: its frames, innermost first.
+    /// A thread that only waits for sockets does not count.
     pub fn thread<'f>(&mut self, thread: &str, innermost_first: impl Iterator<Item = &'f str>) {
         let mut function = None;
         let mut work = Work::of_thread(thread);

@@ -79,7 +79,7 @@ pub(crate) fn broker() -> Inputs {
         before: "BEFORE".into(),
         slower_than: Nanos::from_millis(100),
         settings: Ok(Settings::from(settings)),
-        surroundings: surroundings(),
+        host_facts: host_facts(),
         costs: Ok(Costs::over(Nanos::from_millis(60_000))),
         traffic: Ok(Traffic::default()),
         samples: Ok(samples()),
@@ -100,7 +100,7 @@ pub(crate) fn profile(functions: &[(&str, u64)]) -> Profile {
     profile
 }
 
-fn surroundings() -> HostFacts {
+fn host_facts() -> HostFacts {
     let sysctls = [
         ("vm.swappiness", 1),
         ("vm.dirty_ratio", 60),
@@ -194,12 +194,12 @@ pub(crate) fn with_setting(inputs: &mut Inputs, name: &str, value: &str) {
 
 /// Sets a setting of the kernel.
 pub(crate) fn with_sysctl(inputs: &mut Inputs, name: &str, value: i64) {
-    inputs.surroundings.sysctls.as_mut().unwrap().insert(name.into(), value);
+    inputs.host_facts.sysctls.as_mut().unwrap().insert(name.into(), value);
 }
 
 /// Replaces the JVM's command line.
 pub(crate) fn with_jvm(inputs: &mut Inputs, arguments: &[&str]) {
-    inputs.surroundings.jvm_arguments = Ok(arguments.iter().map(|word| Arc::from(*word)).collect());
+    inputs.host_facts.jvm_arguments = Ok(arguments.iter().map(|word| Arc::from(*word)).collect());
 }
 
 /// The recommendation of a rule that fires.
@@ -230,7 +230,8 @@ pub(crate) fn lacks(rule: &Rule, inputs: &Inputs) -> &'static str {
     }
 }
 
-/// The recommendation of a rule whose cause has a cost. Checks that it states the cost, and lacks an input without costs.
+/// The recommendation of a rule whose cause has a cost.
+/// Checks that it states the cost, and lacks an input without costs.
 pub(crate) fn fires_on(rule: &Rule, cause: Cause) -> Recommendation {
     let mut inputs = broker();
     with_cost(&mut inputs, cause, 20, Nanos::from_millis(200));

@@ -12,11 +12,11 @@ use model::row_summary::{PartitionColumns, RequestColumns};
 
 /// Limit on producers, on the connections of one producer, and on partitions.
 const MAX_PRODUCERS: usize = 10_000;
-/// Usual values of `batch.size`: Kafka's default and its doubles. The smallest one that holds a producer's largest batch is
-/// assumed to bound its batches.
+/// Usual values of `batch.size`: Kafka's default and its doubles.
+/// The smallest one that holds a producer's largest batch is assumed to bound its batches.
 const BATCH_SIZES: [u32; 7] = [16_384, 32_768, 65_536, 131_072, 262_144, 524_288, 1_048_576];
-/// A producer drops records that waited for this long (`delivery.timeout.ms`, 120 s by default): an older timestamp is not
-/// the time at which the record was passed to the producer.
+/// A producer drops records that waited for this long (`delivery.timeout.ms`, 120 s by default).
+/// An older timestamp is not the time at which the record was passed to the producer.
 const MAX_RECORD_AGE: Nanos = Nanos::from_millis(120_000);
 /// If a smaller share of batches has usable timestamps, they do not represent the others.
 const MIN_TIMED_SHARE: f64 = 0.9;
@@ -138,8 +138,8 @@ impl Producer {
         }
     }
 
-    /// Adds a batch's wait. A producer frees its memory when the response arrives or, if none is due, when the request is
-    /// sent.
+    /// Adds a batch's wait.
+    /// A producer frees its memory when the response arrives or, if none is due, when the request is sent.
     fn wait(&mut self, partition: &PartitionColumns, answered: Nanos) {
         let waited = partition.newest_record.map(|made| answered - made);
         let Some(waited) = waited.filter(|waited| (Nanos::ZERO..MAX_RECORD_AGE).contains(waited)) else {
@@ -190,8 +190,9 @@ impl Producer {
         self.timed > 0
     }
 
-    /// Its buffer use: the rate of its bytes times the wait of each, from its batch's newest timestamp to the response (Little's
-    /// law). `None` if too few batches have a usable timestamp, or if all requests arrived at one moment.
+    /// Its buffer use: the rate of its bytes times the wait of each (Little's law).
+    /// A byte waits from its batch's newest timestamp to the response. `None` if too few batches have a usable
+    /// timestamp, or if all requests arrived at one moment.
     pub fn buffer_use(&self) -> Option<BufferUse> {
         let (first, last) = self.span?;
         let seconds = (last - first).0 as f64 / 1e9 * self.connections.len().max(1) as f64;

@@ -44,7 +44,7 @@ impl ReadsWithoutEgress {
 }
 
 /// Evidence that most of the bytes read and not sent are of files of this kind.
-pub(crate) fn read_for_nobody(inputs: &Inputs, kind: FileKind) -> Result<String, NoAdvice> {
+pub(crate) fn evidence_of_unsent_reads(inputs: &Inputs, kind: FileKind) -> Result<String, NoAdvice> {
     let kind = kind.as_str();
     match rule::need(Inputs::UNSENT, &inputs.unsent)? {
         Some(unsent) if unsent.kind == kind && unsent.share >= MIN_SHARE => Ok(unsent.describe()),

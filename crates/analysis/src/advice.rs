@@ -1,5 +1,5 @@
-//! Inputs of advice rules: totals of events and verdicts, and facts from a manifest. Each part of the totals may be fed by a
-//! different thread. Does not reach verdicts and does not evaluate rules.
+//! Inputs of advice rules: totals of events and verdicts, and facts from a manifest.
+//! Each part of the totals may be fed by a different thread. Does not reach verdicts and does not evaluate rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,11 +13,11 @@ use report::files::{Files, GroupBy, Interval, Sort};
 
 use crate::recorder::{broker_settings, host_facts, partial};
 
-/// Distinct partitions that are counted.
+/// Limit of distinct partitions.
 const MAX_PARTITIONS: usize = 1_000_000;
 /// The topic of KRaft's controllers.
 const CONTROLLERS: &str = "__cluster_metadata";
-/// Distinct file systems of log dirs that are reported.
+/// Limit of distinct file systems of log dirs.
 const MAX_VOLUMES: usize = 1_000;
 
 /// Totals over all observed events and verdicts.
@@ -145,8 +145,9 @@ impl AdviceTotals {
         self.costs.add(verdict);
     }
 
-    /// Moves the totals into `inputs`. `requests` is whether there were any requests; `why_not` has the reasons for missing
-    /// inputs. If `watched`, the length of the observation, is unknown, the time from the first to the last event is used.
+    /// Moves the totals into `inputs`.
+    /// `requests` is whether there were any requests; `why_not` has the reasons for missing inputs. If `watched`, the
+    /// length of the observation, is unknown, the time from the first to the last event is used.
     pub fn finish(self, inputs: &mut Inputs, requests: bool, watched: Option<Nanos>, why_not: &WhyNot) {
         let Self { traffic: TrafficTotals { traffic, span }, work, mut costs } = self;
         let window = watched.unwrap_or(span.with(work.span));
@@ -161,11 +162,11 @@ impl AdviceTotals {
         inputs.traffic = known_if(requests, why_not.requests).map(|()| traffic);
         inputs.samples = known_if(!work.samples.is_empty(), why_not.samples).map(|()| work.samples);
         inputs.profile = known_if(work.profile.seen() > 0, why_not.profile).map(|()| work.profile);
-        if inputs.surroundings.volumes.is_err() && !work.volumes.is_empty() {
-            inputs.surroundings.volumes = Ok(work.volumes.iter().map(volume).collect());
+        if inputs.host_facts.volumes.is_err() && !work.volumes.is_empty() {
+            inputs.host_facts.volumes = Ok(work.volumes.iter().map(volume).collect());
         }
-        if inputs.surroundings.partitions.is_err() && written > 0 {
-            inputs.surroundings.partitions = Ok(written);
+        if inputs.host_facts.partitions.is_err() && written > 0 {
+            inputs.host_facts.partitions = Ok(written);
         }
     }
 }
@@ -220,7 +221,8 @@ const NOTHING_SEEN: WhyNot = WhyNot {
     profile: "the recording holds no samples of it",
 };
 
-/// Builds the inputs of all rules. `requests` is whether there were any requests; `input` is the path that the user named.
+/// Builds the inputs of all rules.
+/// `requests` is whether there were any requests; `input` is the path that the user named.
 pub fn recorded_inputs(
     totals: AdviceTotals,
     requests: bool,
@@ -231,7 +233,7 @@ pub fn recorded_inputs(
     let mut inputs = Inputs { slower_than, ..Inputs::unknown(NOT_RECORDED) };
     let manifest = recording.map(Recording::manifest);
     if let Some(manifest) = manifest {
-        inputs.surroundings = host_facts::read(&manifest.settings, NOT_RECORDED);
+        inputs.host_facts = host_facts::read(&manifest.settings, NOT_RECORDED);
         inputs.before = shell_quote(input).into();
         add_broker_facts(&mut inputs, manifest);
     }
@@ -251,16 +253,16 @@ fn window(manifest: &Manifest) -> Option<Nanos> {
 
 fn add_broker_facts(inputs: &mut Inputs, manifest: &Manifest) {
     let host = &manifest.host;
-    if host.cpus > 0 && inputs.surroundings.cpus.is_err() {
-        inputs.surroundings.cpus = Ok(host.cpus);
+    if host.cpus > 0 && inputs.host_facts.cpus.is_err() {
+        inputs.host_facts.cpus = Ok(host.cpus);
     }
     if !host.kernel.is_empty() {
-        inputs.surroundings.kernel = Ok(host.kernel.as_str().into());
+        inputs.host_facts.kernel = Ok(host.kernel.as_str().into());
     }
     let Some(broker) = &manifest.broker else { return };
     inputs.settings = Ok(broker_settings::in_force(broker));
     if let Some(jvm) = broker.jvm.as_ref().filter(|jvm| !jvm.options.is_empty()) {
-        inputs.surroundings.jvm_arguments =
+        inputs.host_facts.jvm_arguments =
             Ok(jvm.options.iter().map(|word| Arc::from(word.as_str())).collect());
     }
 }
@@ -269,13 +271,13 @@ fn add_broker_facts(inputs: &mut Inputs, manifest: &Manifest) {
 fn add_host_figures(inputs: &mut Inputs) {
     let Ok(samples) = &inputs.samples else { return };
     let memory = samples.one(HostScope::Host, "memory_bytes");
-    if let (Some(memory), Err(_)) = (memory, &inputs.surroundings.memory_bytes) {
-        inputs.surroundings.memory_bytes = Ok(memory.last as u64);
+    if let (Some(memory), Err(_)) = (memory, &inputs.host_facts.memory_bytes) {
+        inputs.host_facts.memory_bytes = Ok(memory.last as u64);
         // A cgroup without a limit has no such figure.
         let limit = samples.one(HostScope::Cgroup, "memory_limit_bytes");
-        inputs.surroundings.memory_limit_bytes = Ok(limit.map(|limit| limit.last as u64));
+        inputs.host_facts.memory_limit_bytes = Ok(limit.map(|limit| limit.last as u64));
     }
-    if inputs.surroundings.interfaces.is_ok() {
+    if inputs.host_facts.interfaces.is_ok() {
         return;
     }
     let speed = |name: &Arc<str>| {
@@ -289,7 +291,7 @@ fn add_host_figures(inputs: &mut Inputs) {
         speed_bits_per_second: speed(name),
     };
     let interfaces: Vec<_> = interfaces.map(interface).collect();
-    inputs.surroundings.interfaces = Ok(interfaces);
+    inputs.host_facts.interfaces = Ok(interfaces);
 }
 
 /// Quotes a path so that a shell reads it as one word.

@@ -9,7 +9,8 @@ use recording::Table;
 
 use crate::{Error, EventSource};
 
-/// Network tables, with a row or two for each request. No figure depends on them; requests are read separately.
+/// Network tables, with a row or two for each request.
+/// No figure depends on them; requests are read separately.
 const OF_NETWORK: [Table; 3] = [Table::Requests, Table::SocketOps, Table::TcpEvents];
 
 /// Receivers of all events.

@@ -39,7 +39,8 @@ impl Bucket {
         Ok(Some(Self { location, store, fetched_bytes: Cell::default() }))
     }
 
-    /// Sorted paths of the recordings below the URL; "" if it is a recording itself. At most one more than `most`.
+    /// Sorted paths of the recordings below the URL; "" if it is a recording itself.
+    /// At most one more than `most`.
     ///
     /// # Errors
     /// The store fails.

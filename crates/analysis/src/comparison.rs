@@ -1,4 +1,5 @@
-//! Comparison runs: figures of recordings, counted as they are read, and notes on the recordings. Does not read recordings.
+//! Comparison runs: figures of recordings, counted as they are read, and notes on the recordings.
+//! Does not read recordings.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -28,7 +29,8 @@ pub struct RunCounter<'f> {
 }
 
 impl ComparisonRuns {
-    /// Compares requests of these APIs and topics. A request that takes `slo` or longer misses the objective.
+    /// Compares requests of these APIs and topics.
+    /// A request that takes `slo` or longer misses the objective.
     pub fn new(slo: Nanos, apis: &[String], topics: &[String]) -> Self {
         let filter =
             RequestFilter { topics: topics.to_vec(), apis: apis.to_vec(), ..RequestFilter::default() };

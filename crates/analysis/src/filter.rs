@@ -44,7 +44,8 @@ impl RequestFilter {
             && (self.topics.is_empty() || request.partitions.iter().any(topic))
     }
 
-    /// Record bytes in the matching partitions of a request, on any port; `None` if the request does not match.
+    /// Record bytes in the matching partitions of a request, on any port.
+    /// `None` if the request does not match.
     pub fn record_bytes(&self, request: &RequestColumns) -> Option<u64> {
         let partitions = request.partitions.iter().filter(|of| self.has_topic(of.topic.as_deref()));
         let bytes = partitions.map(|partition| u64::from(partition.bytes));
@@ -66,8 +67,8 @@ impl RequestFilter {
     }
 }
 
-/// Whether two spellings name the same API. Kafka writes `INIT_PRODUCER_ID` in one place and `InitProducerId` in another;
-/// people write `init-producer-id`.
+/// Whether two spellings name the same API.
+/// Kafka writes `INIT_PRODUCER_ID` in one place and `InitProducerId` in another; people write `init-producer-id`.
 pub fn same_api(requested: &str, api: &str) -> bool {
     fn letters(name: &str) -> impl Iterator<Item = char> + '_ {
         name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase())

@@ -1,4 +1,5 @@
-//! Recordings of JDK Flight Recorder as events: alone, or merged into the events of a recording. Does not parse them.
+//! Recordings of JDK Flight Recorder as events: alone, or merged into the events of a recording.
+//! Does not parse them.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ use crate::cross_check::Agreement;
 /// Gaps of a source.
 #[derive(Clone, Debug, Default)]
 pub struct Gaps {
-    /// Purposes that could not be observed, and why.
+    /// What could not be observed, and why.
     pub unobservable: Vec<Unobservable>,
     /// Other notes.
     pub notes: Vec<String>,

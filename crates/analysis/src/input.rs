@@ -190,7 +190,7 @@ impl StoppablePipe {
 
     /// Returns the next piece; empty at the end.
     fn next_piece(&self) -> io::Result<Vec<u8>> {
-        while !self.stop.is_requested() {
+        while !self.stop.should_stop() {
             match self.pieces.recv_timeout(LOOK_INTERVAL) {
                 Ok(piece) => return piece,
                 Err(RecvTimeoutError::Timeout) => {}

@@ -23,8 +23,9 @@ pub(crate) struct SelectiveRead {
 }
 
 impl SelectiveRead {
-    /// Starts a selective read; `None` if everything has to be read: most events are near slow requests, or the recording is
-    /// not finished or incomplete.
+    /// Starts a selective read.
+    /// `None` if everything has to be read: most events are near slow requests, or the recording is unfinished or
+    /// incomplete.
     pub(crate) fn of(recording: &Recording, config: &Config) -> Option<Self> {
         let manifest = recording.manifest();
         let length = Nanos(manifest.ended_ns?.saturating_sub(manifest.started_ns));
@@ -44,7 +45,8 @@ impl SelectiveRead {
         Some(Self { events, counts })
     }
 
-    /// Returns the counts of all events, once the selection was read; `None` if they could not be read.
+    /// Returns the counts of all events, once the selection was read.
+    /// `None` if they could not be read.
     pub(crate) fn rest(self) -> Option<RestCounts> {
         self.counts.join().ok().flatten()
     }

@@ -48,7 +48,8 @@ pub struct Pause {
 
 /// A source of events.
 pub trait EventSource {
-    /// Returns the next step. Parts that cannot be read are logged and counted; the rest is still returned.
+    /// Returns the next step.
+    /// Parts that cannot be read are logged and counted; the rest is still returned.
     fn next(&mut self) -> Step;
 
     /// Configures the engine for this source.
@@ -68,7 +69,8 @@ pub trait EventSource {
     /// Gaps that concern requests slower than the threshold. Complete after [`Step::End`].
     fn gaps(&mut self, slower_than: Nanos) -> Gaps;
 
-    /// Narrows the source to the events that verdicts depend on, if those are much fewer. Returns whether it did.
+    /// Narrows the source to the events that verdicts depend on, if those are much fewer.
+    /// Returns whether it did.
     fn select(&mut self, _config: &Config) -> bool {
         false
     }

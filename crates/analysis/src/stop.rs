@@ -1,5 +1,6 @@
-//! Decides when to stop: on Ctrl-C, on SIGTERM, or after a duration. A second Ctrl-C, once the first was acknowledged, ends the
-//! process at once. So does the first if nothing checks for it in time, because the process is blocked on a file or a pipe.
+//! Decides when to stop: on Ctrl-C, on SIGTERM, or after a duration.
+//! A second Ctrl-C, once the first was acknowledged, ends the process at once. So does the first if nothing checks for
+//! it in time, because the process is blocked on a file or a pipe.
 
 use std::io::Read as _;
 use std::os::unix::net::UnixStream;
@@ -35,8 +36,9 @@ pub struct Stop {
     flag: Arc<AtomicBool>,
     /// Set once a check has found that it is time to stop.
     noticed: Arc<AtomicBool>,
-    /// Set by [`Self::asked`] after a signal: from then on, another signal ends the process. Not set by the signal itself,
-    /// because `timeout` sends its signal twice at once, to the process and to its group, and the results must still be printed.
+    /// Set by [`Self::should_stop`] after a signal: another signal then ends the process.
+    /// Not set by the signal itself, because `timeout` sends its signal twice at once, to the process and to its group,
+    /// and the results must still be printed.
     acknowledged: Arc<AtomicBool>,
     /// Set once a check has found the deadline passed.
     ended: Arc<AtomicBool>,
@@ -114,15 +116,15 @@ impl Stop {
     }
 
     /// Whether to stop now, for callers that have to clean up first: another signal ends the process only after
-    /// [`Self::is_requested`].
+    /// [`Self::should_stop`].
     pub fn is_due(&self) -> bool {
         let due = self.flag.load(Ordering::Relaxed) || self.deadline.is_some_and(|at| Instant::now() >= at);
         self.noticed.fetch_or(due, Ordering::Relaxed);
         due
     }
 
-    /// Whether to stop now.
-    pub fn is_requested(&self) -> bool {
+    /// Whether to stop now. If a signal asked for it, another one ends the process from then on.
+    pub fn should_stop(&self) -> bool {
         let signalled = self.flag.load(Ordering::Relaxed);
         let late = self.deadline.is_some_and(|at| Instant::now() >= at);
         if signalled {
@@ -154,15 +156,15 @@ mod tests {
         let stop = Stop::after(None).unwrap();
         let (woken, waiting) = std::sync::mpsc::channel();
         stop.wake_by_signals(move || woken.send(()).unwrap()).unwrap();
-        assert!(!stop.is_requested());
+        assert!(!stop.should_stop());
         for _ in 0..2 {
             signal_hook::low_level::raise(SIGINT).unwrap();
         }
         assert_eq!(waiting.recv_timeout(std::time::Duration::from_secs(60)), Ok(()));
-        assert!(stop.is_requested() && stop.acknowledged.load(Ordering::Relaxed));
+        assert!(stop.should_stop() && stop.acknowledged.load(Ordering::Relaxed));
         let late = Stop::after(Some(Nanos::ZERO)).unwrap();
         assert!(
-            late.is_requested() && !late.acknowledged.load(Ordering::Relaxed),
+            late.should_stop() && !late.acknowledged.load(Ordering::Relaxed),
             "nobody has sent it a signal"
         );
     }

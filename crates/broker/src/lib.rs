@@ -1,5 +1,5 @@
-//! A Kafka broker's own files: which brokers run here and how they are configured, what a file is by its name, topic
-//! ids and replica counts on disk, the contents of a segment, and the text logs.
+//! A Kafka broker's own files: which brokers run here and how they are configured, the kind of a file by its name,
+//! topic ids and replica counts on disk, the contents of a segment, and the text logs.
 //!
 //! It knows nothing of the kernel's probes or of packets. Files are only read, and treated as hostile: reads are
 //! bounded, and a file's name is never trusted to match its contents.

@@ -1,6 +1,7 @@
-//! Replica counts of partitions, from a KRaft broker's own copy of the cluster metadata: the newest snapshot and the
-//! segments of `__cluster_metadata-0`, which every broker keeps. Reads in steps: each poll resumes where the last one
-//! ended and reads a bounded number of bytes. Does not know which of the log's last records are committed.
+//! Replica counts of partitions, from a KRaft broker's own copy of the cluster metadata.
+//! That is the newest snapshot and the segments of `__cluster_metadata-0`, which every broker keeps. Reads in steps: each
+//! poll resumes where the last one ended and reads a bounded number of bytes. Does not know which of the log's last
+//! records are committed.
 //!
 //! A record's value is a frame version, a type and its version, as unsigned varints, and a message in flexible encoding
 //! (`MetadataRecordSerde`, `generator/message/*Record.json` of Apache Kafka 4.2). Fuzzed by: segment.
@@ -25,7 +26,7 @@ const MAX_PARTITIONS: usize = 100_000;
 /// The longest topic name that Kafka allows.
 const MAX_NAME_BYTES: usize = 249;
 /// Bytes read per poll, not counting the rest of the batch in which the bound is reached.
-const MAX_BYTES_PER_LOOK: u64 = 64 << 20;
+const MAX_BYTES_PER_POLL: u64 = 64 << 20;
 
 /// Record types.
 const TOPIC: u32 = 2;
@@ -57,7 +58,8 @@ struct Place {
 }
 
 impl MetadataLog {
-    /// A log that has not been read yet. With a broker's id, only partitions with a replica on that broker are kept.
+    /// A log that has not been read yet.
+    /// With a broker's id, only partitions with a replica on that broker are kept.
     pub fn new(node_id: Option<i32>) -> Self {
         Self { place: None, replicas: Replicas { node_id, ..Replicas::default() } }
     }
@@ -67,8 +69,8 @@ impl MetadataLog {
         log_dirs.iter().any(|dir| dir.join(DIRECTORY).is_dir())
     }
 
-    /// Partitions whose replica count is new or has changed since the last poll. Empty if the broker has no such log or
-    /// it cannot be read.
+    /// Partitions whose replica count is new or has changed since the last poll.
+    /// Empty if the broker has no such log or it cannot be read.
     pub fn changes(&mut self, log_dirs: &[PathBuf]) -> Vec<(TopicPartition, u32)> {
         let directory = log_dirs.iter().map(|dir| dir.join(DIRECTORY)).find(|dir| dir.is_dir());
         let Some(directory) = directory else { return Vec::new() };
@@ -77,7 +79,7 @@ impl MetadataLog {
             // The file was removed or truncated before it was read to its end: start over from the newest snapshot.
             (self.place, self.replicas.topics) = (None, HashMap::new());
         }
-        let mut left = MAX_BYTES_PER_LOOK;
+        let mut left = MAX_BYTES_PER_POLL;
         while left > 0 {
             let Some(place) = self.place.take().or_else(|| files.begin()) else { break };
             let read = self.read(place, &mut left);

@@ -5,8 +5,8 @@
 
 use model::{FileKind, TopicPartition};
 
-/// Returns a file's kind and, if the file is in a partition's directory, that partition. Only the last two components
-/// of the path matter.
+/// Returns a file's kind and, if the file is in a partition's directory, that partition.
+/// Only the last two components of the path matter.
 pub fn classify(file: &str) -> (FileKind, Option<TopicPartition>) {
     let (directories, name) = file.rsplit_once('/').unwrap_or(("", file));
     let directory = directories.rsplit_once('/').map_or(directories, |(_, last)| last);

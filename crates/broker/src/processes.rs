@@ -1,4 +1,5 @@
-//! Processes as `/proc` shows them: command lines, users, working directories, roots. Does not know Kafka.
+//! Processes as `/proc` shows them: command lines, users, working directories, roots.
+//! Does not know Kafka.
 //! Fuzzed by: settings.
 
 use std::fs::{self, File};

@@ -1,6 +1,6 @@
-//! Kafka's own request log: the times of each request by the broker's own clock. Reads the JSON lines that
-//! `kafka.request.logger` writes at DEBUG since Kafka 2.7 (KIP-673), plain or compressed with gzip, but not the older
-//! text.
+//! Kafka's own request log: the times of each request by the broker's own clock.
+//! Reads the JSON lines that `kafka.request.logger` writes at DEBUG since Kafka 2.7 (KIP-673), plain or compressed with
+//! gzip, but not the older text.
 //!
 //! A line is `[date] DEBUG Completed request:{…} (kafka.request.logger)`. Kafka writes it after it has handed the last
 //! byte of the response to the socket or, if there is no response (acks=0), when the request was done
@@ -26,7 +26,8 @@ use serde::Deserialize;
 
 use crate::Error;
 
-/// A line holds the request and the response without records, but with every partition. Longer lines are left out.
+/// A line holds the request and the response without records, but with every partition.
+/// Longer lines are left out.
 const LONGEST_LINE: u64 = 16 << 20;
 /// Requests in memory, at some 120 bytes each.
 const MAX_REQUESTS: usize = 10_000_000;

@@ -22,7 +22,8 @@ pub struct Broker {
     pub log_dirs: Vec<PathBuf>,
     /// Its listeners, including those for controllers.
     pub listeners: Vec<Listener>,
-    /// Its configuration, from its file and its command line. Contains secrets: do not print it without filtering.
+    /// Its configuration, from its file and its command line.
+    /// Contains secrets: do not print it without filtering.
     pub properties: BTreeMap<String, String>,
     /// The path of that file.
     pub properties_file: PathBuf,
@@ -107,8 +108,9 @@ impl Broker {
     }
 }
 
-/// The processes that are brokers. Any user can start a process with a broker's command line, so if at least one
-/// process is known to be a broker, only those are returned; otherwise, all that may be one.
+/// The processes that are brokers.
+/// Any user can start a process with a broker's command line, so if at least one process is known to be a broker, only
+/// those are returned; otherwise, all that may be one.
 pub fn pids(processes: &Processes) -> Vec<u32> {
     let names_class =
         |pid: &u32| processes.cmdline(*pid).ok().and_then(|cmdline| parse_command_line(&cmdline)).is_some();
@@ -202,7 +204,8 @@ struct CommandLine {
     overrides: Vec<(String, String)>,
 }
 
-/// Parses `/proc/PID/cmdline`: arguments, each terminated by a zero byte. `None` if it is not a broker's.
+/// Parses `/proc/PID/cmdline`: arguments, each terminated by a zero byte.
+/// `None` if it is not a broker's.
 fn parse_command_line(cmdline: &[u8]) -> Option<CommandLine> {
     let mut arguments = cmdline.split(|&byte| byte == 0);
     let program = Path::new(OsStr::from_bytes(arguments.next()?));

@@ -1,5 +1,5 @@
-//! Reads the record batches of a segment, or of a range of it, damaged or not. Does not read indexes and never changes
-//! anything.
+//! Reads the record batches of a segment, or of a range of it, damaged or not.
+//! Does not read indexes and never changes anything.
 //!
 //! A segment is nothing but a sequence of batches. Where the bytes are not a batch (damage, or a range that starts
 //! inside one), reading resumes at the next batch with a correct CRC, and the skipped bytes are reported.
@@ -15,8 +15,9 @@ use wire::{BatchHeader, ErrorKind};
 
 use crate::Error;
 
-/// The largest batch that is read. Kafka's `message.max.bytes` is 1 MiB unless raised, and a request, which contains
-/// the batch, is at most 100 MiB (`socket.request.max.bytes`).
+/// The largest batch that is read.
+/// Kafka's `message.max.bytes` is 1 MiB unless raised, and a request, which contains the batch, is at most 100 MiB
+/// (`socket.request.max.bytes`).
 pub const MAX_BATCH_BYTES: u32 = 128 << 20;
 /// The maximum decompressed size of a batch's records.
 pub const MAX_RECORDS_BYTES: usize = 256 << 20;
@@ -64,8 +65,8 @@ impl Segment {
         is_match.then_some(header)
     }
 
-    /// The batches that start in the `bytes` bytes from `position` on, such as those of one write. The last one may
-    /// extend beyond the range. If no whole batch starts at `position` itself, the first item says so.
+    /// The batches that start in the `bytes` bytes from `position` on, such as those of one write.
+    /// The last one may extend beyond the range. If no whole batch starts at `position` itself, the first item says so.
     pub fn batches_in(&mut self, position: u64, bytes: u64) -> Batches<'_> {
         let end = position.saturating_add(bytes);
         let Self { window, search_bytes, .. } = self;
@@ -163,8 +164,8 @@ pub struct Batches<'s> {
     position: u64,
     /// Batches that start here or later are not returned.
     end: u64,
-    /// Whether a batch must start at `position`: if so, one with a wrong CRC is a damaged batch; if not, it may not be
-    /// a batch at all.
+    /// Whether a batch must start at `position`.
+    /// If so, one with a wrong CRC is a damaged batch; if not, it may not be a batch at all.
     aligned: bool,
 }
 
@@ -240,9 +241,9 @@ fn read(window: &mut Window, position: u64, count: usize) -> Result<&[u8], Reaso
 
 // Finds the next batch in unknown bytes. Returns its position, not the batch.
 
-/// Only a correct CRC makes a position a batch. If crafted bytes looked like headers of large batches everywhere,
-/// checking them would read the file over and over. So the search ends after this many bytes of failed checks, and no
-/// more batches of this segment are looked for.
+/// Only a correct CRC makes a position a batch.
+/// If crafted bytes looked like headers of large batches everywhere, checking them would read the file over and over.
+/// So the search ends after this many bytes of failed checks, and no more batches of this segment are looked for.
 const MAX_CHECKED_BYTES: u64 = 512 << 20;
 const SEARCH_BYTES: usize = 64 << 10;
 /// Bytes of a header that show whether reading on is worthwhile: up to the magic, in every format.
@@ -293,7 +294,7 @@ fn may_begin(prefix: &[u8]) -> bool {
     *offset < 0x80 && *magic <= 2 && (14..=MAX_BATCH_BYTES).contains(&length)
 }
 
-/// Whether producers and brokers write such a header.
+/// Whether a producer or broker could have written this header.
 fn is_plausible(header: &BatchHeader) -> bool {
     let counts =
         header.magic < 2 || header.records_count > 0 && header.last_offset_delta >= 0 || header.is_control();

@@ -57,8 +57,9 @@ pub struct LogScanner {
 }
 
 impl LogScanner {
-    /// A scanner of one log. Times without a zone are in `zone`; times without a date are on and after `day` (year,
-    /// month, day), and unknown without it.
+    /// A scanner of one log.
+    /// Times without a zone are in `zone`; times without a date are on and after `day` (year, month, day), and unknown
+    /// without it.
     pub fn new(zone: Zone, day: Option<(i16, i8, i8)>, patterns: Patterns) -> Self {
         let finder = Finder::new(messages::NEEDLES.iter().map(|needle| needle.text));
         let reader = LineReader { finder, patterns, clock: Clock::new(zone, day), stopping: None, unread: 0 };
@@ -78,7 +79,7 @@ impl LogScanner {
         lines.feed(piece, &mut |block, counts| reader.block(block, counts, emit))
     }
 
-    /// Ends the log, before it ends or starts over: the rest of the last line is all there is of it.
+    /// Ends the log, because it is over or starts over: an unfinished last line is read as it is.
     ///
     /// # Errors
     /// The first error of `emit`.

@@ -1,4 +1,5 @@
-//! Topic ids from the log dirs: every partition's directory holds a `partition.metadata`. Does not ask brokers.
+//! Topic ids from the log dirs: every partition's directory holds a `partition.metadata`.
+//! Does not ask brokers.
 //! Fuzzed by: segment.
 
 use std::collections::{HashMap, HashSet};
@@ -26,14 +27,14 @@ const LIST_INTERVAL: Duration = Duration::from_secs(60);
 /// Partitions remembered per log dir.
 const MAX_PARTITIONS: usize = 1 << 20;
 
-/// The names of all topic ids in these log dirs. Directories that cannot be read are left out: one may vanish during
-/// the scan.
+/// The names of all topic ids in these log dirs.
+/// Directories that cannot be read are left out: one may vanish during the scan.
 pub fn scan(log_dirs: &[PathBuf]) -> HashMap<TopicId, Arc<str>> {
     TopicIds::default().changes(log_dirs, &mut || ()).into_iter().collect()
 }
 
-/// The topic ids of a running broker, each read once. Log dirs change every few seconds, because checkpoint files are
-/// replaced, but partitions rarely do.
+/// The topic ids of a running broker, each read once.
+/// Log dirs change every few seconds, because checkpoint files are replaced, but partitions rarely do.
 #[derive(Debug, Default)]
 pub struct TopicIds {
     log_dirs: HashMap<PathBuf, LogDir>,
@@ -59,8 +60,8 @@ struct NewIds {
 }
 
 impl TopicIds {
-    /// The names of topic ids that are new since the last poll. Calls `pause` often, for callers that must not run for
-    /// long.
+    /// The names of topic ids that are new since the last poll.
+    /// Calls `pause` often, for callers that must not run for long.
     pub fn changes(&mut self, log_dirs: &[PathBuf], pause: &mut dyn FnMut()) -> Vec<(TopicId, Arc<str>)> {
         self.log_dirs.retain(|path, _| log_dirs.contains(path));
         let mut new = NewIds::default();

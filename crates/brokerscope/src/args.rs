@@ -20,7 +20,7 @@ use crate::quantity;
 #[cfg(feature = "live")]
 use crate::watch_mode::FullFlag;
 
-/// CPU samples per second and CPU of what the broker's threads run between calls.
+/// Samples per second on each CPU of what the broker's threads run between calls.
 #[cfg(feature = "live")]
 pub(crate) const CPU_SAMPLES_HZ: u32 = 49;
 /// Minimum wait for a Java monitor; shorter ones explain no slow request.
@@ -266,8 +266,8 @@ impl Interface {
 /// Memory limit.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct MaxMemory {
-    /// Use at most this much memory, including the kernel's buffers (at least 96MiB). Events that do not fit are
-    /// dropped and counted.
+    /// Use at most this much memory, including the kernel's buffers (at least 96MiB).
+    /// Events that do not fit are dropped and counted.
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = quantity::memory)]
     pub(crate) max_memory: u64,
 }
@@ -398,7 +398,7 @@ pub(crate) struct Presentation {
     pub(crate) format: Format,
     #[command(flatten)]
     pub(crate) times: Times,
-    /// Show more columns on the right, and whole values.
+    /// Show more columns on the right, and leave nothing out.
     #[arg(long)]
     pub(crate) wide: bool,
 }

@@ -32,8 +32,9 @@ impl FileAccess {
         Ok(Self(self.0.read(path)))
     }
 
-    /// Allows reading these as [`analysis::source::open`] does. Reads topic names for captures now: the log dirs of a
-    /// running broker are known from its process, and the sandbox drops the capabilities to read them.
+    /// Allows reading these as [`analysis::source::open`] does.
+    /// Reads topic names for captures now: the log dirs of a running broker are known from its process, and the sandbox
+    /// drops the capabilities to read them.
     ///
     /// # Errors
     /// As [`Self::of`], or the process is not a broker.
@@ -49,8 +50,8 @@ impl FileAccess {
         Self(more(self.0))
     }
 
-    /// Enters the sandbox: from here on the command has no other rights. Must be called before threads are started,
-    /// because it does not affect running threads.
+    /// Enters the sandbox: from here on the command has no other rights.
+    /// Must be called before threads are started, because it does not affect running threads.
     ///
     /// # Errors
     /// Capabilities cannot be dropped.

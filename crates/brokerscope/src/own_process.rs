@@ -9,7 +9,7 @@ use export::ProcessUsage;
 use top::Overhead;
 
 /// `USER_HZ` of every architecture that Linux 5 runs on but Alpha (`include/asm-generic/param.h`).
-const TICKS_A_SECOND: f64 = 100.0;
+const TICKS_PER_SECOND: f64 = 100.0;
 
 const STAT: &str = "/proc/self/stat";
 const STATUS: &str = "/proc/self/status";
@@ -19,12 +19,12 @@ const VIRTUAL: &str = "VmSize:";
 
 /// CPU time in user and kernel mode of all threads, including those that have ended.
 fn cpu_seconds(stat: &str) -> Option<f64> {
-    Some((field(stat, 14)? + field(stat, 15)?) as f64 / TICKS_A_SECOND)
+    Some((field(stat, 14)? + field(stat, 15)?) as f64 / TICKS_PER_SECOND)
 }
 
 /// When the process was started, in seconds of UTC.
 fn start_time_seconds(stat: &str) -> Option<f64> {
-    let after_boot = field(stat, 22)? as f64 / TICKS_A_SECOND;
+    let after_boot = field(stat, 22)? as f64 / TICKS_PER_SECOND;
     let boot: f64 = read("/proc/stat").lines().find_map(|line| line.strip_prefix("btime "))?.parse().ok()?;
     Some(boot + after_boot)
 }
@@ -55,7 +55,8 @@ pub(crate) struct OverheadMeter {
 }
 
 impl OverheadMeter {
-    /// The usage since the last call; `None` if that was too recent or the kernel does not report it.
+    /// The usage since the last measurement.
+    /// `None` the first time, too soon after the last one, or if the kernel does not report it.
     pub(crate) fn read(&mut self) -> Option<Overhead> {
         if self.before.is_some_and(|(at, _)| at.elapsed() < MIN_INTERVAL) {
             return None;

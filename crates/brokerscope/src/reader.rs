@@ -121,7 +121,7 @@ mod live {
         let options = scope.target.live_options(source.jvm);
         let mut live = Live::start(
             LiveOptions {
-                // Only its request shows since when a thread could have waited.
+                // Only requests show from when their threads could have waited.
                 interface: options.interface.filter(|_| locks),
                 jvm: options.jvm.map(|when| if locks { when } else { Jfr::Never }),
                 min_lock_wait: options.min_lock_wait.filter(|_| locks),

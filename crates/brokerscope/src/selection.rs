@@ -50,8 +50,8 @@ impl<'a> RequestConditions<'a> {
             && !no_waits
     }
 
-    /// Whether a request matches and is slow enough; removes its partitions of other topics. Without a threshold, a
-    /// request without a latency (acks=0, no response) matches too.
+    /// Whether a request matches and is slow enough; removes its partitions of other topics.
+    /// Without a threshold, a request without a latency (acks=0, no response) matches too.
     pub(crate) fn admit(&self, request: &mut Request) -> bool {
         let Selection { clients, errors, no_waits } = self.selection;
         // Decided from the whole request: a fetch that returned data of another topic did not wait in vain.

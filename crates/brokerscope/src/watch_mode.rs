@@ -62,19 +62,19 @@ mod live {
         AlwaysOn,
     }
 
-    /// Default share of the broker's CPU time.
+    /// Default of `--max-cost` for an always-on watch.
     const MAX_COST: f64 = 0.03;
 
     impl WatchMode {
-        /// The share of the broker's CPU time above which sources are shed. By default there is no bound for a full
-        /// watch.
+        /// The share of the broker's CPU time above which sources are shed.
+        /// By default there is no bound for a full watch.
         pub(crate) fn max_cost(self, always_on: Option<Nanos>) -> f64 {
             let default = if always_on.is_some() { MAX_COST } else { f64::INFINITY };
             self.max_cost.unwrap_or(default)
         }
 
-        /// Chooses the mode: the threshold of an always-on watch, or `None` for a full one. Logs the choice of `auto`
-        /// if that depends on flags or the host.
+        /// Chooses the mode: the threshold of an always-on watch, or `None` for a full one.
+        /// Logs the choice of `auto` if that depends on flags or the host.
         ///
         /// # Errors
         /// `always-on` was requested and is not possible: with these flags, or on this host.

@@ -32,7 +32,7 @@ fn retain_events(events: &[Event], slower_than: Nanos, max_bytes: usize) -> (Vec
     let mut retained = Vec::new();
     for event in events {
         flight.push(event.clone(), &mut |event| retained.push(event));
-        assert!(flight.held_bytes() <= max_bytes);
+        assert!(flight.buffered_bytes() <= max_bytes);
     }
     let left_out = flight.finish(&mut |event| retained.push(event));
     (retained, left_out)

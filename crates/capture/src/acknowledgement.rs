@@ -5,8 +5,9 @@ use crate::link::{Flags, Segment, Side};
 /// How far before the first segment captured an earlier one may start.
 const MAX_DISTANCE_BYTES: u32 = 1 << 24;
 
-/// What each side sent, until the other side acknowledges any of it. A host that only pretends to be a client does not
-/// know the sequence numbers that the broker chose (RFC 6528), and the broker acknowledges none of its bytes.
+/// What each side sent, until the other side acknowledges any of it.
+/// A host that only pretends to be a client does not know the sequence numbers that the broker chose (RFC 6528), and
+/// the broker acknowledges none of its bytes.
 #[derive(Default)]
 pub(crate) struct Acknowledgement {
     sent: (SequenceRange, SequenceRange),

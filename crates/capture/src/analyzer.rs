@@ -156,7 +156,7 @@ impl Analyzer {
         self.open(ends, side, segment);
         if let Some(connection) = self.connections.touch(&ends) {
             connection.segment(side, segment, at, &mut self.cx);
-            if connection.starts_waiting() {
+            if connection.take_started_waiting() {
                 self.waiting.push_back((at + MAX_WAIT, ends));
             }
             self.connections.settle(&ends, &mut self.cx);
@@ -178,7 +178,7 @@ impl Analyzer {
             self.waiting.pop_front();
             let Some(connection) = self.connections.peek(&ends) else { continue };
             connection.give_up_waiting(now, &mut self.cx);
-            if connection.starts_waiting() {
+            if connection.take_started_waiting() {
                 self.waiting.push_back((now + MAX_WAIT, ends));
             }
             self.connections.settle(&ends, &mut self.cx);
@@ -191,8 +191,8 @@ impl Analyzer {
             || self.ports.contains(&segment.src.port())
     }
 
-    /// Ensures that the segment's connection is in the table, if the segment is worth an entry: a bare acknowledgement
-    /// says nothing about a connection of which nothing else has been captured.
+    /// Ensures that the segment's connection is in the table, if the segment is worth an entry.
+    /// A bare acknowledgement is not: alone, it says nothing about the connection.
     fn open(&mut self, ends: Ends, side: Side, segment: &Segment<'_>) {
         let client = self.client(side, segment);
         let Self { connections, cx, .. } = self;

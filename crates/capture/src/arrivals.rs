@@ -1,6 +1,6 @@
-//! When a fetch's data reached the broker: finds recently produced batches again in fetch responses, or uses a high
-//! watermark reported before the fetch to bound how long the data was there. Holds a bounded number of partitions and
-//! batches; does not decide what a wait means.
+//! When a fetch's data reached the broker.
+//! Finds recently produced batches again in fetch responses, or uses a high watermark reported before the fetch to bound
+//! how long the data was there. Holds a bounded number of partitions and batches; does not decide what a wait means.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -24,7 +24,8 @@ const MAYBE_APPENDED: [i16; 2] = [7, 20];
 pub(crate) struct Arrivals {
     partitions: Table<u64, VecDeque<ArrivedBatch>>,
     watermarks: Watermarks,
-    /// Keys are hashes, so that a lookup copies no name; each batch is also compared by its contents.
+    /// Keys are hashes, so that a lookup copies no name.
+    /// Batches are also compared, by offset or by checksum and length.
     hasher: RandomState,
     /// Arrival times and sizes of one response's batches; a field to reuse its buffer.
     found: Vec<(Nanos, u64)>,
@@ -51,7 +52,8 @@ impl Arrivals {
         }
     }
 
-    /// Adds the batches of a whole Produce request. A broker listens on several ports, so its address identifies it.
+    /// Adds the batches of a whole Produce request.
+    /// A broker listens on several ports, so its address identifies it.
     pub(crate) fn add_produced(&mut self, row: &Request, topics: &Topics) {
         for partition in &row.partitions {
             if partition.batches.is_empty() {
@@ -72,8 +74,8 @@ impl Arrivals {
         }
     }
 
-    /// Handles the answer: an appended batch gets its offset, and a rejected one is forgotten, so that a retry is not
-    /// mistaken for it.
+    /// Handles the answer to a Produce request.
+    /// An appended batch gets its offset; a rejected one is forgotten, so that a retry is not mistaken for it.
     pub(crate) fn on_produce_response(&mut self, row: &Request, topics: &Topics) {
         self.watermarks.on_produce_response(row);
         for partition in &row.partitions {
@@ -102,9 +104,10 @@ impl Arrivals {
         }
     }
 
-    /// When enough of the fetched data had arrived for the broker to answer. If the arrival of some batch is unknown:
-    /// since when enough of it is known to have been there, if that was before the fetch. `None` if neither is known or
-    /// there was never enough. For an empty response: since when there was data to return.
+    /// When enough of the fetched data had arrived for the broker to answer.
+    /// If the arrival of some batch is unknown: since when enough of it is known to have been there, if that was before
+    /// the fetch. `None` if neither is known or there was never enough. For an empty response: since when there was
+    /// data to return.
     pub(crate) fn find_arrival(
         &mut self,
         row: &Request,
@@ -117,7 +120,7 @@ impl Arrivals {
             let is_in_quota = row.throttle_ms.unwrap_or(0) == 0;
             return is_in_quota.then(|| self.watermarks.unread_since(row, fetched)).flatten();
         }
-        let arrival = self.produced_arrival(row, fetched, enough, topics);
+        let arrival = self.find_produced_arrival(row, fetched, enough, topics);
         arrival.or_else(|| self.watermarks.readable_since(row, fetched, enough))
     }
 
@@ -126,7 +129,7 @@ impl Arrivals {
         self.watermarks.on_fetch_response(row, fetched);
     }
 
-    fn produced_arrival(
+    fn find_produced_arrival(
         &mut self,
         row: &Request,
         fetched: &[WirePartition],
@@ -142,7 +145,7 @@ impl Arrivals {
             let key = self.key_of_fetched(row.broker.ip(), partition, topics);
             let ring = self.partitions.peek(&key)?;
             for batch in &partition.batches {
-                self.found.push((batch_arrival(ring, batch)?, batch.length_bytes.into()));
+                self.found.push((find_batch_arrival(ring, batch)?, batch.length_bytes.into()));
             }
         }
         self.found.sort_unstable();
@@ -189,7 +192,7 @@ fn contains(batches: &[model::Batch], arrived: &ArrivedBatch) -> bool {
 
 /// When a fetched batch arrived: the one batch with its offset or, until the producer is answered, with its checksum
 /// and length. `None` if it may be either of two, as after a retry.
-fn batch_arrival(ring: &VecDeque<ArrivedBatch>, fetched: &BatchHeader) -> Option<Nanos> {
+fn find_batch_arrival(ring: &VecDeque<ArrivedBatch>, fetched: &BatchHeader) -> Option<Nanos> {
     let mut arrival = None;
     let mut is_before = false;
     for arrived in ring {

@@ -1,5 +1,5 @@
-//! Several capture files as one: their packets ordered by time, regardless of the files' names. Does not look inside
-//! packets.
+//! Several capture files as one: their packets ordered by time, regardless of the files' names.
+//! Does not look inside packets.
 //!
 //! A ring (`tcpdump -C -W`) is read file by file, oldest first. Files that overlap, as from two interfaces captured
 //! side by side, are merged. Only files whose time has come are open, so a ring of thousands of files takes as much
@@ -101,7 +101,8 @@ impl Captures {
         }
     }
 
-    /// The already open file with the earliest packet, and the packet's time. On a tie, the file that was opened first.
+    /// The already open file with the earliest packet, and the packet's time.
+    /// On a tie, the file that was opened first.
     fn earliest_open(&mut self) -> Option<(usize, i64)> {
         let mut earliest: Option<(usize, i64)> = None;
         let mut index = 0;

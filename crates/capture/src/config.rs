@@ -8,16 +8,17 @@ use model::{Nanos, TopicId};
 /// What to analyze, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// The broker's ports. If empty, every connection is analyzed, and the broker's side follows from who opened the
-    /// connection or who first sent what can only be a request.
+    /// The broker's ports.
+    /// If empty, every connection is analyzed, and the broker's side follows from who opened the connection or who
+    /// first sent what can only be a request.
     pub ports: Vec<u16>,
     /// The record header whose values become message ids.
     pub message_id_header: Option<Vec<u8>>,
     /// Topic ids known in advance; Metadata responses add to them.
     pub topics: HashMap<TopicId, Arc<str>>,
-    /// Packets of both directions are captured, as by a live watch. If so, a request gets no row if neither side of its
-    /// connection acknowledged what the other sent: the broker has never received it, and anybody can send such
-    /// packets.
+    /// Packets of both directions are captured, as by a live watch.
+    /// If so, a request gets no row if neither side of its connection acknowledged what the other sent: the broker has
+    /// never received it, and anybody can send such packets.
     pub both_directions: bool,
     /// The input is not packets but plaintext of TLS connections, copied by an agent in the JVM: the streams have no
     /// TCP sequence numbers.
@@ -52,8 +53,8 @@ pub struct Limits {
     /// Partitions for which the latest batches (at most 2 KiB each) and high watermarks are remembered, to tell when
     /// the data of a fetch arrived.
     pub produced_partitions: usize,
-    /// How long a request waits for its response before it gets its row without one. A consumer's `JoinGroup` may
-    /// legitimately wait for minutes.
+    /// How long a request waits for its response before it gets its row without one.
+    /// A consumer's `JoinGroup` may legitimately wait for minutes.
     pub answer_within: Nanos,
     /// See [`wire::stream::Options::max_frame_bytes`].
     pub max_frame_bytes: u32,

@@ -1,4 +1,5 @@
-//! One TCP connection: puts both directions back in order and feeds them to the decoders. Does not decode.
+//! One TCP connection: puts both directions back in order and feeds them to the decoders.
+//! Does not decode.
 
 use model::{Nanos, TlsCount};
 
@@ -92,7 +93,7 @@ impl Connection {
         self.state.is_done()
     }
 
-    /// Whether it is closed or not Kafka, so that evicting it loses nothing. Not so for TLS, whose traffic is counted.
+    /// Whether evicting it loses nothing: it is closed, or neither Kafka nor TLS, whose traffic is counted.
     pub(crate) fn is_closed(&self) -> bool {
         matches!(self.state, State::Done)
     }
@@ -163,8 +164,8 @@ impl Connection {
         !is_syn && acknowledges && !mine.is_plausible(segment.seq) && !theirs.is_plausible(segment.ack)
     }
 
-    /// Whether a segment implies bytes that have not been captured and may be in the next packets: bytes that it
-    /// acknowledges, that its sender sent before it, or that a reset answers.
+    /// Whether a segment implies bytes that have not been captured but may be in the next packets.
+    /// These are bytes that it acknowledges, that its sender sent before it, or that a reset answers.
     fn is_early(&self, side: Side, segment: &Segment<'_>) -> bool {
         let (mine, theirs) = side.split((&self.directions.0, &self.directions.1));
         if segment.flags.has(Flags::SYN) {
@@ -215,7 +216,7 @@ impl Connection {
     }
 
     /// Whether segments have started to wait since the last [`Self::give_up_waiting`].
-    pub(crate) fn starts_waiting(&mut self) -> bool {
+    pub(crate) fn take_started_waiting(&mut self) -> bool {
         let begins = !self.is_known_to_wait && !self.early.is_empty();
         self.is_known_to_wait |= begins;
         begins
@@ -289,8 +290,9 @@ impl Connection {
         is_reset || (mine.is_finished() && theirs.is_finished())
     }
 
-    /// Learns where the directions start: a SYN shows its sender's start and, if it acknowledges one, the other's too;
-    /// a client's first segment shows that the broker has not sent anything yet.
+    /// Learns where the directions start.
+    /// A SYN shows its sender's start and, if it acknowledges one, the other's too; a client's first segment shows that
+    /// the broker has not sent anything yet.
     fn synchronize(&mut self, side: Side, segment: &Segment<'_>) {
         let (mine, theirs) = side.split((&mut self.directions.0, &mut self.directions.1));
         let is_syn = segment.flags.has(Flags::SYN);
@@ -313,8 +315,8 @@ impl Connection {
         cx.pool.is_acknowledged = self.acknowledgement.is_seen();
     }
 
-    /// Ends the connection, because it is over or is no longer followed: delivers held bytes, then emits a row for
-    /// every request without a response.
+    /// Ends the connection, because it is over or is no longer followed.
+    /// Delivers held bytes, then emits a row for every request without a response.
     pub(crate) fn end(&mut self, why: NoResponse, cx: &mut Context) {
         self.set_pool_acknowledged(cx);
         self.join(Side::First);

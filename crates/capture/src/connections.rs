@@ -125,9 +125,9 @@ impl Share {
         true
     }
 
-    /// Suspends the least recently used connection, if there are many: with thousands of connections, none is in the
-    /// CPU's caches, and resuming an idle one touches less memory than looking it up. One in progress is tried again
-    /// later.
+    /// Suspends the least recently used connection, if there are many.
+    /// With thousands of connections, none is in the CPU's caches, and resuming an idle one touches less memory than
+    /// looking it up. A busy one is tried again later.
     fn suspend_oldest(&mut self, cx: &mut Context) {
         if self.bytes <= self.limit / 4 {
             return;

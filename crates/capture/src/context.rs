@@ -85,7 +85,7 @@ impl Context {
     }
 }
 
-/// Adds an error to a request's text; if the text is long already, only says that there are more.
+/// Appends to a request's error text; if it is long already, only notes that there are more errors.
 pub(crate) fn add_error(row: &mut Request, text: &str) {
     row.error = Some(match &row.error {
         None => Arc::from(text),

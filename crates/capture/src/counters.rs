@@ -3,8 +3,8 @@
 pub use model::CaptureCounters as Counters;
 use wire::stream::StreamCounts;
 
-/// Adds the growth of a stream's counts. Skipped bytes can decrease: a frame may still be found in bytes already
-/// searched.
+/// Adds the growth of a stream's counts.
+/// Skipped bytes can decrease: a frame may still be found in bytes already searched.
 pub(crate) fn add_growth(counters: &mut Counters, before: StreamCounts, now: StreamCounts) {
     let add = |counter: &mut u64, before: u64, now: u64| {
         *counter = counter.wrapping_add(now.wrapping_sub(before));

@@ -1,5 +1,5 @@
-//! Why a capture cannot be read. Damage after which reading goes on is not an error: see [`crate::file::Notes`] and
-//! [`crate::Counters`].
+//! Why a capture cannot be read.
+//! Damage after which reading goes on is not an error: see [`crate::file::Notes`] and [`crate::Counters`].
 
 use std::io;
 

@@ -1,5 +1,6 @@
-//! The pending requests of one connection. Kafka answers a connection's requests in order, so a response to any but the
-//! first one shows that the earlier responses were lost.
+//! The pending requests of one connection.
+//! Kafka answers a connection's requests in order, so a response to any but the first one shows that the earlier
+//! responses were lost.
 //!
 //! It does not decode bytes, and knows of TCP only that bytes may be missing.
 
@@ -271,8 +272,8 @@ fn learn(body: &ResponseBody, cx: &mut Context) {
 
 // Builds a row from a request's frame and adds its response. Does not match them.
 
-/// The row of a request without its response. `client_id` is the last one on the connection, so that all rows share one
-/// copy.
+/// The row of a request without its response.
+/// `client_id` is the last one on the connection, so that all rows share one copy.
 fn of_request(
     frame: &RequestFrame<Stamp>,
     (client, broker): (SocketAddr, SocketAddr),

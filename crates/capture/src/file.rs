@@ -42,8 +42,8 @@ enum Format {
 /// Anomalies of a capture that could be read nevertheless.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// The file is empty, like one that tcpdump has only just started. Only reported for one among several: alone, it
-    /// is not a capture.
+    /// The file is empty, like one that tcpdump has only just started.
+    /// Only reported for one among several: alone, it is not a capture.
     pub is_empty: bool,
     /// The file ended inside a record, or its compressed stream ended early, as when the capturing program is killed.
     pub cut_records: u64,

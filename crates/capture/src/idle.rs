@@ -1,5 +1,5 @@
-//! Stream positions of connections that were evicted while idle. Each takes 24 bytes, so a broker may have far more
-//! connections than fit in memory, as long as most of them are idle.
+//! Stream positions of connections that were evicted while idle.
+//! Each takes 24 bytes, so a broker may have far more connections than fit in memory, as long as most of them are idle.
 
 use ahash::RandomState;
 

@@ -1,5 +1,5 @@
-//! Finds the TCP segment in a captured packet: link header, VLAN tags, IP, TCP. Keeps no state: IP fragments are not
-//! reassembled.
+//! Finds the TCP segment in a captured packet: link header, VLAN tags, IP, TCP.
+//! Keeps no state: IP fragments are not reassembled.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -235,8 +235,8 @@ fn version_6(bytes: &[u8], on_link: usize) -> Result<Datagram<'_>, NoSegment> {
     datagram(ends, bytes, header_len, total)
 }
 
-/// The protocol after the extension headers, and its offset. Every header takes at least eight bytes, so the captured
-/// bytes bound the loop.
+/// The protocol after the extension headers, and its offset.
+/// Every header takes at least eight bytes, so the captured bytes bound the loop.
 fn behind_extensions(bytes: &[u8]) -> Result<(u8, usize), NoSegment> {
     let mut next = byte(bytes, 6)?;
     let mut at = IPV6_HEADER_BYTES;
@@ -274,8 +274,8 @@ fn datagram(
 
 const HEADER_BYTES: usize = 20;
 
-/// The segment in a datagram. If a snap length cut the TCP options, the whole payload is missing, but its position in
-/// the stream is still known.
+/// The segment in a datagram.
+/// If a snap length cut the TCP options, the whole payload is missing, but its position in the stream is still known.
 fn tcp_segment<'a>(datagram: &Datagram<'a>) -> Result<Segment<'a>, NoSegment> {
     let bytes = datagram.bytes;
     let header_len = usize::from(byte(bytes, 12)? >> 4) * 4;

@@ -23,8 +23,9 @@ pub struct LiveConfig {
     pub interface: String,
     /// The broker's ports; packets from or to one of them are captured. If empty, all of TCP.
     pub ports: Vec<u16>,
-    /// Bytes captured of a packet, from its IP header on. Segmentation offload delivers packets far larger than the
-    /// MTU, and a Kafka frame may begin anywhere in one: truncated packets lose frames and partitions.
+    /// Bytes captured of a packet, from its IP header on.
+    /// Segmentation offload delivers packets far larger than the MTU, and a Kafka frame may begin anywhere in one:
+    /// truncated packets lose frames and partitions.
     pub snaplen: u32,
     /// Size of the ring in bytes; while it is full, the kernel drops packets and counts them.
     pub ring_bytes: usize,

@@ -1,5 +1,6 @@
-//! The plaintext of a broker's TLS connections, from the agent in its JVM (`agent/`): a ring of records in shared
-//! memory, written by the agent and read here. Turns it into segments, as if the connections were not encrypted.
+//! The plaintext of a broker's TLS connections, from the agent in its JVM (`agent/`).
+//! The agent writes it into a ring of records in shared memory; this turns it into segments, as if the connections were
+//! not encrypted.
 //!
 //! ```text
 //! file:    4 KiB head, then the ring
@@ -41,8 +42,7 @@ const RECORD_HEAD: usize = 88;
 const MAX_RECORD_BYTES: usize = 32 << 10;
 /// How often the agent is shown that the ring has a reader, even during a long read; after 3 s without it, it stops.
 const BEAT_INTERVAL_NS: u64 = 100_000_000;
-/// Bytes per read, and per first read, when it is unknown how much there is; multiples of 8, the former large enough
-/// for any record.
+/// Bytes per read, large enough for any record, and of the first read, when the amount is unknown; multiples of 8.
 const PIECE: usize = 256 << 10;
 const FIRST_PIECE: usize = 16 << 10;
 
@@ -83,8 +83,8 @@ pub struct Piece<'a> {
 const OLDEST_NS: u64 = 3_600_000_000_000;
 
 impl Piece<'_> {
-    /// When the call began and ended. A compromised broker can write any time, so it is clamped: not in the future, and
-    /// not long ago.
+    /// When the call began and ended.
+    /// A compromised broker can write any time, so it is clamped: not in the future, and not long ago.
     pub fn called_before(&self, now_ns: u64) -> (u64, u64) {
         let (start, end) = self.called_ns;
         let oldest = now_ns.saturating_sub(OLDEST_NS);
@@ -106,7 +106,7 @@ pub enum AgentState {
     Ended,
 }
 
-/// What an agent had to drop.
+/// What an agent could not copy, and dropped because the ring was full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingLosses {
     /// Records.
@@ -144,8 +144,8 @@ impl PlaintextRing {
         file.write_all_at(&MAGIC.to_ne_bytes(), 0)
     }
 
-    /// Reads a ring that was created with this capacity and nonce: the file's current contents are not trusted for
-    /// them. `now_ns` is `CLOCK_MONOTONIC`.
+    /// Reads a ring that was created with this capacity and nonce.
+    /// The file's current contents are not trusted for them. `now_ns` is `CLOCK_MONOTONIC`.
     pub fn new(file: File, capacity: u32, nonce: u64, now_ns: fn() -> u64) -> Self {
         let capacity = u64::from(capacity);
         Self { file, capacity, nonce, tail: 0, buffer: Vec::new(), now_ns, beat_ns: 0 }
@@ -159,8 +159,9 @@ impl PlaintextRing {
         self.order(STOP)
     }
 
-    /// Pauses or resumes copying. While paused, the broker still runs the agent's code, so a comparison of both shows
-    /// what copying costs. Bytes that pass meanwhile are not counted as missing.
+    /// Pauses or resumes copying.
+    /// While paused, the broker still runs the agent's code, so a comparison of both shows what copying costs. Bytes
+    /// that pass meanwhile are not counted as missing.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -273,8 +274,8 @@ fn beat(file: &File, last_ns: &mut u64, now_ns: u64) -> io::Result<()> {
     file.write_all_at(&now_ns.to_ne_bytes(), BEAT_AT)
 }
 
-/// Frees space up to a position. The agent detects a number that is only half written, because its complement does not
-/// match.
+/// Frees space up to a position.
+/// The agent detects a number that is only half written, because its complement does not match.
 fn publish(file: &File, tail: u64) -> io::Result<()> {
     let mut words = [0; 16];
     words[..8].copy_from_slice(&tail.to_ne_bytes());
@@ -387,8 +388,8 @@ impl PlaintextConnections {
         Self(Table::new(limit))
     }
 
-    /// The segments that would have carried a piece, split into those at the start and at the end of its call. None for
-    /// a client's connection before the start of a request: nothing says where in a frame the bytes are.
+    /// The segments that would have carried a piece, at the start and at the end of its call.
+    /// None for a client's connection before the start of a request: nothing says where in a frame the bytes are.
     pub(crate) fn segments<'p>(&mut self, piece: &Piece<'p>, is_broker: bool) -> PieceSegments<'p> {
         let ends = (piece.local, piece.remote);
         if self.0.touch(&ends).is_none_or(|followed| followed.id != piece.connection) {

@@ -191,8 +191,8 @@ impl Reassembly {
         }
     }
 
-    /// Whether a piece is one byte that the receiver has acknowledged and the capture missed: a keep-alive. Its byte
-    /// may be garbage (RFC 9293, 3.8.4), so it does not fill in the missing one.
+    /// Whether a piece is one byte that the receiver has acknowledged and the capture missed: a keep-alive.
+    /// Its byte may be garbage (RFC 9293, 3.8.4), so it does not fill in the missing one.
     fn is_keep_alive(&self, end: i64, piece: &Piece<&[u8]>) -> bool {
         piece.span() == 1 && end > self.next as i64 && end == self.acked as i64
     }
@@ -209,8 +209,8 @@ impl Reassembly {
         }
     }
 
-    /// Abandons bytes that were acknowledged but not captured, even if nothing later is held. For a caller who knows
-    /// that the receiver has acted on those bytes.
+    /// Abandons bytes that were acknowledged but not captured, even if nothing later is held.
+    /// For a caller who knows that the receiver has acted on those bytes.
     pub fn give_up_unseen(&mut self, at: Nanos, sink: &mut impl Sink) {
         let unseen = self.acknowledged_unseen();
         if unseen > 0 {
@@ -219,8 +219,8 @@ impl Reassembly {
         }
     }
 
-    /// Ends the connection: delivers held bytes with the gaps between them, and a final gap for bytes acknowledged
-    /// beyond them.
+    /// Ends the stream: delivers held bytes with the gaps between them.
+    /// A final gap stands for bytes acknowledged beyond them.
     pub fn finish(&mut self, at: Nanos, sink: &mut impl Sink) {
         while let Some(start) = self.early.first_start() {
             self.gap_until(start, at, sink);
@@ -276,7 +276,8 @@ impl Reassembly {
         }
     }
 
-    /// Delivers a piece that starts at the next byte. Bytes of it that are already held came first and take precedence.
+    /// Delivers a piece that starts at the next byte.
+    /// Bytes of it that are already held came first and take precedence.
     fn deliver_around_held(&mut self, piece: &Piece<&[u8]>, sink: &mut impl Sink) {
         let end = self.next + piece.span();
         let mut rest = *piece;
@@ -360,8 +361,9 @@ pub struct Pool {
     pub stream_limit: usize,
     /// Bytes all directions together may hold.
     pub total_limit: usize,
-    /// Whether one side of the current connection has acknowledged what the other sent. One without an acknowledgement
-    /// can use only half of the pool; the other half is left for connections known to be real.
+    /// Whether one side of the current connection has acknowledged what the other sent.
+    /// One without an acknowledgement can use only half of the pool; the other half is left for connections known to be
+    /// real.
     pub(crate) is_acknowledged: bool,
     /// Bytes held now.
     pub used: usize,

@@ -16,7 +16,7 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    /// Records a replica count from a response; zero means that the broker does not know the replicas.
+    /// Records a replica count from a response. Ignores zero: the broker does not know the replicas.
     pub(crate) fn learn(&mut self, topic: &Arc<str>, partition: i32, replicas: u32) {
         let key = (Arc::clone(topic), partition);
         let is_full = self.changed.len() >= MAX_PARTITIONS

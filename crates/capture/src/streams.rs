@@ -1,5 +1,6 @@
-//! What a connection carries: Kafka, decoded and paired, or something else. Does not know TCP, except that stream
-//! offsets start at the first byte's sequence number: modulo 2^32 they are sequence numbers.
+//! What a connection carries: Kafka, decoded and paired, or something else.
+//! Does not know TCP, except that stream offsets start at the first byte's sequence number: modulo 2^32 they are
+//! sequence numbers.
 
 use std::net::SocketAddr;
 
@@ -27,8 +28,9 @@ pub(crate) type Ends = (SocketAddr, SocketAddr);
 
 /// The protocol of a connection, as far as known.
 pub(crate) enum State {
-    /// The client is not known yet: if a connection is joined midway on an unknown port, each side is decoded as the
-    /// client's until one of them sends what can only be a request.
+    /// The client is not known yet.
+    /// If a connection is joined midway on an unknown port, each side is decoded as the client's until one of them sends
+    /// what can only be a request.
     Undecided(Box<(Candidate, Candidate)>),
     /// Kafka, with the client on this side.
     Kafka(Side, Box<KafkaStreams>),
@@ -76,8 +78,8 @@ impl State {
         if let Self::Tls(listener) = self { Some(*listener) } else { None }
     }
 
-    /// The client's side, if no frame is in progress and no request is pending. A direction without a byte so far
-    /// counts as between frames if it `is_at_start`.
+    /// The client's side, if no frame is in progress and no request is pending.
+    /// A direction without a byte so far counts as between frames if it `is_at_start`.
     pub(crate) fn idle_client(&self, is_at_start: (bool, bool)) -> Option<Side> {
         let Self::Kafka(client, streams) = self else { return None };
         streams.are_idle(client.split(is_at_start)).then_some(*client)
@@ -152,7 +154,8 @@ impl State {
         }
     }
 
-    /// The broker's end. If the client is unknown, the end with the lower port, because clients use high ones.
+    /// The broker's end.
+    /// If the client is unknown, the end with the lower port, because clients use high ones.
     fn broker_end(&self, ends: Ends) -> SocketAddr {
         match self {
             Self::Kafka(client, _) => client.split(ends).1,
@@ -178,8 +181,9 @@ impl State {
         *self = Self::Tls(listener);
     }
 
-    /// Ends the streams. A connection of which only one side was captured counts as one-sided even if it is not Kafka:
-    /// responses alone cannot be told from something else.
+    /// Ends the streams.
+    /// A connection of which only one side was captured counts as one-sided even if it is not Kafka: responses alone
+    /// cannot be told from something else.
     pub(crate) fn end(&mut self, why: NoResponse, is_one_sided: bool, cx: &mut Context) {
         let (has_data, is_unrecognized) = match self {
             Self::Tls(_) | Self::Done => return,
@@ -332,9 +336,9 @@ impl KafkaStreams {
         self.count(cx);
     }
 
-    /// Ensures that responses are decoded. In the middle of a stream, only an expected correlation id shows where a
-    /// response starts, so there is nothing to look for until a request is pending. A stream that gave up gets another
-    /// chance then.
+    /// Ensures that responses are decoded.
+    /// In the middle of a stream, only an expected correlation id shows where a response starts, so there is nothing to
+    /// look for until a request is pending. A stream that gave up gets another chance then.
     fn begin_responses(&mut self, is_from_start: bool, sequence: u32, options: &Options) {
         let gave_up = |stream: &mut ResponseStream<Stamp>| stream.protocol() == Protocol::Other;
         if let Some(stream) = self.responses.take_if(gave_up) {
@@ -438,8 +442,9 @@ fn recognize<'a>(
 
 type FirstRequest<'a> = (Box<RequestFrame<Stamp>>, Option<Chunk<'a>>);
 
-/// The first request in a chunk that decodes, and the rest of the chunk. A response mistaken for a request may look
-/// plausible at first, but it is very unlikely that its body decodes as well.
+/// The first request in a chunk that decodes, and the rest of the chunk.
+/// A response mistaken for a request may look plausible at first, but it is very unlikely that its body decodes as
+/// well.
 fn first_request<'a>(
     stream: &mut RequestStream<Stamp>,
     chunk: Chunk<'a>,
@@ -468,8 +473,9 @@ fn first_request<'a>(
     }
 }
 
-/// The request that missing bytes ended, without a rest. A Produce response starts like a Produce request (number,
-/// topics, name), so a truncated one proves nothing, and the search starts over.
+/// The request that missing bytes ended, without a rest.
+/// A Produce response starts like a Produce request (number, topics, name), so a truncated one proves nothing, and the
+/// search starts over.
 fn request_at_loss<'a>(
     stream: &mut RequestStream<Stamp>,
     sequence: u32,

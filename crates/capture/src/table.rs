@@ -1,5 +1,5 @@
-//! A bounded table of values by key that evicts the least recently used. Does not know what it holds. The memory of
-//! slots is not freed.
+//! A bounded table of values by key that evicts the least recently used.
+//! Does not know what it holds. The memory of slots is not freed.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -77,8 +77,8 @@ impl Watermarks {
         }
     }
 
-    /// Since when enough of a fetch's data was known to be readable, if that was before the fetch arrived. Does not
-    /// count batches that were cut off.
+    /// Since when enough of a fetch's data was known to be readable, if that was before the fetch arrived.
+    /// Does not count batches that were cut off.
     pub(crate) fn readable_since(
         &mut self,
         row: &Request,
@@ -170,8 +170,9 @@ impl History {
         self.0.iter().rfind(|mark| mark.at <= arrival && mark.offset >= 0).copied()
     }
 
-    /// Adds the watermark of a fetch that arrived at `arrival`: a lower one than was known then means that the log was
-    /// truncated. A watermark from another response in the meantime may be newer.
+    /// Adds the watermark of a fetch that arrived at `arrival`.
+    /// A lower one than was known then means that the log was truncated. A watermark from another response in the
+    /// meantime may be newer.
     fn learn(&mut self, mark: Mark, arrival: Nanos) {
         if self.before(arrival).is_some_and(|known| known.offset > mark.offset) {
             *self = Self([mark; MARKS]);

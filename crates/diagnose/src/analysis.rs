@@ -73,7 +73,7 @@ fn analysis_of(window: &Window, known: &mut AnalysisCache, request: &Request) ->
     known.of(request, || analyse_alone(window, request, &joined()))
 }
 
-/// What explains the time of a request that others wait behind, from a moment on while it was served.
+/// What explains the time in which a request that others wait behind was served, from `since` on.
 fn causes_since(
     window: &Window,
     own: &RequestAnalysis,
@@ -98,7 +98,7 @@ fn analyse_alone(window: &Window, request: &Request, appends: &[AppendJoin]) -> 
     let served = causes_while_served(&course, since, &awaited);
     RequestAnalysis {
         waited: course.served_from - request.arrival_end,
-        is_bound: stages::unread_span(window, request).is_some(),
+        is_arrival_bound: stages::unread_span(window, request).is_some(),
         unread: head_of_line::blocked_by_flow_control(window, request),
         arrival: network::slow_arrival(window, request).into_iter().map(Arc::new).collect(),
         served,
@@ -149,7 +149,7 @@ impl Analysis {
         let (own, unseen_ahead) = (Arc::clone(&self.own), self.unseen_ahead.clone());
         let principal = self.principal().map(Attribution::into_candidate);
         let finding = principal.unwrap_or_else(|| unexplained(window, request, appends));
-        let is_doubtful = own.is_bound || !losses.is_empty();
+        let is_doubtful = own.is_arrival_bound || !losses.is_empty();
         let confidence =
             if is_doubtful { finding.confidence.min(Confidence::Strong) } else { finding.confidence };
         let advice = causes::advice_on(&finding.chain);
@@ -237,17 +237,17 @@ struct StageCauses<'w> {
 }
 
 impl StageCauses<'_> {
-    /// Causes of a request from Kafka's request log: what its appends waited for is joined by keys. The rest is
-    /// joined by time only, and only if the request's end was seen.
+    /// Causes of a request from Kafka's request log: what its appends waited for is joined by keys.
+    /// The rest is joined by time only, and only if the request's end was seen.
     fn of_log(mut self) -> Vec<Arc<CauseCandidate>> {
-        let is_placed = logged::is_placed(self.window, self.course.request);
-        if is_placed {
+        let is_end_seen = logged::is_end_seen(self.window, self.course.request);
+        if is_end_seen {
             self.process_stops();
         }
         let by_time = self.findings.len();
         self.own_work();
         let own = by_time..self.findings.len();
-        if is_placed {
+        if is_end_seen {
             self.while_served();
         }
         let findings = self.findings.into_iter().enumerate();
@@ -302,7 +302,7 @@ impl StageCauses<'_> {
         let Self { window, course, free, findings, .. } = self;
         let span = TimeSpan::new(course.served_from, course.answered);
         findings.extend(stops::explain(window, pid_of(course), span, free));
-        findings.extend(handlers::starved_threads(course, course.response_due().start, free));
+        findings.extend(handlers::starved_threads(course, course.due_span().start, free));
         findings.extend(protocol::txn_verification(course, free));
     }
 
@@ -404,7 +404,7 @@ impl StageCauses<'_> {
     /// What may explain the remaining time.
     fn rest(&mut self) {
         let Self { window, course, free, findings, .. } = self;
-        let span = course.response_due();
+        let span = course.due_span();
         findings.extend(protocol::recompression(course, free));
         findings.extend(protocol::down_conversion(course, span, free));
         findings.extend(network::slow_departure(course, free));

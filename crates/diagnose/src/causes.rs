@@ -95,8 +95,8 @@ pub fn spec(cause: Cause) -> &'static CauseSpec {
     all().find(|spec| spec.cause == cause).expect("every cause is declared")
 }
 
-/// What to change for a request with this chain, the root's advice first. Then the advice on the chain's links,
-/// choices of the broker; a queue whose root is another cause is not to be changed.
+/// Advice for a request with this chain: on the root, then on the links, which are choices of the broker. A queue
+/// behind which another cause is the root needs no change.
 pub(crate) fn advice_on(chain: &[Cause]) -> Vec<&'static str> {
     let root = chain.last().copied().unwrap_or(Cause::Unobserved);
     let links = chain.iter().filter(|cause| **cause != root && spec(**cause).role == Role::Link);

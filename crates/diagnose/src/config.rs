@@ -1,4 +1,4 @@
-//! What the engine decides, and its bounds.
+//! The engine's configuration: which requests it judges, and its bounds.
 
 use model::{Nanos, api_key};
 
@@ -6,11 +6,11 @@ use model::{Nanos, api_key};
 /// read several times a second.
 const JVM_LATENESS: Nanos = Nanos::from_millis(3_000);
 
-/// APIs that a broker answers as soon as it can, except for a fetch's intended wait for data. The others cannot be
-/// judged: members of groups wait for each other (`JoinGroup`, and `SyncGroup` until the group's assignment is
-/// written), the requests of a raft leader or a share group wait for data, and many administrative requests take
-/// arbitrarily long. Requests to the controller are judged if they are answered once their records are in the
-/// cluster's metadata.
+/// APIs that a broker answers as soon as it can, except for a fetch's intended wait for data.
+/// The others cannot be judged: members of groups wait for each other (`JoinGroup`, and `SyncGroup` until the group's
+/// assignment is written), the requests of a raft leader or a share group wait for data, and many administrative
+/// requests take arbitrarily long. Requests to the controller are judged if they are answered once their records are
+/// in the cluster's metadata.
 const DEFAULT_APIS: [i16; 28] = [
     api_key::PRODUCE,
     api_key::FETCH,
@@ -48,9 +48,9 @@ const DEFAULT_APIS: [i16; 28] = [
 pub struct Config {
     /// Requests at least this slow get a verdict.
     pub slower_than: Nanos,
-    /// How far events may be out of the order of their times. They are put in order before they are used, so that the
-    /// same events give the same verdicts in whichever order they arrive. Events that arrive even later are used as
-    /// they come.
+    /// How far events may be out of the order of their times.
+    /// They are put in order before they are used, so that the same events give the same verdicts in whichever order
+    /// they arrive. Events that arrive even later are used as they come.
     pub disorder: Nanos,
     /// How long after its end a request is decided, in event time: a journal commit is known only when it ends, which
     /// can be long after the write that it stalled.

@@ -106,8 +106,8 @@ pub(crate) fn join(window: &Window, request: &Request) -> Option<AppendJoin> {
     op.map(|op| AppendJoin { op: Arc::clone(op), key: None })
 }
 
-/// The last append that began within a span, by a thread that may have answered the request; `latest` is latest
-/// first.
+/// The last append that began within a span, by a thread that may have answered the request; `latest` starts with the
+/// latest.
 fn last_append<'w>(
     latest: impl Iterator<Item = &'w Arc<FileOp>>,
     record: &Record<'_>,

@@ -20,8 +20,8 @@ use crate::{analysis, joins, logged, stages};
 
 /// How often old events are dropped, in recorded time.
 const SWEEP_INTERVAL: Nanos = Nanos::from_millis(250);
-/// Events that wait to be put in order at most; large requests count as several. Beyond it, events are used in the
-/// order of arrival.
+/// Events that wait to be put in order at most; large requests count as several.
+/// Beyond it, events are used in the order of arrival.
 const MAX_UNORDERED_EVENTS: usize = 200_000;
 
 /// The engine. Feed it with [`Engine::push`], take decided verdicts with [`Engine::take_verdicts`], and end with

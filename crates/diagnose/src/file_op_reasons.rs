@@ -39,12 +39,12 @@ pub struct Reason {
     pub time: Nanos,
     /// The kernel function of its longest stretch that gives the reason, if there was a stack.
     pub function: Option<Arc<str>>,
-    /// The thread that ended its longest stretch; `None` for an interrupt.
+    /// The thread that ended its longest stretch; `None` if unknown, or for an interrupt or a device.
     pub woken_by: Option<Waker>,
 }
 
-/// Collects what bears on operations. Feed it in the order of [`Event::time`], as recordings and watches deliver
-/// events.
+/// Collects what bears on operations.
+/// Feed it in the order of [`Event::time`], as recordings and watches deliver events.
 #[derive(Debug)]
 pub struct Reasons {
     /// Whether threads' time off the CPU was watched.
@@ -74,8 +74,9 @@ impl Reasons {
         }
     }
 
-    /// What the operation's time was spent on, longest first. The lengths add up to the operation's latency. Drops
-    /// what ended before the operation did, unless other operations continue around it.
+    /// What the operation's time was spent on, longest first.
+    /// The lengths add up to the operation's latency. Drops what ended before the operation did, unless other
+    /// operations continue around it.
     pub fn of(&mut self, op: &FileOp) -> Vec<Reason> {
         let rest = if self.watched && !self.lost_within(op) { CPU } else { UNOBSERVED };
         let reasons = claims::add_up(op.span(), self.claims(op), rest);
@@ -94,7 +95,7 @@ impl Reasons {
             let claim = Claim::of_wait(interval);
             claims.push(claim);
             claims.extend(
-                self.devices.handed_over(op, interval).map(|issued| Claim::in_device_queue(claim, issued)),
+                self.devices.handed_over(op, interval).map(|issued| Claim::before_device(claim, issued)),
             );
         }
         let reclaims = overlapping(&thread.reclaims, span);

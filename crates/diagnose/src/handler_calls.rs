@@ -3,7 +3,7 @@
 //!
 //! The JVM's clock and the kernel's differ by some microseconds, in a file by up to [`CLOCK_SLACK`]. A handler takes
 //! its next request right after a call has ended, and that request's call may be too short to be reported. So an
-//! append belongs to a call only if the two share time by either clock, and the call contains no append of another
+//! append belongs to a call only if the two share time by both clocks, and the call contains no append of another
 //! request.
 
 use std::sync::Arc;
@@ -48,8 +48,8 @@ fn is_jfrs(wait: &LockWait) -> bool {
     wait.source == LockSource::Jfr && !wait.stack.is_empty()
 }
 
-/// Whether the thread appended for another request within a call, before this append. An append at the call's
-/// beginning may belong to the previous call.
+/// Whether the thread appended for another request within a call, before this append.
+/// An append at the call's beginning may belong to the previous call.
 fn serves_another(window: &Window, call: &HandlerCall, first: &Arc<FileOp>) -> bool {
     let before = window.file_ops.of(&call.tid).ended_by(first.start);
     let mut inside = before.take_while(|op| op.end >= call.start + CLOCK_SLACK);
@@ -57,7 +57,7 @@ fn serves_another(window: &Window, call: &HandlerCall, first: &Arc<FileOp>) -> b
 }
 
 /// Until when a thread was in a call for another request before it began at `begun` with one that had been read at
-/// `read`: the call had begun before the read, or had ended before `begun` by either clock.
+/// `read`: the call had begun before the read, or had ended before `begun`, by both clocks.
 pub(crate) fn occupied_until(window: &Window, tid: Tid, read: Nanos, begun: Nanos) -> Option<Nanos> {
     let call = window.handler_calls.of(&tid).ended_by(begun + CLOCK_SLACK).next()?;
     let is_anothers = call.start + CLOCK_SLACK < read || call.end + CLOCK_SLACK <= begun;

@@ -92,7 +92,7 @@ fn each_join(
     counts: &mut JoinStats,
     mut on_join: impl FnMut(AppendJoin),
 ) {
-    // In other requests, partitions are those that were read.
+    // Partitions of other requests were read, not written.
     let partitions = request.partitions.iter().filter(|_| request.api_key == PRODUCE);
     for partition in partitions {
         let is_written = is_written(partition.error_code, partition.bytes);

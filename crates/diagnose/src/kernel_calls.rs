@@ -91,7 +91,7 @@ pub struct Calls {
     /// How long after its start a call is released: a call that starts before it may end that much later.
     reorder_window: Nanos,
     newest: Nanos,
-    numbered: u64,
+    next_number: u64,
     pending: BTreeMap<Key, Call>,
     threads: HashMap<Tid, ThreadCalls>,
 }
@@ -113,7 +113,7 @@ impl Calls {
             slower_than,
             reorder_window,
             newest: Nanos::MIN,
-            numbered: 0,
+            next_number: 0,
             pending: BTreeMap::new(),
             threads: HashMap::new(),
         }
@@ -148,8 +148,8 @@ impl Calls {
     }
 
     fn hold(&mut self, call: Call) -> Key {
-        self.numbered += 1;
-        let key = (call.start, self.numbered);
+        self.next_number += 1;
+        let key = (call.start, self.next_number);
         self.pending.insert(key, call);
         key
     }
@@ -184,7 +184,7 @@ impl Calls {
     fn off_cpu(&mut self, interval: &OffCpu) {
         let Some(function) = naming_function(&interval.stack) else { return };
         let detail = longer_part(interval);
-        if self.goes_on(interval, function, &detail) {
+        if self.extend_last_call(interval, function, &detail) {
             return;
         }
         let call = Call::new(interval, function, SpanSource::OffCpu, detail);
@@ -194,7 +194,7 @@ impl Calls {
     }
 
     /// Whether the interval continues the thread's last call, which it then extends.
-    fn goes_on(&mut self, interval: &OffCpu, function: &str, detail: &Detail) -> bool {
+    fn extend_last_call(&mut self, interval: &OffCpu, function: &str, detail: &Detail) -> bool {
         let last = self.threads.get_mut(&interval.tid).and_then(|thread| thread.last.as_mut());
         let Some((key, longest)) = last else { return false };
         let is_same = |call: &&mut Call| {
@@ -251,7 +251,7 @@ impl Calls {
     }
 }
 
-/// What the thread waited for, or that its wait for a CPU afterwards was longer.
+/// The thread's wait, or its wait for a CPU afterwards if that was longer.
 fn longer_part(interval: &OffCpu) -> Detail {
     let woken = if interval.preempted { interval.start } else { interval.woken.unwrap_or(interval.end) };
     if interval.end - woken > woken - interval.start {

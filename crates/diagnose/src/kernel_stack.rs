@@ -109,7 +109,7 @@ pub(crate) fn read(stack: &str) -> (Wait, &str) {
     })
 }
 
-/// Whether a thread waits for an event from user space: another thread's wake-up, a ready connection, a timer.
+/// Whether user space asked for the wait: for another thread's wake-up, a ready connection or a timer.
 pub(crate) fn is_of_user_space(stack: &str) -> bool {
     const CALLS: [&str; 6] =
         ["futex_wait*", "do_futex", "ep_poll", "do_epoll_wait", "do_sys_poll", "hrtimer_nanosleep"];

@@ -56,7 +56,7 @@ pub struct LockRow {
     pub previous_owner: Option<LockHolder>,
     /// What the holder was doing meanwhile.
     pub doing: HolderActivity,
-    /// Appends of others that the wait was for.
+    /// Appends of others that were served during the wait.
     pub ahead: usize,
     /// The partition that the thread wanted to append to.
     pub partition: Option<TopicPartition>,

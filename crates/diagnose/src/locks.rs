@@ -119,7 +119,7 @@ impl<'w> LockContention<'w> {
         self.holders.sort_by_key(|holder| std::cmp::Reverse(holder.share));
     }
 
-    /// The previous owner held the lock in the last part of the wait, whether or not an append shows it.
+    /// Adds the previous owner for the last part of the wait, whether or not an append shows it.
     fn add_previous_owner(&mut self, window: &Window, free: &mut TimeBudget) {
         let Some(owner) = self.jvm_wait.and_then(|wait| wait.holder.as_ref()) else { return };
         let Some(span) = free.last() else { return };
@@ -166,8 +166,8 @@ pub(crate) struct JavaWait<'w> {
     pub(crate) confidence: Confidence,
 }
 
-/// Java waits of an append's thread on the way to the append; its request can have begun at `from`. By the wait's
-/// stack, and because the append is the thread's next.
+/// Java waits of an append's thread on the way to the append; it can have begun with the request at `from`. By the
+/// wait's stack, and because the append is the thread's next.
 pub(crate) fn java_waits_before<'w>(
     window: &'w Window,
     append: &FileOp,
@@ -188,8 +188,8 @@ pub(crate) fn java_waits_before<'w>(
     })
 }
 
-/// Java waits of an append's thread after it, before the response at `until`. By the wait's stack, and because no
-/// other append of the thread lies between.
+/// Java waits of an append's thread after it, before the response at `until`.
+/// By the wait's stack, and because no other append of the thread lies between.
 pub(crate) fn java_waits_after<'w>(
     window: &'w Window,
     append: &FileOp,

@@ -29,7 +29,7 @@ pub(crate) fn correct_times(window: &Window, request: &Arc<Request>) -> Arc<Requ
 }
 
 /// Whether the end of a request of the log was seen.
-pub(crate) fn is_placed(window: &Window, request: &Request) -> bool {
+pub(crate) fn is_end_seen(window: &Window, request: &Request) -> bool {
     last_write(window, request).is_some_and(|write| Some(write.end) == request.end)
 }
 

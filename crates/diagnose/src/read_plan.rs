@@ -95,7 +95,7 @@ impl ReadPlan {
         MIN_LONG
     }
 
-    /// Whether no request may be slow, judged or not.
+    /// Whether no request may be slow or counted as not judged.
     pub fn is_empty(&self) -> bool {
         self.near.is_empty() && !self.any_slow
     }
@@ -175,7 +175,7 @@ impl ReadPlan {
 
 /// Whether a request may count as slow without its intended wait for data.
 fn is_slow(row: &RequestTiming, slower_than: Nanos) -> bool {
-    row.latency().is_some_and(|latency| latency - waiting::least_wait(row) >= slower_than)
+    row.latency().is_some_and(|latency| latency - waiting::min_wait(row) >= slower_than)
 }
 
 /// Long events by their ends, each with the earliest start of it and those after it.

@@ -149,7 +149,7 @@ impl Breakdown<'_> {
         }
     }
 
-    /// How long it was in the queue, if it is known which handler took it.
+    /// When it was in the queue, if it is known which handler took it.
     pub(crate) fn queue_span(&self) -> Option<TimeSpan> {
         let enqueued_at = self.enqueued_at.or(self.read.map(|read| read.end))?;
         Some(TimeSpan::new(enqueued_at, self.dequeued_at?))
@@ -194,8 +194,9 @@ pub(crate) fn fits_window(request: &Request) -> bool {
     request.request_bytes <= TAKEN_UNREAD_BYTES
 }
 
-/// How long a request lay in the socket before its first byte was read. For a request that is known by the broker's
-/// calls and too large to arrive completely meanwhile: its client could not send the rest, and no source saw that.
+/// When a request lay in the socket before its first byte was read.
+/// For a request that is known by the broker's calls and too large to arrive completely meanwhile: its client could
+/// not send the rest, and no source saw that.
 pub(crate) fn unread_span(window: &Window, request: &Request) -> Option<TimeSpan> {
     let by_calls = request.seen_by == Some(RequestSource::SocketCalls);
     let first = request.sequence.filter(|_| by_calls && !fits_window(request))?;

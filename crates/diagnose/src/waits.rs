@@ -16,8 +16,9 @@ use crate::kernel_stack::Wait;
 use crate::time::{Span, TimeBudget, TimeSpan, is_most};
 use crate::window::{CLOCK_SLACK, Window};
 
-/// The index is stored into within microseconds. A busy CPU gets this much time, but no more than the wait then
-/// takes: a wait shorter than the gap before it may be for anything.
+/// The index is stored into within microseconds.
+/// A busy CPU gets this much time, but no more than the wait then takes: a wait shorter than the gap before it may be
+/// for anything.
 const RIGHT_AFTER: Nanos = Nanos::from_millis(3);
 
 /// An append while it holds the log.
@@ -71,7 +72,7 @@ impl<'w> LockHold<'w> {
         self.after.last().map_or(self.op.end, |wait| wait.end)
     }
 
-    /// The end of that part.
+    /// The end of a part.
     fn end_of(&self, part: Part) -> Nanos {
         match part {
             Part::Write => self.op.end,
@@ -191,7 +192,7 @@ pub(crate) fn device_read<'w>(window: &'w Window, op: &'w FileOp) -> Option<Devi
     (!was_watched || is_most(time, op.latency())).then(|| DeviceRead { longest: waited.into_iter().next() })
 }
 
-/// Waits for a page's or an inode's lock are for the device only if pages were missing.
+/// Whether a wait is for the device: one for the lock of a page or an inode only if pages were missing.
 fn is_of_device(wait: Wait, lacked: bool) -> bool {
     match wait {
         Wait::Device | Wait::DeviceQueue => true,
@@ -215,7 +216,7 @@ pub(crate) fn asleep(interval: &OffCpu) -> TimeSpan {
     interval.span().until(runnable(interval).start)
 }
 
-/// The thread that woke this one; `None` for an interrupt.
+/// The thread that woke this one; `None` if unknown or for an interrupt.
 pub(crate) fn waking_thread(interval: &OffCpu) -> Option<&Waker> {
     interval.waker.as_ref().filter(|waker| kernel_stack::is_at_work(waker))
 }
@@ -278,7 +279,7 @@ impl<'w> OperationWaits<'w> {
         self.longest.off_cpu
     }
 
-    /// The thread that ended the longest wait; `None` for an interrupt.
+    /// The thread that ended the longest wait; `None` if unknown or for an interrupt.
     pub(crate) fn released_by(&self) -> Option<&'w Waker> {
         waking_thread(self.longest.off_cpu?)
     }

@@ -107,7 +107,7 @@ pub(crate) fn weight_of(request: &Request) -> usize {
 pub(crate) struct Window {
     pub(crate) file_ops: Timelines<Tid, Arc<FileOp>>,
     pub(crate) off_cpu: Timelines<Tid, OffCpu>,
-    /// Waits for events from user space (futexes), separate from what threads do in the kernel.
+    /// Waits that user space asked for (futexes), separate from what threads do in the kernel.
     pub(crate) futex_waits: Timelines<Tid, OffCpu>,
     pub(crate) throttles: Timelines<Tid, DirtyThrottle>,
     pub(crate) lock_waits: Timelines<Tid, LockWait>,
@@ -368,8 +368,8 @@ impl Window {
             || self.names.contains_key(&tid)
     }
 
-    /// The number of stored events, each counted once, large requests as [`weight_of`] says. Of rare kinds, only the
-    /// events of threads are counted.
+    /// The number of stored events, each counted once, large requests as [`weight_of`] says.
+    /// Of rare kinds, only the events of threads are counted.
     pub(crate) fn count(&self) -> usize {
         let off_cpu = self.off_cpu.len() + self.futex_waits.len();
         let of_jvm = self.lock_waits.len() + self.handler_calls.len();

@@ -100,8 +100,9 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Creates an exporter with an engine of this configuration. Sums up the stages of all produce and fetch requests;
-    /// for an always-on watch, which observes few others, those of slow ones.
+    /// Creates an exporter with an engine of this configuration.
+    /// Sums up the stages of all produce and fetch requests; for an always-on watch, which observes few others, those
+    /// of slow ones.
     pub fn new(config: Config, mut about: BrokerInfo, names: Classifiers) -> Self {
         let slower_than = config.slower_than;
         let stages_of = if about.is_always_on { Vec::new() } else { APIS.to_vec() };

@@ -9,8 +9,8 @@ use crate::histogram::{Exemplar, Histogram};
 use protobuf::Protobuf;
 use text::{Dialect, Text};
 
-/// Writes metrics, family after family. Label values are in the order of the family's labels; each series of a family is
-/// written once.
+/// Writes metrics, family after family.
+/// Label values are in the order of the family's labels; each series of a family is written once.
 pub(crate) trait Encoder {
     /// Starts a family; what follows belongs to it.
     fn family(&mut self, family: &'static Family);

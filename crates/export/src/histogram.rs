@@ -39,14 +39,15 @@ impl Histogram {
         }
     }
 
-    /// Counts a value and returns its bucket. A value below zero, because two clocks disagree, counts as zero.
+    /// Counts a value and returns its bucket.
+    /// Values below zero, from clocks that disagree, count as zero.
     pub(crate) fn observe(&mut self, value: f64) -> usize {
         let value = if value > 0.0 { value } else { 0.0 };
         self.sum += value;
         self.count_values(value, 1)
     }
 
-    /// Counts values, each with its number; `sum` is more exact than what they add up to.
+    /// Counts each value the given number of times; `sum` is more exact than the sum of the values.
     pub(crate) fn observe_counts(&mut self, values: impl Iterator<Item = (f64, u64)>, sum: f64) {
         self.sum += sum;
         for (value, count) in values {
@@ -64,7 +65,7 @@ impl Histogram {
         bucket
     }
 
-    /// Counts a duration, and makes an exemplar of it if the bucket's own is old.
+    /// Counts a duration, and makes an exemplar of it unless the bucket has a recent one.
     pub(crate) fn observe_with(&mut self, length: Nanos, at: Nanos, example: impl FnOnce(f64) -> Exemplar) {
         let value = seconds(length);
         let bucket = self.observe(value);
@@ -101,7 +102,8 @@ pub(crate) const ZERO_THRESHOLD: f64 = 1e-9;
 /// Buckets per factor of two.
 const PER_DOUBLING: f64 = (1 << SCHEMA) as f64;
 
-/// Native buckets. There are at most some five hundred, because no observation is above 2^34 or below the zero bucket.
+/// Native buckets.
+/// There are at most some five hundred, because no observation is above 2^34 or below the zero bucket.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Native {
     /// Observations in the zero bucket.

@@ -21,7 +21,8 @@ use crate::registry::Registry;
 use crate::threads::Threads;
 use crate::topics::Topics;
 
-/// Maximum number of devices: more than concern one broker, under each name that the sources use; and of interfaces.
+/// Maximum number of devices, each counted under every name that sources use, and of interfaces.
+/// More than concern one broker.
 const MAX_DEVICES: usize = 128;
 const MAX_INTERFACES: usize = 64;
 /// Maximum number of TLS listeners with their own series.
@@ -337,8 +338,8 @@ impl Metrics {
         }
     }
 
-    /// Adds a host sample. Rates over a sample's interval are summed up in counters, which can be queried over any
-    /// interval.
+    /// Adds a host sample.
+    /// Rates over a sample's interval are summed up in counters, which can be queried over any interval.
     fn host_sample(&mut self, sample: &HostSample) {
         let rate = if sample.value.is_finite() { sample.value.clamp(0.0, MAX_RATE) } else { 0.0 };
         let increase = rate * seconds((sample.end - sample.start).at_least_zero());

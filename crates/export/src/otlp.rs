@@ -208,7 +208,8 @@ impl Slowest {
         Self { most, verdicts: Vec::new() }
     }
 
-    /// Adds a verdict, in place of the least slow one if the sample is full. Returns whether none was dropped.
+    /// Adds a verdict, in place of the least slow one if the sample is full.
+    /// Returns whether none was dropped.
     fn offer(&mut self, verdict: &Verdict) -> bool {
         if self.verdicts.len() < self.most {
             self.verdicts.push(verdict.clone());

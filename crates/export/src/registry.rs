@@ -89,7 +89,7 @@ impl Registry {
         self.add(metric, labels, more as f64);
     }
 
-    /// Sets a counter's exemplar, if the current one is old.
+    /// Sets a counter's exemplar, unless it has a recent one.
     pub(crate) fn set_exemplar(
         &mut self,
         metric: Metric,
@@ -131,7 +131,7 @@ impl Registry {
         self.histogram(metric, labels, |histogram| _ = histogram.observe(value));
     }
 
-    /// Counts values in a histogram, each with its number; their sum is known.
+    /// Counts each value in a histogram the given number of times; `sum` is their exact sum.
     pub(crate) fn observe_counts(
         &mut self,
         metric: Metric,
@@ -147,7 +147,7 @@ impl Registry {
         self.observe(metric, labels, seconds(length));
     }
 
-    /// Like `observe_time`, with an exemplar, which is made if the bucket's own is old.
+    /// Like `observe_time`, with an exemplar, which is made unless the bucket has a recent one.
     pub(crate) fn observe_with(
         &mut self,
         metric: Metric,

@@ -131,7 +131,8 @@ impl Connections {
         }
     }
 
-    /// Closes the connection that has been idle longest. Those without a complete request are closed first.
+    /// Closes the connection that has been idle longest.
+    /// Those without a complete request are closed first.
     fn close_idlest(&mut self, of: impl Fn(&Connection) -> bool) {
         let candidates = self.0.iter().enumerate().filter(|(_, one)| of(one));
         let idlest = candidates.min_by_key(|(_, one)| (one.answer.is_some(), one.active));
@@ -166,7 +167,8 @@ impl Connection {
         if self.answer.is_some() { PollFlags::OUT } else { PollFlags::IN }
     }
 
-    /// Reads and writes as far as possible; returns whether there is more to do. A closed connection needs no answer.
+    /// Reads and writes as far as possible; returns whether there is more to do.
+    /// A closed connection needs no answer.
     fn proceed(&mut self, site: &MetricsService) -> bool {
         let done = self.read(site).and_then(|()| self.write());
         done.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
@@ -278,8 +280,8 @@ impl Answer {
         Self { status, content_type: "text/plain; charset=utf-8", body }
     }
 
-    /// Everything before the body. The connection ends with the answer: scrapes are rare, and an open connection would
-    /// take another's slot.
+    /// Everything before the body.
+    /// The connection ends with the answer: scrapes are rare, and an open connection would take another's slot.
     fn head(&self) -> String {
         let allow = if self.status == METHOD_NOT_ALLOWED { "Allow: GET, HEAD\r\n" } else { "" };
         format!(

@@ -20,7 +20,7 @@ const MAX_ROLES: usize = 64;
 /// Maximum number of threads whose role is cached.
 const MAX_THREADS: usize = 8_192;
 
-/// Functions in which a thread waits for work, or for a lock that the JVM reports: no call on a file has them.
+/// Functions in which a thread waits for work, or for a lock that the JVM reports; never in a file operation.
 const IDLE: [&str; 2] = ["futex_wait", "ep_poll"];
 
 /// Threads by role.

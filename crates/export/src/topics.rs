@@ -1,4 +1,4 @@
-//! Requests by topic: one by one for the busiest, as many as were requested; all others together.
+//! Requests by topic: up to a given number of the busiest one by one, all others together.
 //!
 //! A topic has its own series from when it becomes one of the busiest: they start at zero, and what came before stays
 //! with the others. Once a minute, a topic that moves twice as much as the least busy of them may take its slot, and

@@ -72,8 +72,9 @@ fn write_jar(machine: &Machine) -> io::Result<TemporaryFile> {
     Ok(guard)
 }
 
-/// The jar's name. It is the same for each start, because the JVM does not add a known path to its class path again;
-/// another version has another name, because the JVM would not find its classes in a jar that it knows already.
+/// The jar's name.
+/// It is the same for each start, because the JVM does not add a known path to its class path again; another version
+/// has another name, because the JVM would not find its classes in a jar that it knows already.
 fn jar_name() -> String {
     let mut hasher = DefaultHasher::new();
     hasher.write(JAR);

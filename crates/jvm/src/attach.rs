@@ -66,8 +66,8 @@ pub(crate) struct Answer {
 }
 
 impl Client {
-    /// Connects to the JVM, and first makes it listen if it does not. The calling thread should be the JVM's user
-    /// ([`crate::act_as`]).
+    /// Connects to the JVM, and first makes it listen if it does not.
+    /// The calling thread should be the JVM's user ([`crate::act_as`]).
     ///
     /// # Errors
     /// The JVM cannot be attached to, or does not listen.
@@ -88,8 +88,8 @@ impl Client {
         Err(Error::refused(self.machine.pid, command, &answer.text))
     }
 
-    /// Makes it load a Java agent, which gets an option; both paths are as the JVM sees them. Loads no code except the
-    /// jar's.
+    /// Makes it load a Java agent, which gets an option; both paths are as the JVM sees them.
+    /// Loads no code except the jar's.
     ///
     /// # Errors
     /// The JVM did not answer, or did not load the agent.
@@ -111,10 +111,11 @@ impl Client {
     }
 }
 
-/// The name of the command `jcmd`. JDK 25 streams an answer while it creates it, and creates a thread dump while all
-/// threads are stopped: they would stay stopped while the reader is not scheduled (3 s, measured with a reader that
-/// slept 3 s). The option that turns streaming off goes into the command's name, where it just fits; the answer to
-/// `getversion` shows whether the JVM has it.
+/// The name of the command `jcmd`.
+/// JDK 25 streams an answer while it creates it, and creates a thread dump while all threads are stopped: they would
+/// stay stopped while the reader is not scheduled (3 s, measured with a reader that slept 3 s). The option that turns
+/// streaming off goes into the command's name, where it just fits; the answer to `getversion` shows whether the JVM has
+/// it.
 fn command_of(version: &Answer) -> &'static str {
     let mut options = version.text.split(|c: char| c.is_whitespace() || c == ',').skip(1);
     if version.status == 0 && options.any(|option| option == "streaming") {
@@ -180,7 +181,7 @@ fn system(machine: &Machine, what: &'static str) -> impl FnOnce(io::Error) -> Er
     move |source| Error::System { pid, what, source }
 }
 
-// Makes a JVM that does not listen start to: by a trigger file and SIGQUIT (`AttachListener::is_init_trigger`). The
+// Makes a JVM listen that does not yet: by a trigger file and SIGQUIT (`AttachListener::is_init_trigger`). The
 // signal kills a process that does not handle it, so it is sent only to a `HotSpot` that is seen to handle it.
 
 /// Interval between checks whether it listens.
@@ -207,7 +208,7 @@ fn wake<T>(machine: &Machine, timeout: Duration, open: impl Fn() -> io::Result<T
 struct Handler(OwnedFd);
 
 impl Handler {
-    /// Checks the process after opening a handle to it: a later process with the same id is not behind the handle.
+    /// Opens a handle to the process before checking it: the handle never refers to a later process with the same id.
     fn of(machine: &Machine) -> Result<Self, Error> {
         let handle = handle(machine.pid).map_err(system(machine, "open a pidfd of its process"))?;
         let now = machine.again()?;
@@ -255,8 +256,8 @@ fn request(command: &str, arguments: &[&str]) -> Result<Vec<u8>, Error> {
     Ok(["1", command].into_iter().chain(padded).flat_map(|word| word.bytes().chain([0])).collect())
 }
 
-/// Sends a request and reads the answer, within its bounds of space and of time since `begun`; `None` if the answer is
-/// invalid.
+/// Sends a request and reads the answer, within its bounds of space and of time since `begun`.
+/// `None` if the answer is invalid.
 pub(crate) fn exchange(
     mut stream: UnixStream,
     request: &[u8],

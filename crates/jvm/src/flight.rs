@@ -29,15 +29,16 @@ const MAX_FILES: usize = 1_000_000;
 /// Limit of a JDK's `release` file.
 const MAX_RELEASE_BYTES: u64 = 64 << 10;
 
-/// The first release in which a first start costs little. Before, it instruments some classes of the JDK
-/// (`JDKEvents.addInstrumentation`) and makes the JVM discard all its compiled code
-/// (`VM_RedefineClasses::flush_dependent_code`): JDK 17 stopped a broker at 4,000 requests/s for 25 ms (on a busy
-/// machine 246 ms), and its producers waited 142 ms on average for the five seconds after. JDK 25 stopped one for 0.1
-/// ms.
+/// The first release in which a first start costs little.
+/// Before, it instruments some classes of the JDK (`JDKEvents.addInstrumentation`) and makes the JVM discard all its
+/// compiled code (`VM_RedefineClasses::flush_dependent_code`): JDK 17 stopped a broker at 4,000 requests/s for 25 ms
+/// (on a busy machine 246 ms), and its producers waited 142 ms on average for the five seconds after. JDK 25 stopped
+/// one for 0.1 ms.
 const CHEAP_SINCE: u32 = 25;
 
-/// The first release in which a JVM can trace methods of loaded classes (JEP 520). It redefines these classes: JDK 25
-/// stopped a broker for 27 to 93 ms twice at the start and once at the end, but not at a renewal.
+/// The first release in which a JVM can trace methods of loaded classes (JEP 520).
+/// It redefines these classes: JDK 25 stopped a broker for 27 to 93 ms twice at the start and once at the end, but not
+/// at a renewal.
 const METHOD_TRACE_SINCE: u32 = 25;
 
 /// A running recording.
@@ -54,7 +55,8 @@ pub fn start_cost(machine: &Machine, version: &str) -> Option<String> {
     costs_of(machine, feature(version))
 }
 
-/// Like the function above, for a JVM that was not queried: `library` is its `libjvm.so`, which leads to its release.
+/// Like [`start_cost`], for a JVM that was not queried.
+/// `library` is its `libjvm.so`, which leads to its release.
 pub fn start_cost_of_library(machine: &Machine, library: &Path) -> Option<String> {
     costs_of(machine, release(library))
 }
@@ -67,7 +69,8 @@ pub fn check_handler_calls(version: &str) -> Result<(), String> {
     can_trace(feature(version))
 }
 
-/// Like the function above, for a JVM that was not queried: `library` is its `libjvm.so`, which leads to its release.
+/// Like [`check_handler_calls`], for a JVM that was not queried.
+/// `library` is its `libjvm.so`, which leads to its release.
 ///
 /// # Errors
 /// The reason why not.
@@ -104,8 +107,8 @@ fn release(library: &Path) -> Option<u32> {
     version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// The feature release in the answer to `VM.version`: its second line is `JDK 17.0.15`. The first line has another
-/// number in JDK 8.
+/// The feature release in the answer to `VM.version`: its second line is `JDK 17.0.15`.
+/// The first line has another number in JDK 8.
 fn feature(version: &str) -> Option<u32> {
     let number = version.lines().find_map(|line| line.strip_prefix("JDK "))?;
     number.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
@@ -120,8 +123,8 @@ fn has_started(machine: &Machine) -> bool {
 }
 
 impl Flight {
-    /// Starts a recording. `recorder` distinguishes recordings of several recorders; `has_calls` adds the calls of
-    /// request handlers.
+    /// Starts a recording.
+    /// `recorder` distinguishes recordings of several recorders; `has_calls` adds the calls of request handlers.
     ///
     /// # Errors
     /// The JVM or the system refused.
@@ -210,8 +213,8 @@ fn folder(machine: &Machine) -> Option<PathBuf> {
 // The settings of a recording, in a file that the JVM reads at the start: written where the JVM can read it, and
 // removed when dropped. Does not start the recording.
 
-/// Waits for locks with their stacks, from a millisecond on, and every pause of the threads. An event that is not named
-/// is off.
+/// Waits for locks with their stacks, from a millisecond on, and every pause of the threads.
+/// An event that is not named is off.
 const EVENTS: &[(&str, &str)] = &[
     ("jdk.JavaMonitorEnter", "1 ms"),
     ("jdk.ThreadPark", "1 ms"),
@@ -224,7 +227,8 @@ const EVENTS: &[(&str, &str)] = &[
 ];
 const WITH_STACK: [&str; 2] = ["jdk.JavaMonitorEnter", "jdk.ThreadPark"];
 
-/// Calls of the methods that serve a request, from this length on. A filter names each method with its class.
+/// Calls of the methods that serve a request, from this length on.
+/// A filter names each method with its class.
 const CALLS: (&str, &str) = ("jdk.MethodTrace", "10 ms");
 
 /// Writes the settings into the JVM's `/tmp`.

@@ -35,7 +35,8 @@ pub enum Error {
     },
 }
 
-/// Iterates over the pauses in a log, in the order of their ends, to the log's millisecond. Ends after an error.
+/// Iterates over the pauses in a log, in the order of their ends. Ends after an error.
+/// Times have the log's precision, a millisecond.
 #[derive(Debug)]
 pub struct GcLog<R> {
     lines: Lines<R>,
@@ -138,7 +139,7 @@ fn name(text: &str) -> Arc<str> {
     text.chars().take(MAX_NAME_CHARS).collect::<String>().into()
 }
 
-/// Parses a message; `None` if it reports neither.
+/// Parses a message; `None` if it reports neither a pause nor an operation.
 fn parse_message(message: &str) -> Option<Message<'_>> {
     if let Some(operation) = message.strip_prefix("Entering safepoint region: ") {
         return Some(Message::Operation(operation));
@@ -147,9 +148,9 @@ fn parse_message(message: &str) -> Option<Message<'_>> {
     (over.end - over.start <= LONGEST).then_some(Message::Pause(over))
 }
 
-/// Parses a collection's pause into operation and cause. A generation's name before the operation (ZGC) belongs to it;
-/// text in brackets is a cause if the heap's sizes follow, except that the first brackets of a young collection of G1
-/// are its kind.
+/// Parses a collection's pause into operation and cause.
+/// A generation's name before the operation (ZGC) belongs to it; text in brackets is a cause if the heap's sizes
+/// follow, except that the first brackets of a young collection of G1 are its kind.
 fn collection(message: &str) -> Option<JvmPause> {
     let (id, rest) = message.strip_prefix("GC(")?.split_once(") ")?;
     let (text, length) = rest.strip_suffix("ms")?.rsplit_once(' ')?;

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::io::{self, BufRead, Read as _};
 
-/// Limit of a line; the rest of it is skipped. A thread's name may have 64 KiB in UTF-8, but a line need not have a
-/// gigabyte.
+/// Limit of a line; the rest of it is skipped.
+/// A thread's name may have 64 KiB in UTF-8, but a line need not have a gigabyte.
 const MAX_BYTES: usize = 96 << 10;
 
 /// The reason why a text could not be read further.
@@ -52,8 +52,8 @@ pub(crate) struct Line<'a> {
     pub(crate) number: u64,
     /// The line, as far as it is kept.
     pub(crate) bytes: &'a [u8],
-    /// Whether the line's end was seen. If not, the text ends in the middle of the line, and a number there may lack
-    /// digits.
+    /// Whether the line's end was seen.
+    /// If not, the text ends in the middle of the line, and a number there may lack digits.
     pub(crate) is_whole: bool,
 }
 

@@ -21,7 +21,7 @@ const MAX_ARGUMENT_BYTES: u64 = 4 << 20;
 const MAX_MAP_BYTES: u64 = 64 << 20;
 /// Limit of `/proc/PID/status`.
 const MAX_STATUS_BYTES: u64 = 64 << 10;
-/// The signal that makes `HotSpot` listen and kills every other process (`signal(7)`).
+/// The signal that makes `HotSpot` listen, and kills a process that does not handle it (`signal(7)`).
 const SIGQUIT: u32 = 3;
 
 /// The JVM of a process.
@@ -158,7 +158,8 @@ pub(crate) struct TemporaryFile {
 }
 
 impl TemporaryFile {
-    /// Creates it in one of the process's directories. With `EXCL` the file is new: an existing one is removed first.
+    /// Creates it in one of the process's directories.
+    /// With `EXCL` the file is new: an existing one is removed first.
     pub(crate) fn create(
         machine: &Machine,
         place: &str,
@@ -209,7 +210,8 @@ impl Status {
     }
 }
 
-/// The kind of JVM, by its mapped libraries. `OpenJ9` has a `libjvm.so` too, besides its own library.
+/// The kind of JVM, by its mapped libraries.
+/// `OpenJ9` has a `libjvm.so` too, besides its own library.
 fn kind(maps: &Path) -> io::Result<Kind> {
     let mut lines = BufReader::new(File::open(maps)?.take(MAX_MAP_BYTES));
     let mut line = Vec::new();
@@ -228,8 +230,8 @@ fn kind(maps: &Path) -> io::Result<Kind> {
     Ok(kind)
 }
 
-/// Whether a flag is on or off, if it is set. The last one counts, and the command line comes after `JAVA_TOOL_OPTIONS`
-/// and `JDK_JAVA_OPTIONS`.
+/// Whether a flag is on or off, if it is set.
+/// The last one counts, and the command line comes after `JAVA_TOOL_OPTIONS` and `JDK_JAVA_OPTIONS`.
 fn flag(environment: &[u8], arguments: &[u8], name: &[u8]) -> Option<bool> {
     let options = environment.split(|byte| *byte == 0).filter(|variable| {
         [&b"JAVA_TOOL_OPTIONS="[..], b"JDK_JAVA_OPTIONS="].iter().any(|name| variable.starts_with(name))
@@ -249,7 +251,8 @@ fn read_bounded(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The threads of a process, each with its id in its own pid namespace. Threads that end meanwhile are left out.
+/// The threads of a process, each with its id in its own pid namespace.
+/// Threads that end meanwhile are left out.
 pub(crate) fn own_tids(dir: &Path) -> Vec<(model::Tid, model::Tid)> {
     let tasks = fs::read_dir(dir.join("task")).into_iter().flatten().flatten();
     let both = |task: fs::DirEntry| {
@@ -260,7 +263,7 @@ pub(crate) fn own_tids(dir: &Path) -> Vec<(model::Tid, model::Tid)> {
     tasks.filter_map(both).collect()
 }
 
-// Acts as the owner of the process. On Linux each thread has its credentials, so only the calling thread changes.
+// Acts as the owner of the process. On Linux, credentials belong to a thread, so only the calling thread changes.
 
 /// Makes the calling thread the JVM's user from now on, with no capability except the one to inspect processes in other
 /// namespaces (`/proc/PID/root`), and no way to change the user again.

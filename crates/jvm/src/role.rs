@@ -5,8 +5,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Role(&'static str);
 
-/// Prefixes of names without their digits, and their roles. The first prefix that matches counts. Names are those of
-/// Kafka 3 and 4 and of `HotSpot` 17 to 25; the kernel's 15 characters match an entry of at most 15.
+/// Prefixes of names without their digits, and their roles.
+/// The first prefix that matches counts. Names are those of Kafka 3 and 4 and of `HotSpot` 17 to 25; the kernel's 15
+/// characters match an entry of at most 15.
 const ROLES: &[(&str, &str)] = &[
     ("data-plane-kafka-request-handler", "request-handlers"),
     ("data-plane-kafka-network-thread", "network-threads"),

@@ -22,8 +22,8 @@ const BOUNDS: Bounds = Bounds { bytes: 32 << 20, time: Duration::from_secs(10) }
 /// Names by the thread id that this process sees.
 pub type Names = HashMap<Tid, Arc<str>>;
 
-/// Asks the JVM for the names of its threads. It stops all threads meanwhile: for 1.4 ms in a broker with a hundred
-/// threads.
+/// Asks the JVM for the names of its threads.
+/// It stops all threads meanwhile: for 1.4 ms in a broker with a hundred threads.
 ///
 /// # Errors
 /// The JVM could not be queried.

@@ -1,6 +1,6 @@
 //! Cuts a text that others wrote, to keep it in bounded memory. Does not escape it.
 
-/// The longest beginning of whole characters in at most `max_bytes`.
+/// The longest prefix of whole characters in at most `max_bytes`.
 pub fn beginning(text: &str, max_bytes: usize) -> &str {
     // The empty text always fits.
     (0..=max_bytes.min(text.len())).rev().find_map(|end| text.get(..end)).unwrap_or("")

@@ -6,7 +6,7 @@ use crate::{Nanos, Tid};
 
 row! {
     cpu_gap_row =>
-    /// A time in which a CPU ran nothing of this machine, or only part of the time.
+    /// A time in which a CPU ran nothing of this machine, for all or part of the time.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct CpuGap {
         /// The CPU's last timer interrupt that was on time.

@@ -21,7 +21,7 @@ row! {
         by_tid: Option<Tid>,
         /// Its name; empty where that was not seen.
         by: Arc<str>,
-        /// Threads that were seen to stop. A freezer does not wake sleeping threads, so they are not counted.
+        /// Threads that were seen to stop. Sleeping threads that a freezer leaves asleep are not counted.
         threads: u32,
     }
 }

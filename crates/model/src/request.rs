@@ -65,7 +65,7 @@ row! {
         min_bytes: Option<i32>,
         /// Fetch and `ShareFetch`: how long it may wait for them, in milliseconds.
         max_wait_ms: Option<i32>,
-        /// How long the broker throttled the client by its response, in milliseconds.
+        /// How long the broker throttled the client, as its response reports, in milliseconds.
         throttle_ms: Option<i32>,
         /// The error code of the whole response (0 is none), where it has one.
         error_code: Option<i16>,
@@ -128,10 +128,11 @@ named! {
         /// The broker's calls on its socket (`--watch always-on`): from the first byte in the socket to the last byte
         /// that the broker wrote, and only the heads of both frames.
         SocketCalls = "socket-calls",
-        /// The agent in the broker's JVM (`--see-tls`): all of both frames, and when the broker's calls for them began and ended.
+        /// The agent in the broker's JVM (`--see-tls`): all of both frames, and when the broker's calls for them began and
+        /// ended.
         TlsAgent = "tls-agent",
-        /// Kafka's request log (`record --request-log`): times by Kafka's own clock, its end by when the line was written, and no bytes
-        /// of frames.
+        /// Kafka's request log (`record --request-log`): times by Kafka's own clock, its end by when the line was written,
+        /// and no bytes of frames.
         RequestLog = "request-log",
     }
 }
@@ -160,8 +161,8 @@ row! {
         base_offset: Option<i64>,
         /// The broker's error code for this partition (0 is none).
         error_code: Option<i16>,
-        /// Produce: when its newest record was created, by the producer's clock, in milliseconds; none if no batch says
-        /// so.
+        /// Produce: when its newest record was created, by the producer's clock, to the millisecond; none if no batch
+        /// says so.
         newest_record: Option<Nanos> as "newest_record_ns",
         /// Values of the record header that the user named, one for each record that has it.
         message_ids: Vec<Arc<str>>,
@@ -202,7 +203,7 @@ const METADATA_TOPIC_ID: TopicId = TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 
 /// Kafka's error code for "no error".
 const NONE: i16 = 0;
 
-/// How much later than allowed a long poll may end, for the broker's timer and the network.
+/// How much later than allowed a long poll may end, because of the broker's timer and the network.
 const OVERRUN: Nanos = Nanos::from_millis(50);
 
 named! {
@@ -249,7 +250,7 @@ macro_rules! outcome {
                 (data - begun).min(Nanos::from_millis(max_wait_ms.into())).at_least_zero()
             }
 
-            /// The latency without the wait for data: the part that the broker is responsible for.
+            /// The latency without the wait for data: the part to be explained.
             pub fn latency_less_wait(&self) -> Option<Nanos> {
                 self.latency().map(|latency| latency - self.data_wait())
             }
@@ -308,8 +309,7 @@ macro_rules! outcome {
                 bytes < min_bytes.into() && time.is_some_and(|time| time >= Nanos::from_millis(max_wait_ms.into()))
             }
 
-            /// Whether it took no longer than it allowed the broker to wait. If its limits could not be read, assumes
-            /// so.
+            /// Whether it took no longer than it allowed the broker to wait; also true if its limits could not be read.
             fn ended_within_max_wait(&self) -> bool {
                 let Some(max_wait_ms) = self.max_wait_ms else { return true };
                 let allowed = Nanos::from_millis(max_wait_ms.into()) + OVERRUN;

@@ -57,7 +57,7 @@ row! {
         time: Nanos as "time_ns",
         /// The open question.
         what: String,
-        /// The source that would have answered it.
+        /// What would have answered it.
         tells: String,
     }
 }

@@ -20,7 +20,8 @@ use crate::stacks::Stacks;
 use crate::threads::Threads;
 use crate::{LossData, RecordingData, RecordingInfo, story};
 
-/// Collects events and verdicts. Feed it each event before the engine, and each verdict when it is reached.
+/// Collects events and verdicts.
+/// Feed it each event before the engine, and each verdict when it is reached.
 ///
 /// For a long recording, feed each of its parts in its own thread: [`Collector::part`].
 pub struct Collector {
@@ -47,8 +48,9 @@ impl Collector {
         Self { traffic, work, cases: SlowRequests { axis, slow, selection, slower_than, recent } }
     }
 
-    /// Splits it into its parts, for all requests, for all other events that are not of the network, and for the events around
-    /// slow requests and the verdicts. Requires that it was created with an origin.
+    /// Splits it into its parts. Requires that it was created with an origin.
+    /// The parts are for all requests, for all other events that are not of the network, and for the events around slow
+    /// requests and the verdicts.
     pub fn part(self) -> (Traffic, Work, SlowRequests) {
         (self.traffic, self.work, self.cases)
     }

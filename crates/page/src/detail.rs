@@ -21,7 +21,8 @@ pub(super) use spans::Span;
 const MAX_PARTITIONS: usize = 100;
 const MAX_STAGE_SPANS: usize = 200;
 
-/// A slow request. Times are nanoseconds after the page's origin; spans are numbers of the recording's spans.
+/// A slow request.
+/// Times are nanoseconds after the page's origin; spans are numbers of the recording's spans.
 #[derive(Clone, Debug, Serialize)]
 pub struct Detail {
     /// Id in links.
@@ -64,7 +65,7 @@ pub struct Detail {
     pub root: String,
     /// `exact`, `strong` or `weak`.
     pub confidence: &'static str,
-    /// The partition that was slow.
+    /// The partition on which the time was lost.
     pub partition: Option<String>,
     /// The evidence of the verdict, in the order of the chain.
     pub evidence: Vec<Proof>,

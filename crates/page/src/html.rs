@@ -23,8 +23,9 @@ pub fn write(out: &mut dyn Write, page: &Page) -> io::Result<()> {
     out.write_all(after.as_bytes())
 }
 
-/// Writes JSON with `<` escaped. In a script element only `<` can start an end tag or a comment (HTML, section 13.2.5.4, the
-/// script data states); in JSON it occurs only in strings.
+/// Writes JSON with `<` escaped.
+/// In a script element only `<` can start an end tag or a comment (HTML, section 13.2.5.4, the script data states); in
+/// JSON it occurs only in strings.
 fn write_data(out: &mut dyn Write, page: &Page) -> io::Result<()> {
     let mut text = Vec::new();
     json::write(&mut text, page)?;

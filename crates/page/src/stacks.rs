@@ -120,7 +120,8 @@ fn merge_buckets(mut cells: Shares) -> Shares {
     cells
 }
 
-/// Numbers of a stack's frames. An off-CPU stack has only kernel frames without marks: they get the same marks as in samples.
+/// Numbers of a stack's frames.
+/// An off-CPU stack has only kernel frames without marks: they get the same marks as in samples.
 fn numbers(role: &str, stack: &str, state: CpuState, names: &mut Names) -> Vec<u32> {
     let frames = stack.split(';').filter(|frame| !frame.is_empty());
     let mut numbers = vec![names.number(role)];

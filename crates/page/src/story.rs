@@ -105,7 +105,8 @@ fn roots(slow: &SlowData) -> Vec<Why> {
     known.take(MAX_ROOTS).map(sentence).collect()
 }
 
-/// Makes a whole sentence of evidence, which is worded as part of one. A leading name keeps its spelling.
+/// Makes a whole sentence of evidence, which is worded as part of one.
+/// A leading name keeps its spelling.
 fn sentence_of(text: &str) -> String {
     let text = text.strip_prefix("the ").map_or_else(|| text.to_owned(), |rest| format!("The {rest}"));
     if text.ends_with('.') { text } else { text + "." }

@@ -96,7 +96,7 @@ impl Threads {
                 }
             }
             for bucket in cells.values_mut() {
-                *bucket = bucket.split_at_grid(grid.width);
+                *bucket = bucket.exclusive(grid.width);
             }
             let time: i64 = cells.values().map(StateTimes::busy).sum();
             let cells = cells.iter().map(numbers).collect();

@@ -1,6 +1,6 @@
 //! Counts a JVM's contended monitor waits for some seconds and prints what the probes cost:
-//! `monitors PID SECONDS [holders | exit | waits]`. `holders` adds who held the monitors, `exit` does so with the JVM's third probe, `waits`
-//! prints each wait with its holder by both methods.
+//! `monitors PID SECONDS [holders | exit | waits]`. `holders` adds who held the monitors, `exit` does so with the JVM's
+//! third probe, `waits` prints each wait with its holder by both methods.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

@@ -1,5 +1,6 @@
-//! Attaches to one process and prints what the probes report: `watch PID [SECONDS]`. For development; the product is
-//! `brokerscope`.
+//! Attaches to one process and prints what the probes report: `watch PID [SECONDS]`.
+//!
+//! For development; the product is `brokerscope`.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,4 @@
-//! The compiled BPF objects: their types from the generated skeletons, loading, map access and ring buffers. Knows no
-//! probe.
+//! The compiled BPF objects: their generated types, loading, map access and ring buffers. Knows no probe.
 
 use std::io;
 use std::sync::atomic::AtomicU64;
@@ -42,7 +41,9 @@ objects!(probes ProbesMaps, profile ProfileMaps, process_list ProcessListMaps, j
 #[derive(Clone, Copy)]
 pub(crate) struct MapName(pub(crate) &'static str);
 
-/// The name of an object's map, as `map_name!(probes.ring)`. Does not compile if the object has no such map.
+/// The name of an object's map, as `map_name!(probes.ring)`.
+///
+/// Does not compile if the object has no such map.
 macro_rules! map_name {
     ($object:ident.$map:ident) => {{
         const _: fn(&$crate::bpf::$object::Maps<'_>) = |maps| _ = &maps.$map;
@@ -113,7 +114,7 @@ pub(crate) fn bytes_of(chars: &[i8]) -> &[u8] {
 pub(crate) struct Loader(OpenObject);
 
 impl Loader {
-    /// Opens an object; `name` is the prefix of its maps in the kernel.
+    /// Opens an object; `name` prefixes its data maps (`.rodata`, `.bss`) in the kernel.
     pub(crate) fn open(name: &str, object: &[u8]) -> Result<Self, Error> {
         catch_log();
         let mut builder = ObjectBuilder::default();
@@ -210,7 +211,7 @@ pub(crate) const BATCH: usize = 32;
 pub(crate) struct Ring {
     buffer: RingBuffer<'static>,
     received: Arc<Mutex<Records>>,
-    /// Buffer for a batch outside of `received`; empty between batches, kept for its memory.
+    /// The batch being delivered, swapped out of `received`; empty between batches, kept for its memory.
     batch: Records,
 }
 

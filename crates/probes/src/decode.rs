@@ -1,5 +1,6 @@
-//! Decodes records of the ring buffer into [`Event`]s. The layout is `bpf/events.h`, from which the types are
-//! generated.
+//! Decodes records of the ring buffer into [`Event`]s.
+//!
+//! The layout is `bpf/events.h`, from which the types are generated.
 
 mod files;
 
@@ -81,7 +82,7 @@ impl Decoder {
     }
 
     /// Sets the number of CPUs.
-    pub(crate) fn of_cpus(self, cpus: u32) -> Self {
+    pub(crate) fn with_cpus(self, cpus: u32) -> Self {
         Self { cpus, ..self }
     }
 
@@ -271,8 +272,9 @@ impl Decoder {
         }
     }
 
-    /// Decodes a call of a kernel function. Returns no event for a commit without a known start, or for a function that
-    /// this build does not know.
+    /// Decodes a call of a kernel function.
+    ///
+    /// Returns no event for a commit without a known start, or for a function that this build does not know.
     fn kernel_span(&mut self, bytes: &[u8]) -> Decoding {
         let Some(record) = whole(bytes) else { return Decoding::Unknown };
         self.call_of(&record).map_or(Decoding::Context, Decoding::Event)
@@ -289,8 +291,9 @@ impl Decoder {
         Some(self.span((start_ns, record.end_ns), function, device, record.tid, &record.comm, seen_by))
     }
 
-    /// Decodes a long wait of a file system's own thread. Returns no event if the thread was not working for a file
-    /// system, or within a commit whose end will be reported.
+    /// Decodes a long wait of a file system's own thread.
+    ///
+    /// Returns no event if the thread was not working for a file system, or within a commit whose end will be reported.
     fn kernel_wait(&mut self, bytes: &[u8]) -> Decoding {
         let min_bytes = offset_of!(types::kernel_wait_event, stack);
         let Some(record) = record::<types::kernel_wait_event>(bytes, min_bytes) else {
@@ -384,8 +387,9 @@ fn errno_of_caller(errno: i32) -> i32 {
     if (512..=516).contains(&errno) { libc::EINTR } else { errno }
 }
 
-/// Decodes words and ports in network byte order. An IPv4 address arrives mapped, as on a socket for both families (a
-/// JVM's), and is unmapped here, as in packets.
+/// Decodes words and ports in network byte order.
+///
+/// An IPv4 address arrives mapped, as on a socket for both families (a JVM's), and is unmapped here, as in packets.
 fn ends(ends: &types::endpoints) -> (SocketAddr, SocketAddr) {
     let end = |words: [u32; 4], port: u16| {
         let mut bytes = [0; 16];

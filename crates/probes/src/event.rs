@@ -1,6 +1,8 @@
-//! What the probes report. File operations and block requests name files by numbers, and by paths as far as the BPF
-//! programs know them. Everything else is complete except for full thread names and device names. Devices are (major,
-//! minor); ids are those in this process's `/proc`. Nothing is interpreted: no topics, no causes.
+//! What the probes report.
+//!
+//! File operations and block requests name files by numbers, and by paths as far as the BPF programs know them.
+//! Everything else is complete except for full thread names and device names. Devices are (major, minor); ids are those
+//! in this process's `/proc`. Nothing is interpreted: no topics, no causes.
 
 use std::sync::Arc;
 

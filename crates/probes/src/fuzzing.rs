@@ -1,4 +1,6 @@
-//! Entry points for the fuzz target `symbols`: names, from bytes that other users wrote. Used by nothing else.
+//! Entry points for the fuzz target `symbols`: names, from bytes that other users wrote.
+//!
+//! Used by nothing else.
 
 use crate::jvm::library;
 use crate::user::elf::{Functions, demangle};

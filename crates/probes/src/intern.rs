@@ -1,5 +1,6 @@
-//! Interns repeated text: thread names, file system types, flags. Bounded: it forgets everything when full, which costs
-//! only repeated allocations.
+//! Interns repeated text: thread names, file system types, flags.
+//!
+//! Bounded: it forgets everything when full, which costs only repeated allocations.
 
 use std::collections::HashMap;
 use std::sync::Arc;

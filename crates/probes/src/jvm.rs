@@ -1,5 +1,6 @@
-//! `HotSpot`'s own probes (USDT) of one JVM: monitor waits, safepoints, collections. A separate BPF object on one
-//! process's `libjvm.so`; it neither needs nor slows [`crate::Probes`].
+//! `HotSpot`'s own probes (USDT) of one JVM: monitor waits, safepoints, collections.
+//!
+//! A separate BPF object on one process's `libjvm.so`; it neither needs nor slows [`crate::Probes`].
 //!
 //! [`JvmFacts::survey`] says what the process offers, [`JvmPlan::choose`] decides purely from that,
 //! [`JvmProbes::attach`] attaches, [`JvmProbes::poll`] delivers monitor waits and pauses. Threads have the kernel's

@@ -1,4 +1,6 @@
-//! Resolves kernel addresses to function names, from `/proc/kallsyms`. Knows functions only, no data, no lines.
+//! Resolves kernel addresses to function names, from `/proc/kallsyms`.
+//!
+//! Knows functions only, no data, no lines.
 
 #![allow(clippy::disallowed_methods, reason = "/proc")]
 
@@ -76,8 +78,9 @@ fn names(lines: impl BufRead, name: &str) -> bool {
     lines.lines().map_while(Result::ok).any(|line| line.split_ascii_whitespace().nth(2) == Some(name))
 }
 
-/// Decides by the first function. Earlier symbols may be at zero for every reader: per-CPU data, on x86 kernels before
-/// 6.15.
+/// Whether the first function has an address.
+///
+/// Earlier symbols may be at zero for every reader: per-CPU data, on x86 kernels before 6.15.
 fn has_addresses(lines: impl BufRead) -> bool {
     let mut lines = lines.lines().map_while(Result::ok);
     let first = lines.find(|line| parse_line(line).is_some_and(|(_, kind, _)| matches!(kind, "t" | "T")));
@@ -91,8 +94,10 @@ fn parse_line(line: &str) -> Option<(u64, &str, &str)> {
     Some((address, words.next()?, words.next()?))
 }
 
-/// Parses a function at a known address. Parts that the compiler split off a function (`.isra.0`, `.cold`, `.part.3`)
-/// get that function's name, which people and rules look for.
+/// Parses a function at a known address.
+///
+/// Parts that the compiler split off a function (`.isra.0`, `.cold`, `.part.3`) get that function's name, which people
+/// and rules look for.
 fn parse_function(line: &str) -> Option<(u64, &str)> {
     let (address, kind, name) = parse_line(line)?;
     let is_function = matches!(kind, "t" | "T" | "w" | "W");

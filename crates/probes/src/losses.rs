@@ -24,7 +24,7 @@ pub struct Losses {
 
 impl Losses {
     /// Whether any event is missing entirely, not merely incomplete.
-    pub fn any_event(&self) -> bool {
+    pub fn has_lost_events(&self) -> bool {
         self.ring_full
             + self.map_full
             + self.skipped

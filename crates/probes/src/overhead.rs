@@ -1,4 +1,6 @@
-//! What the BPF programs cost, by the kernel's own accounting. Does not know what that means for the broker.
+//! What the BPF programs cost, by the kernel's own accounting.
+//!
+//! Does not know what that means for the broker.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -52,8 +54,10 @@ pub struct RunTime {
     pub runs: u64,
 }
 
-/// The BPF programs that a process has loaded. They are descriptors, and the kernel reports each in `fdinfo` without a
-/// call of bpf(2), which would delay programs and needs a capability.
+/// The BPF programs that a process has loaded.
+///
+/// They are descriptors, and the kernel reports each in `fdinfo` without a call of bpf(2), which would delay programs
+/// and needs a capability.
 pub struct Programs {
     fdinfo: Vec<PathBuf>,
 }
@@ -110,8 +114,9 @@ fn info(program: BorrowedFd<'_>) -> Option<libbpf_sys::bpf_prog_info> {
     (result == 0).then_some(info)
 }
 
-/// Switches the kernel's BPF run-time statistics on until the descriptor is closed (Linux 5.8). They cost two clock
-/// readings per run, for every BPF program of the host.
+/// Switches the kernel's BPF run-time statistics on until the descriptor is closed (Linux 5.8).
+///
+/// They cost two clock readings per run, for every BPF program of the host.
 pub fn count_run_time() -> Option<OwnedFd> {
     // SAFETY: the call takes a number only.
     let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };

@@ -10,9 +10,11 @@ use libbpf_rs::{Link, ProgramMut, libbpf_sys};
 const PERF_COUNT_SW_CPU_CLOCK: u64 = 0;
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
 
-/// Opens a tracepoint by its id. A program on it runs for all processes and CPUs, regardless of the event's own
-/// (`kernel/trace/bpf_trace.c`, `perf_event_attach_bpf_prog`): any one CPU will do. libbpf's own way would look the id
-/// up in a mounted tracefs, which a host need not have.
+/// Opens a tracepoint by its id.
+///
+/// A program on it runs for all processes and CPUs, regardless of the event's own (`kernel/trace/bpf_trace.c`,
+/// `perf_event_attach_bpf_prog`): any one CPU will do. libbpf's own way would look the id up in a mounted tracefs,
+/// which a host need not have.
 pub(crate) fn tracepoint(id: u64) -> io::Result<OwnedFd> {
     let attributes = libbpf_sys::perf_event_attr {
         type_: libbpf_sys::PERF_TYPE_TRACEPOINT,

@@ -71,7 +71,7 @@ pub struct Plan {
     /// The kernel's HZ, if known.
     pub hz: Option<u32>,
     facts: Box<Facts>,
-    /// Contains only what [`Purpose::is_rare`].
+    /// Whether it contains only rare purposes ([`Purpose::is_rare`]).
     pub(crate) is_rare: bool,
 }
 

@@ -177,8 +177,9 @@ macro_rules! call_function {
     };
 }
 
-/// System calls; only old architectures have the `optional` ones. The layout of their tracepoints is ABI, and one
-/// program serves the returns of all.
+/// System calls; only old architectures have the `optional` ones.
+///
+/// The layout of their tracepoints is ABI, and one program serves the returns of all.
 macro_rules! calls {
     ($($call:ident $($optional:ident)?),+ $(,)?) => {
         Declaration {
@@ -418,7 +419,9 @@ impl Purpose {
     }
 }
 
-/// Modules that may hold hooked functions and tracepoints. If one is built in, they belong to the kernel itself.
+/// Modules that may hold hooked functions and tracepoints.
+///
+/// If one is built in, they belong to the kernel itself.
 pub(crate) const MODULES: [&str; 4] = ["ext4", "jbd2", "xfs", "btrfs"];
 
 /// All declarations.

@@ -1,5 +1,6 @@
-//! Gives the broker's threads priority where CPUs are short. Only sets the scheduling policy; knows nothing of what its
-//! callers do.
+//! Gives the broker's threads priority where CPUs are short.
+//!
+//! Only sets the scheduling policy; knows nothing of what its callers do.
 
 use std::io;
 
@@ -23,8 +24,8 @@ struct Attributes {
 
 /// Makes the calling thread preempt no other thread when it wakes up (`SCHED_BATCH`).
 ///
-/// Since Linux 6.12 it also yields after a tenth of a millisecond instead of after some milliseconds. Its share of the CPUs stays the same: a reader that
-/// falls behind loses events.
+/// Since Linux 6.12 it also yields after a tenth of a millisecond instead of after some milliseconds. Its share of the
+/// CPUs stays the same: a reader that falls behind loses events.
 ///
 /// # Errors
 /// The kernel refuses, as inside some containers; nothing depends on it.

@@ -1,4 +1,6 @@
-//! Loads, attaches and reads the probes of one process; detaches on drop. Decides nothing: see [`crate::plan`].
+//! Loads, attaches and reads the probes of one process; detaches on drop.
+//!
+//! Decides nothing: see [`crate::plan`].
 
 mod links;
 mod procfs;
@@ -30,8 +32,10 @@ use procfs::KernelThreads;
 
 /// The longest wait, and so the delay of events.
 const MAX_WAIT: Duration = Duration::from_millis(200);
-/// Added delay after rare events were read. Thousands of block requests a second wake the reader only twice a second,
-/// and fill less than half of a ring of 4 MiB until then.
+/// Added delay after rare events were read.
+///
+/// Thousands of block requests a second wake the reader only twice a second, and fill less than half of a ring of 4 MiB
+/// until then.
 const REST_AFTER_RARE: Duration = Duration::from_millis(500);
 /// Batches per poll, so that a reader slower than its writers still returns to its caller.
 const MAX_BATCHES: usize = 2_048;
@@ -139,8 +143,9 @@ impl Probes {
         Self::attach_with(plan, target, &Options::default())
     }
 
-    /// Loads and attaches what the plan uses. Leaves out a program that the kernel refuses, with the purposes it
-    /// served: [`Probes::plan`] says which.
+    /// Loads and attaches what the plan uses.
+    ///
+    /// Leaves out a program that the kernel refuses, with the purposes it served: [`Probes::plan`] says which.
     pub fn attach_with(plan: &Plan, target: &Target, options: &Options) -> Result<Self, Error> {
         LoadedProbes::load(plan, target, options)?.attach()
     }
@@ -155,8 +160,8 @@ impl Probes {
             if stacks { Symbols::of_this_kernel().map_err(Error::Read)? } else { Symbols::default() };
         let object = load(plan, target.pid, stacks, &symbols, options)?;
         let cpus = perf_event::online_cpus().map_err(Error::Read)?;
-        let decoder =
-            Decoder::new(target.pid, plan.hz, options.clock, Stacks::new(symbols)).of_cpus(cpus.len() as u32);
+        let decoder = Decoder::new(target.pid, plan.hz, options.clock, Stacks::new(symbols))
+            .with_cpus(cpus.len() as u32);
         let ring = Ring::new(&object, map_name!(probes.ring))?;
         let mut kernel_threads = (stacks && plan.uses(Purpose::KernelThreads)).then(KernelThreads::default);
         kernel_threads.as_mut().map_or(Ok(()), |threads| threads.refresh(&object))?;
@@ -182,10 +187,10 @@ impl Probes {
 
     /// Waits until the ring buffer fills up, 200 ms have passed or `timeout` has, then delivers the pending events.
     ///
-    /// Their order is that in which the kernel finished them, roughly by their end. The programs do not wake the reader until a
-    /// quarter of the ring is full, so that the broker's threads send few interrupts. With a plan of rare events
-    /// ([`Plan::choose_rare`]) the first event wakes the reader, which then does not poll again for half a second.
-    /// Rests after each [`Slice`], unless the ring is half full.
+    /// They are in the order in which the kernel finished them, roughly by their end. The programs do not wake the
+    /// reader until a quarter of the ring is full, so that the broker's threads send few interrupts. With a plan of
+    /// rare events ([`Plan::choose_rare`]) the first event wakes the reader, which then does not poll again for half a
+    /// second. Rests after each [`Slice`], unless the ring is half full.
     pub fn poll(&mut self, timeout: Duration, out: &mut dyn FnMut(Event)) -> Result<(), Error> {
         self.kernel_threads.as_mut().map_or(Ok(()), |threads| threads.refresh(&self.object))?;
         self.wait(timeout)?;

@@ -1,11 +1,15 @@
-//! Short turns on a CPU. A broker's thread that wakes on the recorder's CPU waits until the recorder yields: the
-//! scheduler's policies and weights shorten that only within one group. So the recorder yields by itself, often. Knows
-//! nothing of what its callers do.
+//! Short turns on a CPU.
+//!
+//! A broker's thread that wakes on the recorder's CPU waits until the recorder yields: the scheduler's policies and
+//! weights shorten that only within one group. So the recorder yields by itself, often. Knows nothing of what its
+//! callers do.
 
 use std::time::{Duration, Instant};
 
-/// Length of a rest: long enough for a waiting thread to get the CPU, which would be so even if it were much shorter. A
-/// thread with slices of 0.1 ms still has a sixth of a CPU.
+/// Length of a rest.
+///
+/// Any rest, however short, gives the CPU to a waiting thread; after this one, a thread with slices of 0.1 ms still has
+/// a sixth of a CPU.
 const REST: Duration = Duration::from_micros(500);
 
 /// Source of time and of rests for a slice.
@@ -30,8 +34,9 @@ impl Timer for ThreadTimer {
     }
 }
 
-/// How long a thread runs before it rests, and since when it has run. Time without a CPU counts too: the thread then
-/// rests sooner.
+/// How long a thread runs before it rests, and since when it has run.
+///
+/// Time without a CPU counts too: the thread then rests sooner.
 #[derive(Debug)]
 pub struct Slice<T = ThreadTimer> {
     length: Duration,
@@ -57,7 +62,9 @@ impl<T: Timer> Slice<T> {
         Self { length, start: timer.now(), timer }
     }
 
-    /// Rests if the slice is over, unless the work is `urgent`, and starts the next one. Returns whether it rested.
+    /// Rests if the slice is over, unless the work is `urgent`, and starts the next one.
+    ///
+    /// Returns whether it rested.
     pub fn rest_if_over(&mut self, urgent: impl FnOnce() -> bool) -> bool {
         if self.timer.now().saturating_duration_since(self.start) < self.length {
             return false;

@@ -51,7 +51,7 @@ pub struct Java {
     /// Whether `-XX:+PreserveFramePointer` is on its command line.
     pub frame_pointers: bool,
     /// Why its perf map is missing, if it is.
-    pub no_list: Option<String>,
+    pub no_perf_map: Option<String>,
     /// Whether there was compiled code that its perf map does not name.
     pub unnamed: bool,
 }
@@ -82,11 +82,11 @@ impl UserCode {
         self.names.clear();
         self.java.is_jvm = self.mappings.of_file(LIBJVM).is_some();
         self.java.frame_pointers = keeps_frame_pointers(&self.process);
-        self.java.no_list = self.read_list().err().filter(|_| self.java.is_jvm);
+        self.java.no_perf_map = self.read_perf_map().err().filter(|_| self.java.is_jvm);
     }
 
     /// Reads the perf map: in the process's own `/tmp`, named by its id in its own pid namespace.
-    fn read_list(&mut self) -> Result<(), String> {
+    fn read_perf_map(&mut self) -> Result<(), String> {
         let own_pid = own_pid(&self.process).ok_or("the process is gone")?;
         let path = self.process.join(format!("root/tmp/perf-{own_pid}.map"));
         let metadata = fs::symlink_metadata(&path).map_err(|_| format!("no /tmp/perf-{own_pid}.map"))?;
@@ -108,8 +108,10 @@ impl UserCode {
         }
     }
 
-    /// Names of frames, outermost first. `frames` are addresses, innermost first. An address that is no code ends the
-    /// stack, which could not be followed further (no frame pointers); frames outside it are left out.
+    /// Names of frames, outermost first.
+    ///
+    /// `frames` are addresses, innermost first. An address that is no code ends the stack, which could not be followed
+    /// further (no frame pointers); frames outside it are left out.
     pub(crate) fn names(&mut self, frames: &[u64]) -> Vec<Arc<str>> {
         let mut names: Vec<Arc<str>> = Vec::with_capacity(frames.len());
         for (depth, &address) in frames.iter().enumerate() {

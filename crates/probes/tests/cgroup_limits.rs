@@ -167,7 +167,7 @@ impl Watch {
 
     fn assert_nothing_lost(&self) {
         let losses = self.probes.losses();
-        assert!(!losses.any_event(), "{losses:?}");
+        assert!(!losses.has_lost_events(), "{losses:?}");
     }
 
     /// Long waits with the request for a file's page that ended them, and the time at which that entered the device's

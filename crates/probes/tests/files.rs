@@ -52,7 +52,7 @@ fn every_operation_on_files_is_reported_once() {
     check_shared_slot(&file_system, &mut watch);
     check_child(&file_system, &mut watch);
     let losses = watch.probes.losses();
-    assert!(!losses.any_event() && losses.heads_unread == 0, "{losses:?}");
+    assert!(!losses.has_lost_events() && losses.heads_unread == 0, "{losses:?}");
     watch.print_costs();
 }
 
@@ -92,8 +92,9 @@ impl Watch {
         }
     }
 
-    /// Returns one thread's operations on a file system, in order, up to a removal that marks the end. Drops all
-    /// others.
+    /// Returns one thread's operations on a file system, in order, up to a removal that marks the end.
+    ///
+    /// Drops all others.
     fn during(&mut self, file_system: &FileSystem, what: impl FnOnce()) -> Vec<FileOp> {
         self.ops.clear();
         what();
@@ -321,8 +322,9 @@ fn check_disk_reads(file_system: &FileSystem, watch: &mut Watch) {
     assert!(reads[0].readahead_bytes > Some(0) && reads[1].readahead_bytes == Some(0), "{reads:#?}");
 }
 
-/// Loads from a mapped page that is only on the disk, outside of any call. The disk may be too fast to cause a wait:
-/// the page is dropped and loaded until it does.
+/// Loads from a mapped page that is only on the disk, outside of any call.
+///
+/// The disk may be too fast to cause a wait: the page is dropped and loaded until it does.
 fn check_mmap_fault(file_system: &FileSystem, watch: &mut Watch) {
     let file = cold_file(&file_system.path().join("index"), 64);
     let inode = file.metadata().unwrap().ino();

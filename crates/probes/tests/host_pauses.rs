@@ -1,5 +1,7 @@
-//! What a guest sees of its hypervisor's pauses. `vmtest/pause` boots it, starts this there and obeys its output:
-//! `host: …`. Elsewhere it says loudly that it did not run.
+//! What a guest sees of its hypervisor's pauses.
+//!
+//! `vmtest/pause` boots it, starts this there and obeys its output: `host: …`. Elsewhere it says loudly that it did not
+//! run.
 
 #![allow(
     clippy::unwrap_used,
@@ -48,7 +50,7 @@ fn a_guest_sees_what_its_hypervisor_takes_from_it() {
     most_of_the_time(&mut watch);
     stopped_by_the_monitor(&mut watch);
     let losses = watch.probes.losses();
-    assert!(!losses.any_event(), "{losses:?}");
+    assert!(!losses.has_lost_events(), "{losses:?}");
 }
 
 fn gaps(watch: &Watch) -> Vec<&CpuGap> {

@@ -1,6 +1,6 @@
 //! Every plan that this kernel allows, on ext4 and on XFS: a known workload, and the events that it must cause. An
-//! attached program proves nothing: kernels change which functions a call reaches. Runs on the host, and with `make
-//! vmtest` under other kernels. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did
+//! attached program proves nothing: kernels change which functions a call reaches. Runs on the host, and under other
+//! kernels with `make vmtest`. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did
 //! not run. `BROKERSCOPE_PLANS` names the plans that must be possible (`functions`, `tracepoints`).
 
 #![allow(
@@ -77,7 +77,7 @@ fn every_plan_reports_the_workload() {
         check_freeze(&mut watch, &xfs);
         check_stops(&mut watch);
         let losses = watch.probes.losses();
-        assert!(!losses.any_event(), "{losses:?}");
+        assert!(!losses.has_lost_events(), "{losses:?}");
         tried.push(name);
     }
     let must = std::env::var("BROKERSCOPE_PLANS").unwrap_or_else(|_| "tracepoints".to_owned());
@@ -263,7 +263,7 @@ fn check_fsyncs(watch: &mut Watch, file_system: &FileSystem) {
     fs::remove_file(file).unwrap();
 }
 
-/// A freeze is one call from its entry to the thaw's return, by the thread that froze; a refused one is none.
+/// A freeze is one call, from its entry to the thaw's return, by the freezing thread; a refused freeze is none.
 fn check_freeze(watch: &mut Watch, file_system: &FileSystem) {
     let device = file_system.device();
     let frozen = Freeze::new(file_system);
@@ -279,7 +279,7 @@ fn check_freeze(watch: &mut Watch, file_system: &FileSystem) {
     assert!((freeze.start.0 as u64) < frozen_ns && freeze.end.0 as u64 >= thawed_ns, "{freeze:?}");
 }
 
-/// Stops this process in every way: each is one stop, with the cause's thread.
+/// Stops this process in every way: each is one stop, with the thread that caused it.
 fn check_stops(watch: &mut Watch) {
     stops::by_signal();
     let stop = watch.next_stop(StopKind::Signal);

@@ -1,6 +1,7 @@
-//! A profile of this very process on this kernel: threads that spend their time in known places. Needs root, BPF and
-//! `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not run, and with it anything that is missing is
-//! a failure.
+//! A profile of this very process on this kernel: threads that spend their time in known places.
+//!
+//! Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not run, and with it
+//! anything that is missing is a failure.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 

@@ -53,7 +53,7 @@ fn planted_reasons_are_reported() {
     check_every_interval(&stage, &mut watch);
     // Except those that it has checked itself.
     let losses = Losses { switches_unseen: 0, ..watch.probes.losses() };
-    assert!(!losses.any_event(), "{losses:?}");
+    assert!(!losses.has_lost_events(), "{losses:?}");
 }
 
 /// Dropped from the top, so inner file systems come first.
@@ -248,7 +248,7 @@ fn write_much(path: &Path, bytes: usize) {
 const SYNCING_THREADS: usize = 8;
 const SYNCING: Duration = Duration::from_secs(6);
 
-/// Threads that the host hides may cost one interval in this many its end, which is counted.
+/// At most one interval in this many may lack its end, because of threads that the host hides; it is counted.
 const MIN_INTERVALS_PER_LOSS: u64 = 10_000;
 
 /// Every off-CPU interval of a thread is reported once, no matter which thread had the CPU before, even one that the

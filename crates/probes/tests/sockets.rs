@@ -55,7 +55,7 @@ fn connections_are_followed_exactly() {
     check_retransmission(&mut watch, Connection::open_at_the_second_try);
     check_another_process();
     let losses = watch.probes.losses();
-    assert!(!losses.any_event(), "{losses:?}");
+    assert!(!losses.has_lost_events(), "{losses:?}");
 }
 
 /// Probes on a process and what they have reported about connections.
@@ -257,11 +257,12 @@ fn check_scaling(watch: &mut Watch) {
     assert_eq!(unscaled(watch), 4);
 }
 
-/// Segments that the receiver drops are retransmitted; the sender's own count says how often. That count includes more
-/// than the probes can report: SYNs retransmitted before a call on the connection, and attempts that IP refused, which
-/// are counted before they are made (`__tcp_retransmit_skb` in the kernel) and reach the tracepoint only since Linux
-/// 6.17. About once in ten runs it includes one more for an unknown reason: two of three connections may do so, and the
-/// difference is printed. The probes must never report more than it includes.
+/// Segments that the receiver drops are retransmitted; the sender's own count says how often.
+///
+/// That count includes more than the probes can report: SYNs retransmitted before a call on the connection, and
+/// attempts that IP refused, which are counted before they are made (`__tcp_retransmit_skb` in the kernel) and reach
+/// the tracepoint only since Linux 6.17. About once in ten runs it includes one more for an unknown reason: two of
+/// three connections may do so, and the difference is printed. The probes must never report more than it includes.
 fn check_retransmission(watch: &mut Watch, open: impl Fn() -> Connection) {
     let unreported =
         |_| retransmit(watch, &open()).inspect_err(|difference| eprintln!("NOTE: {difference}")).is_err();

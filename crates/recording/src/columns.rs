@@ -1,4 +1,5 @@
-//! A table's columns in Arrow's terms, from the declarations of rows in `model`. Does not build or read them.
+//! A table's columns in Arrow's terms, from the declarations of rows in `model`.
+//! Does not build or read them.
 
 use std::sync::Arc;
 
@@ -23,8 +24,8 @@ pub(crate) fn item(columns: &[Column]) -> Arc<Field> {
     Arc::new(Field::new_list_field(DataType::Struct(fields(columns)), false))
 }
 
-/// The Arrow type of a column. Dictionary keys of text have 32 bits: there may be more topics and stacks than 16 bits
-/// can count.
+/// The Arrow type of a column.
+/// Dictionary keys of text have 32 bits: there may be more topics and stacks than 16 bits can count.
 pub(crate) fn data_type(column_type: &ColumnType) -> DataType {
     match column_type {
         ColumnType::Bool => DataType::Boolean,

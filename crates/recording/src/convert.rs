@@ -1,5 +1,5 @@
-//! Converts full Arrow streams to Parquet, on another thread so that rows keep flowing. Does not decide when a part is
-//! full.
+//! Converts full Arrow streams to Parquet, on another thread so that rows keep flowing.
+//! Does not decide when a part is full.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -161,8 +161,9 @@ impl Conversion {
         Ok((file, stream_bytes + parquet_bytes))
     }
 
-    /// Replaces streams with Parquet: removes a stream only once the data and the name of its Parquet are on the disk.
-    /// Parts that fail are tried again at the end.
+    /// Replaces streams with Parquet.
+    /// Removes a stream only once the data and the name of its Parquet are on the disk. Parts that fail are tried again
+    /// at the end.
     fn replace_streams(&mut self) -> Result<(), Error> {
         let (mut outcome, mut placed) = (Ok(()), Vec::new());
         for converted in std::mem::take(&mut self.converted) {
@@ -202,8 +203,8 @@ impl Conversion {
     }
 }
 
-/// Lowers the thread's priority: a part can wait, other processes cannot. Not to the minimum: at the end of a recording
-/// the user waits for it.
+/// Lowers the thread's priority: a part can wait, other processes cannot.
+/// Not to the minimum: at the end of a recording the user waits for it.
 #[cfg(target_os = "linux")]
 fn lower_priority() {
     // On Linux this applies to this thread only (setpriority(2)). Conversion works without it too.
@@ -255,8 +256,9 @@ fn write_to(
     writer.into_inner().map_err(failed)
 }
 
-/// The encoding of columns. Times, offsets and sequence numbers hardly repeat but lie close together: they take the
-/// least space as differences, without a dictionary or much compression. Only text repeats otherwise.
+/// The encoding of columns.
+/// Times, offsets and sequence numbers hardly repeat but lie close together: they take the least space as differences,
+/// without a dictionary or much compression. Only text repeats otherwise.
 pub(crate) fn properties(schema: &Schema) -> Result<WriterProperties, ParquetError> {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))

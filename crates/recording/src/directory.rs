@@ -1,5 +1,6 @@
-//! Writes to a directory through its descriptor: no link that another user prepared leads out of it, and no other user
-//! can read what is written. Does not know the tables.
+//! Writes to a directory through its descriptor.
+//! No link that another user prepared leads out of it, and no other user can read what is written. Does not know the
+//! tables.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::ErrorKind;
@@ -22,8 +23,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Creates a directory for a recording, or takes an empty one of this user. Others have no access to it from then
-    /// on.
+    /// Creates a directory for a recording, or takes an empty one of this user.
+    /// Others have no access to it from then on.
     ///
     /// # Errors
     /// [`Error::Exists`] if the directory holds a recording, [`Error::Occupied`] if it holds something else,

@@ -1,6 +1,6 @@
-//! A recording's events. Reads each table batch after batch, part after part, in the calling thread or ahead of it in
-//! another, and merges the tables by time, as far as each table is in that order itself. Streams: keeps a few batches
-//! of each table in memory.
+//! A recording's events.
+//! Reads each table batch after batch, part after part, in the calling thread or ahead of it in another, and merges the
+//! tables by time, as far as each table is in that order itself. Streams: keeps a few batches of each table in memory.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -79,8 +79,8 @@ impl TableEvents {
         Self::Here(Box::new(Reading::new(table, parts, notes)))
     }
 
-    /// Reads ahead in another thread, or like [`TableEvents::here`] if no thread can be started. With a filter, reads
-    /// only the rows that it selects, but all rows of a part that is not Parquet yet.
+    /// Reads ahead in another thread, or like [`TableEvents::here`] if no thread can be started.
+    /// With a filter, reads only the rows that it selects, but all rows of a part that is not Parquet yet.
     pub(crate) fn ahead(
         table: Table,
         parts: Vec<Part>,
@@ -198,8 +198,8 @@ impl Iterator for Reading {
     }
 }
 
-/// Opens a part: its Parquet file if it exists (it is complete once it has its name), else its stream. After a power
-/// cut the file may have its name but not its bytes: then the stream may still exist.
+/// Opens a part: its Parquet file if it exists (it is complete once it has its name), else its stream.
+/// After a power cut the file may have its name but not its bytes: then the stream may still exist.
 pub(crate) fn open(
     part: &Part,
     notes: &Arc<Notes>,

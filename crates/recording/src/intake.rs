@@ -1,5 +1,5 @@
-//! Rows that wait to be written. Accepts them from the threads that see events, even while the disk is slow. Does not
-//! write them.
+//! Rows that wait to be written.
+//! Accepts them from the threads that see events, even while the disk is slow. Does not write them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -144,8 +144,9 @@ impl IntakeGuard<'_> {
     }
 }
 
-/// Locks the waiting rows. Nothing panics while the lock is held; a panic would leave one table's columns with
-/// different lengths, which becomes an error.
+/// Locks the waiting rows.
+/// Nothing panics while the lock is held; a panic would leave one table's columns with different lengths, which becomes
+/// an error.
 pub(crate) fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! Keys that join produce requests with the writes of their batches. Threads read them from ten columns instead of
-//! seventy, without making events. Does not join.
+//! Keys that join produce requests with the writes of their batches.
+//! Threads read them from ten columns instead of seventy, without making events. Does not join.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

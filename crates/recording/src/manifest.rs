@@ -170,8 +170,9 @@ struct Head {
 }
 
 impl Manifest {
-    /// Reads a recording directory's manifest. After a power cut the file may have its name without its bytes: then
-    /// reads the one that the recording began with.
+    /// Reads a recording directory's manifest.
+    /// After a power cut the file may have its name without its bytes: then reads the one that the recording began
+    /// with.
     pub(crate) fn read(dir: &Path) -> Result<Self, Error> {
         Self::read_file(MANIFEST, dir).or_else(|error| match error {
             Error::Manifest { .. } => Self::read_file(START, dir).map_err(|_| error),

@@ -57,7 +57,8 @@ impl Notes {
     }
 }
 
-/// Runs a third-party decoder on untrusted bytes and turns its panic into an error. The caller then drops the decoder.
+/// Runs a third-party decoder on untrusted bytes and turns its panic into an error.
+/// The caller then drops the decoder.
 pub(crate) fn catch_panics<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(decode)).map_err(|_| "its decoder panicked".to_owned())
 }

@@ -1,5 +1,6 @@
-//! Limits what the pages of a Parquet file unpack to, by their headers, before anything is unpacked: a few kilobytes
-//! can stand for gigabytes, and Parquet's decoder allocates what the header claims. Does not unpack anything.
+//! Limits what the pages of a Parquet file unpack to, by their headers, before anything is unpacked.
+//! A few kilobytes can stand for gigabytes, and Parquet's decoder allocates what the header claims. Does not unpack
+//! anything.
 //!
 //! Fuzzed by: recording.
 

@@ -1,5 +1,5 @@
-//! Reads a Parquet part batch by batch: some of its columns, and all or some of its rows. Does not know what is in
-//! them.
+//! Reads a Parquet part batch by batch: some of its columns, and all or some of its rows.
+//! Does not know what is in them.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read};
@@ -175,8 +175,9 @@ impl Iterator for ParquetPart {
     }
 }
 
-/// A file that is not read beyond the length that it had when opened. With a plain `File`, Parquet allocates what a
-/// footer claims and duplicates the descriptor twice for each page, which costs six system calls a page.
+/// A file that is not read beyond the length that it had when opened.
+/// With a plain `File`, Parquet allocates what a footer claims and duplicates the descriptor twice for each page, which
+/// costs six system calls a page.
 #[derive(Clone)]
 struct BoundedFile {
     file: Arc<File>,
@@ -224,7 +225,8 @@ impl ChunkReader for BoundedFile {
     }
 }
 
-/// Reads from where Parquet expects a page's header. If Parquet knows the header already, it reads nothing.
+/// Reads from where Parquet expects a page's header.
+/// If Parquet knows the header already, it reads nothing.
 struct HeaderReader {
     ahead: BufReader<ReadFrom>,
     /// Until the header is read: the budget that the page takes from, and the page's position.

@@ -58,8 +58,8 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<Part>, Error> {
     Ok(parts.into_values().collect())
 }
 
-/// A part's number from its file's name. Only names that [`Part`] itself writes count: a file with another spelling of
-/// its number would not be found.
+/// A part's number from its file's name.
+/// Only names that [`Part`] itself writes count: a file with another spelling of its number would not be found.
 pub(crate) fn number_of(name: &str) -> Option<u32> {
     let stem = name.strip_suffix(".parquet").or_else(|| name.strip_suffix(".arrows"))?;
     let digits = stem.strip_prefix("part-")?;

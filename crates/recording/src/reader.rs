@@ -128,7 +128,7 @@ impl Recording {
             .map_err(Error::io("start a thread for", &self.dir))
     }
 
-    /// The columns of all requests that aggregates need; read ahead by a thread.
+    /// All requests, with only the columns that aggregates need; read ahead by a thread.
     ///
     /// # Errors
     /// [`Error::Io`] if a thread cannot be started or the folder cannot be listed.
@@ -136,7 +136,7 @@ impl Recording {
         self.read_summaries(Table::Requests.as_str(), Some)
     }
 
-    /// The columns of all file operations that aggregates need; read ahead by a thread.
+    /// All file operations, with only the columns that aggregates need; read ahead by a thread.
     ///
     /// # Errors
     /// As [`Recording::request_columns`].
@@ -157,8 +157,8 @@ impl Recording {
         })
     }
 
-    /// Cause and latency of each verdict on an answered request; `None` if no verdicts were saved. Read ahead by a
-    /// thread.
+    /// Cause and latency of each verdict on an answered request; `None` if no verdicts were saved.
+    /// Read ahead by a thread.
     ///
     /// # Errors
     /// As [`Recording::request_columns`].

@@ -362,8 +362,8 @@ macro_rules! append_row {
     };
 }
 
-/// Cells of a row that `model` or a projection declares. A nullable group is present if each of its non-nullable
-/// columns has a value.
+/// Cells of a row that `model` or a projection declares.
+/// A nullable group is present if each of its non-nullable columns has a value.
 macro_rules! read_row {
     ($(#[$meta:meta])* pub struct $Row:ident { $(
         $(#[doc = $doc:literal])*

@@ -235,8 +235,8 @@ pub(crate) fn summaries(
     Ok(())
 }
 
-/// The rows of a part to read; `None` to read all: also if the part cannot be summarized, so that its faults are found
-/// where they always are.
+/// The rows of a part to read; `None` to read all.
+/// Also `None` if the part cannot be summarized, so that its faults are found where they always are.
 pub(crate) fn rows(
     file: &ParquetFile,
     table: Table,
@@ -301,7 +301,7 @@ fn within(file: &ParquetFile, group: usize, table: Table, filter: &dyn RowFilter
     // If an end is before its start, the statistics show nothing.
     let is_whole = starts.0 <= ends.0 && starts.1 <= ends.1;
     let stretch = (Nanos(starts.0), Nanos(ends.1));
-    let summary = most_selectable(table, stretch).filter(|_| is_whole)?;
+    let summary = widest_summary(table, stretch).filter(|_| is_whole)?;
     match filter.choose(&summary) {
         RowChoice::Edge { gap, .. } => Some(Within { gap, stretch }),
         RowChoice::Read => None,
@@ -310,7 +310,7 @@ fn within(file: &ParquetFile, group: usize, table: Table, filter: &dyn RowFilter
 
 /// The summary that a filter selects from a stretch if it selects any of the table; `None` if more than the time
 /// matters.
-fn most_selectable(table: Table, (start, end): Stretch) -> Option<RowSummary> {
+fn widest_summary(table: Table, (start, end): Stretch) -> Option<RowSummary> {
     match table {
         Table::FileOps => {
             // Writes to logs affect other rows at the greatest distance.

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use crate::{Directory, Error, WriterOptions};
 
 /// Interval between readings of the free space: a file system may take a second to count what was removed.
-const ASK_INTERVAL: Duration = Duration::from_secs(2);
-/// Divisor: this fraction of the maximum size is reserved for unfinished Parquet, the manifest and the last rows.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// Divisor of the maximum size: this share is reserved for unfinished Parquet, the manifest and the last rows.
 const RESERVE: u64 = 16;
-/// Divisor: a part takes at most this fraction of the maximum size, because open parts are not removed.
+/// Divisor of the maximum size: a part takes at most this share, because open parts are not removed.
 const MAX_PART: u64 = 64;
 
 /// The limit that keeps a recording from taking more of the disk.
@@ -52,7 +52,7 @@ impl Space {
         directory: &Directory,
         now: Instant,
     ) -> Option<(u64, DiskLimit)> {
-        let is_due = self.checked_at.is_none_or(|then| now.saturating_duration_since(then) >= ASK_INTERVAL);
+        let is_due = self.checked_at.is_none_or(|then| now.saturating_duration_since(then) >= CHECK_INTERVAL);
         if is_due && self.min_free > 0.0 {
             self.checked_at = Some(now);
             // If the file system gives no answer, the last one stands.

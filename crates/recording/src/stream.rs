@@ -1,5 +1,5 @@
-//! The part of a table that is being written: an Arrow IPC stream that may end anywhere. Does not know the tables, and
-//! does not decide when to flush.
+//! The part of a table that is being written: an Arrow IPC stream that may end anywhere.
+//! Does not know the tables, and does not decide when to flush.
 //!
 //! Every batch goes out in one `write`, without `fsync`: a killed process loses nothing that it has written, and the
 //! broker's disk need not commit its journal for a recording. Arrow's own reader trusts the lengths it finds. Here each
@@ -33,7 +33,7 @@ pub(crate) struct OpenPart {
     pub(crate) bytes: u64,
 }
 
-/// Capacity that the buffer keeps between batches.
+/// Maximum capacity that the buffer keeps between batches.
 const KEEP_BUFFER_BYTES: usize = 4 << 20;
 
 impl OpenPart {

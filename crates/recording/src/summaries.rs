@@ -1,5 +1,6 @@
-//! Reads only some columns of events, for aggregates: of requests some twenty instead of seventy. Also computes which
-//! byte ranges of a Parquet part that takes, for reading parts from remote storage. Does not aggregate.
+//! Reads only some columns of events, for aggregates: of requests some twenty instead of seventy.
+//! Also computes which byte ranges of a Parquet part that takes, for reading parts from remote storage. Does not
+//! aggregate.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};

@@ -163,8 +163,9 @@ impl Lane {
         self.known_until < Nanos::MAX && self.dry_at.is_none_or(|at| at < newest)
     }
 
-    /// Reads the next events. If there are none now, all events up to `certain` have been read; if the recording has
-    /// `ended`, no more will come.
+    /// Reads the next events.
+    /// If there are none now, all events up to `certain` have been read; if the recording has `ended`, no more will
+    /// come.
     fn read(&mut self, ended: bool, newest: Nanos, certain: Nanos) -> Result<Vec<Event>, Error> {
         // A part ends with its first error.
         self.next_events(ended, newest, certain).inspect_err(|_| self.next_part())

@@ -36,8 +36,8 @@ const MAX_NAME_BYTES: usize = 64;
 
 static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
-/// The name of an API as a `'static` string, which [`model::Request::api`] needs. Leaks each of the few names once;
-/// `None` for a name that is too long or one too many.
+/// The name of an API as a `'static` string, which [`model::Request::api`] needs.
+/// Leaks each of the few names once; `None` for a name that is too long or one too many.
 pub(crate) fn api_name(name: &str) -> Option<&'static str> {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = names.iter().find(|known| **known == name) {

@@ -8,8 +8,9 @@ const MAX_DEPTH: u32 = 8;
 /// Size of the shortest struct in a list: Parquet's shortest holds an empty struct.
 const MIN_STRUCT_BYTES: u64 = 3;
 
-/// Reads a struct at the start of `bytes` and passes its numbers to `out` by field. `None` if the struct is incomplete,
-/// if fields are out of order, so that one might occur twice, or if a list claims more elements than fit.
+/// Reads a struct at the start of `bytes` and passes its numbers to `out` by field.
+/// `None` if the struct is incomplete, if fields are out of order, so that one might occur twice, or if a list claims
+/// more elements than fit.
 pub(crate) fn read_struct(mut bytes: &[u8], mut out: impl FnMut(u8, i64)) -> Option<()> {
     fields(&mut bytes, MAX_DEPTH, &mut out)
 }

@@ -28,7 +28,8 @@ const SLOWER_THAN: &str = "brokerscope.slower_than_ns";
 /// Verdicts written at a time.
 const BATCH_ROWS: usize = 1024;
 
-/// Writes a recording's verdicts. Dropped without [`VerdictWriter::finish`], it leaves the earlier verdicts in place.
+/// Writes a recording's verdicts.
+/// Dropped without [`VerdictWriter::finish`], it leaves the earlier verdicts in place.
 pub struct VerdictWriter {
     rows: <Verdict as Append>::Builder,
     waiting: usize,
@@ -42,7 +43,8 @@ pub struct VerdictWriter {
 }
 
 impl VerdictWriter {
-    /// Starts a table of verdicts on requests that took at least `slower_than`. Does not change the recording yet.
+    /// Starts a table of verdicts on requests that took at least `slower_than`.
+    /// Does not change the recording yet.
     ///
     /// # Errors
     /// [`Error::Io`] if the recording's directory cannot be written to, [`Error::NoFolder`] if something other than a

@@ -1,5 +1,5 @@
-//! Writes a recording: buffers rows briefly, flushes them, rotates parts. Does not read clocks: the caller passes the
-//! time ([`Writer::tick`]).
+//! Writes a recording: buffers rows briefly, flushes them, rotates parts.
+//! Does not read clocks: the caller passes the time ([`Writer::tick`]).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,8 @@ use crate::{Directory, Error, Manifest};
 
 /// A killed recorder loses at most its last second: half of it here, the rest between the caller's ticks.
 const MAX_FLUSH_EVERY: Duration = Duration::from_millis(500);
-/// Rows encoded and written at a time: less than half a millisecond of CPU time. Each piece also has a fixed cost.
+/// Rows encoded and written at a time: less than half a millisecond of CPU time.
+/// Each piece also has a fixed cost.
 const MAX_ROWS_AT_ONCE: usize = 2_048;
 
 /// Options for writing a recording.
@@ -36,8 +37,8 @@ pub struct WriterOptions {
     pub max_bytes: u64,
     /// This share of its file system stays free, even when others fill it.
     pub min_free: f64,
-    /// Whether the oldest parts are removed to stay within both limits. If not, or if none is left, no rows are
-    /// written.
+    /// Whether the oldest parts are removed to stay within both limits.
+    /// If not, or if none is left, no rows are written.
     pub removes_oldest: bool,
 }
 
@@ -263,8 +264,8 @@ impl Writer {
         written
     }
 
-    /// Ends a table's open part and queues it for conversion. Removes a part without rows: else a full disk would get
-    /// one with every attempt.
+    /// Ends a table's open part and queues it for conversion.
+    /// Removes a part without rows: else a full disk would get one with every attempt.
     fn close_part(&mut self, at: usize) {
         let Some(writer) = self.tables.get_mut(at) else { return };
         let Some((part, open, rows)) = writer.open.take() else { return };
@@ -299,7 +300,7 @@ impl Writer {
         self.limit = excess.filter(|(excess, _)| !self.remove_oldest(*excess)).map(|(_, limit)| limit);
     }
 
-    /// Removes the oldest parts until `bytes` are free; returns whether that succeeded.
+    /// Removes the oldest parts until `bytes` were freed; returns whether that succeeded.
     fn remove_oldest(&mut self, bytes: u64) -> bool {
         let (mut freed, mut removed) = (0, RowSpan::NONE);
         while freed < bytes && self.options.removes_oldest {

@@ -193,8 +193,9 @@ enum Line<'a> {
     },
 }
 
-/// Writes a report as JSON, one object per line: `advice` by rank; `blocked`, `function` and `work` from thread dumps and
-/// samples; `missing`; `silent` if all rules are requested; and a `summary`.
+/// Writes a report as JSON, one object per line.
+/// `advice` by rank; `blocked`, `function` and `work` from thread dumps and samples; `missing`; `silent` if all rules
+/// are requested; and a `summary`.
 pub fn write_json(mut out: impl Write, report: &AdviceReport) -> io::Result<()> {
     let advice = &report.advice;
     for (rank, fired) in (1..).zip(&advice.fired) {

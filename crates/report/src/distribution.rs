@@ -10,8 +10,9 @@ const HIGHEST: u64 = 86_400 * 1_000_000_000;
 /// Number of values stored exactly: most groups have no more, and a histogram takes more memory.
 const FEW: usize = 64;
 
-/// The values of one quantity. Percentiles of more than `FEW` values are accurate to one part in 200 (latencies) or
-/// 2,000 (sizes); percentiles of fewer values, count, mean and maximum are exact.
+/// The values of one quantity.
+/// Percentiles of more than `FEW` values are accurate to one part in 200 (latencies) or 2,000 (sizes); percentiles of
+/// up to `FEW` values, count, mean and maximum are exact.
 #[derive(Clone, Debug)]
 pub struct Distribution {
     values: Values,

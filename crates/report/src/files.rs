@@ -22,8 +22,8 @@ pub use purpose::{FilePurpose, WatchedPurposes};
 use crate::bounded_map::BoundedMap;
 use device_load::DeviceLoads;
 
-/// Limit on groups (files, kinds, topics, partitions); further ones are added up as others. A group takes about 300
-/// bytes.
+/// Limit on groups (files, kinds, topics, partitions); further ones are added up as others.
+/// A group takes about 300 bytes.
 const MAX_GROUPS: usize = 50_000;
 /// Limit on known inodes, which attribute block requests to files.
 const MAX_INODES: usize = 100_000;

@@ -6,7 +6,8 @@ use model::{CommitPhases, JournalCommit, Nanos};
 use crate::quantity::format_count_of;
 use crate::rows::{Cell, Column, Report};
 
-/// Calls of kernel functions, one row each. The fields of a journal commit are null for other calls.
+/// Calls of kernel functions, one row each.
+/// The fields of a journal commit are null for other calls.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelCalls;
 

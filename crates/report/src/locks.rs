@@ -135,8 +135,8 @@ fn activity(row: &LockRow) -> Option<String> {
     })
 }
 
-/// The stack of a wait with the lock on top, threads of one role together, for a flame graph. An inferred wait has no
-/// stack: only the lock.
+/// The stack of a wait with the lock on top, threads of one role together, for a flame graph.
+/// An inferred wait has no stack: only the lock.
 pub fn stack_time(row: &LockRow) -> StackTime {
     let lock = lock_name(row).replace(';', ",");
     let lock = match &row.partition {

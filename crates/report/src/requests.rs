@@ -39,8 +39,9 @@ impl<'a> RequestRow<'a> {
     }
 }
 
-/// Requests. Tables have one row per message id, or per partition if none is known; CSV one row per partition, with
-/// the partition's `error_code`; JSON one object per request.
+/// Requests.
+/// Tables have one row per message id, or per partition if none is known; CSV one row per partition, with the
+/// partition's `error_code`; JSON one object per request.
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
     /// Headings of wide columns that tables always show.
@@ -66,7 +67,7 @@ impl Report for Requests {
             Col::text("PARTITION", 0, "", |row| row.partition.map(|of| of.partition).into()),
         ];
         columns.extend(wide_columns().map(|column| {
-            // Requested columns stand in the order of the request.
+            // Columns of `also` keep its order.
             match self.also.iter().position(|heading| *heading == column.heading()) {
                 Some(place) => column.always(1 + place as u8),
                 None => column,
@@ -140,15 +141,16 @@ impl<W: Write> RequestWriter<W> {
         Ok(())
     }
 
-    /// Ends the output. Only JSON has a place for the summary; for other formats the caller shows its sentences
-    /// elsewhere.
+    /// Ends the output.
+    /// Only JSON has a place for the summary; for other formats the caller shows its sentences elsewhere.
     pub fn finish(&mut self, summary: &RequestSummary) -> io::Result<()> {
         self.0.summary(summary)?;
         self.0.finish()
     }
 }
 
-/// The slowest requests of an input, slowest first. Holds only the requested number, however long the input is.
+/// The slowest requests of an input, slowest first.
+/// Holds only the requested number, however long the input is.
 pub struct TopRequests<W: Write> {
     to: RequestWriter<W>,
     less_waits: bool,

@@ -25,7 +25,8 @@ pub trait Report: Sized {
     /// The `type` of its JSON objects.
     const TYPE: &'static str;
 
-    /// The columns in the order of CSV and JSON. Tables show them in this order too, the wide ones last.
+    /// The columns in the order of CSV and JSON.
+    /// Tables show them in this order too, the wide ones last.
     fn columns(&self) -> Vec<Column<Self>>;
 }
 
@@ -76,7 +77,8 @@ pub struct Column<R: Report> {
 }
 
 enum Content<R: Report> {
-    /// One cell. Its name is empty if only tables have the column; `lock.kind` is `kind` of the object `lock` in JSON and
+    /// One cell.
+    /// Its name is empty if only tables have the column; `lock.kind` is `kind` of the object `lock` in JSON and
     /// `lock_kind` in CSV.
     Cell(Cow<'static, str>, MakeCell<R>),
     /// The columns that `model` declares, some under other names or with other cells.

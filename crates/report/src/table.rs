@@ -81,7 +81,8 @@ impl<W: Write> Table<W> {
         }
     }
 
-    /// Adds a row: one cell per column, in order. Allocates nothing after the first rows are written.
+    /// Adds a row: one cell per column, in order.
+    /// Allocates nothing after the first rows are written.
     pub fn row(&mut self, cells: &[impl AsRef<str>]) -> io::Result<()> {
         if !self.has_headings {
             self.measure(cells);

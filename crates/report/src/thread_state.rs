@@ -29,9 +29,9 @@ model::named! {
     }
 }
 
-/// Kernel functions in which threads sleep until there is work: futexes (Java's monitors, parked threads), polled sockets,
-/// sleeps and pipes (`kernel/futex/waitwake.c`, `fs/eventpoll.c`, `fs/select.c`, `kernel/time/hrtimer.c`, `net/ipv4`,
-/// `fs/pipe.c`).
+/// Kernel functions in which threads sleep until there is work.
+/// Futexes (Java's monitors, parked threads), polled sockets, sleeps and pipes (`kernel/futex/waitwake.c`,
+/// `fs/eventpoll.c`, `fs/select.c`, `kernel/time/hrtimer.c`, `net/ipv4`, `fs/pipe.c`).
 const IDLE_FUNCTIONS: [&str; 9] = [
     "futex_",
     "ep_poll",
@@ -43,8 +43,9 @@ const IDLE_FUNCTIONS: [&str; 9] = [
     "sk_wait_data",
     "pipe_read",
 ];
-/// The JVM's own threads, which JVM pauses do not stop: names of the collectors, the VM and the compilers in HotSpot
-/// (`gcThread`, `vmThread.cpp`, `compilerThread.cpp`), whole or cut by the kernel.
+/// The JVM's own threads, which JVM pauses do not stop.
+/// Starts of the names of the collectors, the VM and the compilers in HotSpot (`gcThread`, `vmThread.cpp`,
+/// `compilerThread.cpp`), which the kernel may truncate.
 const NEVER_STOPPED: [&str; 9] =
     ["GC Thread", "G1 ", "VM ", "C1 Comp", "C2 Comp", "ZDriver", "ZWorker", "ZDirector", "Shenandoah"];
 
@@ -154,11 +155,11 @@ impl StateTimes {
         ThreadState::ALL.into_iter().map(|state| (state, self.of(state)))
     }
 
-    /// The exclusive times in an interval of `width` nanoseconds, each instant once: the inner of two nested states counts,
-    /// such as a block within a file operation, but a wait for a lock or a JVM pause counts instead of the sleep within it.
-    /// CPU samples stand for whole periods: they fill the rest.
+    /// The exclusive times in an interval of `width` nanoseconds, each instant once.
+    /// Of two nested states the inner one counts, such as a block within a file operation, but a wait for a lock or a
+    /// JVM pause counts instead of the sleep within it. CPU samples stand for whole periods: they fill the rest.
     #[must_use]
-    pub fn split_at_grid(&self, width: i64) -> Self {
+    pub fn exclusive(&self, width: i64) -> Self {
         let [running, runnable, file_op, blocked, lock, stopped, idle] = self.0;
         let stopped = stopped.min(width);
         let file_op = (file_op - blocked - runnable).max(0);

@@ -22,7 +22,8 @@ pub(crate) fn clip(text: &str, columns: usize) -> String {
     clipped
 }
 
-/// Cuts out the middle of a text whose start and end both matter: `orders-3/0000…17.log`. Safe to show.
+/// Cuts out the middle of a text whose start and end both matter: `orders-3/0000…17.log`.
+/// Safe to show.
 pub(crate) fn clip_middle(text: &str, columns: usize) -> String {
     let safe = escape(text);
     if width(&safe) <= columns {

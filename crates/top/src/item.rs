@@ -115,8 +115,8 @@ pub(crate) trait Item {
     fn words(&self) -> String;
 }
 
-/// Declares the columns of a kind of row: for each one its heading, its sort key, and its cell for a given width. Also
-/// declares the key of a row, and the text that searches and filters match.
+/// Declares the columns of a kind of row: heading, sort key, and cell for a given width.
+/// Also declares the key of a row, and the text that searches and filters match.
 macro_rules! columns {
     ($COLUMNS:ident for $Row:ty, |$row:ident, $width:ident, $about:ident| {
         key: $key:expr,
@@ -153,8 +153,8 @@ macro_rules! columns {
 }
 pub(crate) use columns;
 
-/// Draws parts of a whole as letters, as many as their share of the width: `QQAAAAAAAA`. A part that is too small for a
-/// letter has none.
+/// Draws parts of a whole as letters, as many as their share of the width: `QQAAAAAAAA`.
+/// A part that is too small for a letter has none.
 pub(crate) fn bar(parts: &[(char, Tone, f64)], whole: f64, width: usize) -> Cell {
     let mut cell: Cell = Vec::new();
     let mut ends = Vec::with_capacity(parts.len());

@@ -127,7 +127,8 @@ impl Listing {
         self.select(key.filter(|_| place > 0));
     }
 
-    /// The first of `height` rows to show, so that the selected one is among them. Remembers its index.
+    /// The first of `height` rows to show, so that the selected one is among them.
+    /// Remembers its index.
     pub(crate) fn scroll(&mut self, rows: &Rows<'_>, height: usize) -> usize {
         self.place = self.place(rows);
         let latest = rows.items.len().saturating_sub(height);

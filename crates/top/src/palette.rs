@@ -78,8 +78,8 @@ fn on(ground: Color) -> Style {
     Style::new().fg(ink).bg(ground)
 }
 
-/// The letter of a stage in bars, its background, and its meaning. Red is waiting for the disk, magenta waiting for other
-/// threads, blue the network, green work.
+/// The letter of a stage in bars, its background, and its meaning.
+/// Red is waiting for the disk, magenta waiting for other threads, blue the network, green work.
 pub(crate) fn stage_style(stage: Stage) -> (char, Color, &'static str) {
     match stage {
         Stage::NetworkIn => ('I', Color::Blue, "the request's bytes came in"),

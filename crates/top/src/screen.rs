@@ -97,8 +97,9 @@ impl Screen {
     }
 }
 
-/// Waits until there may be input. Polls the kernel itself, because crossterm reads the end of a closed terminal, for
-/// example after its window was closed, in a loop and does not return.
+/// Waits until there may be input.
+/// Polls the kernel itself, because crossterm reads the end of a closed terminal, for example after its window was
+/// closed, in a loop and does not return.
 fn await_input(wait: Duration) -> io::Result<()> {
     let terminal = stdout();
     let mut ends = [PollFd::new(&terminal, PollFlags::IN)];

@@ -11,7 +11,7 @@ use crate::state::State;
 
 /// Rows of one kind.
 pub(crate) struct Table {
-    /// The grouping; `None` if there is only one.
+    /// What rows are grouped by; `None` if the view has only one table.
     pub(crate) grouping: Option<&'static str>,
     pub(crate) columns: &'static [Column],
     /// The default sort column, by cost.

@@ -170,8 +170,8 @@ pub enum Error {
     },
 }
 
-/// Reads the settings of a broker on this host, with these client properties. The request is sent by a thread without
-/// capabilities; the password is dropped with it.
+/// Reads the settings of a broker on this host, with these client properties.
+/// The request is sent by a thread without capabilities; the password is dropped with it.
 ///
 /// # Errors
 /// See [`Error`]; each is one line.
@@ -221,7 +221,7 @@ impl Question {
             Session { listener: &address, credentials, nonce: &nonce, exchange }.authenticate()?;
         }
         let answer = connection.exchange(&broker_request(self.node_id, CORRELATION_ID, CLIENT_ID))?;
-        understand(&address, &answer)
+        parse_response(&address, &answer)
     }
 }
 
@@ -236,7 +236,7 @@ fn is_same_network(pid: u32) -> Result<(), Error> {
 
 /// Parses a response, without its length.
 #[doc(hidden)]
-pub fn understand(listener: &str, answer: &[u8]) -> Result<EffectiveConfig, Error> {
+pub fn parse_response(listener: &str, answer: &[u8]) -> Result<EffectiveConfig, Error> {
     let wrong = |why: String| Error::Answer { listener: listener.to_owned(), why };
     let body = body(listener, answer, CORRELATION_ID)?;
     let response = DescribeConfigsResponse::parse(body).map_err(|error| wrong(error.to_string()))?;
@@ -326,7 +326,7 @@ mod tests {
         let reason = text("not\n\x1b[31mallowed");
         let refusal =
             [&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 31][..], &reason, &[4, 0, 0, 0, 0, 0, 0]].concat();
-        let refused = super::understand("PLAINTEXT://:9092", &refusal).unwrap_err().to_string();
+        let refused = super::parse_response("PLAINTEXT://:9092", &refusal).unwrap_err().to_string();
         assert!(refused.contains("not[31mallowed") && !refused.contains(char::is_control), "{refused:?}");
     }
 

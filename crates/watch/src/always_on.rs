@@ -185,8 +185,8 @@ impl BrokerSession {
         Ok(())
     }
 
-    /// Delivers the records around slow requests that have settled, or around all at the end. Returns how many records were
-    /// overwritten before they were read.
+    /// Delivers the records around slow requests that have settled, or around all at the end.
+    /// Returns how many records were overwritten before they were read.
     fn deliver(&mut self, feed: &Feed, is_ending: bool) -> u64 {
         let now_ns = crate::now().monotonic_ns;
         // While packets are captured: for requests that ended before this, it is known whether packets showed them.

@@ -34,14 +34,16 @@ pub(crate) enum Part {
     Waits,
     /// Host figures.
     Host,
-    /// All hooks of a full watch; in an always-on watch, the hooks on rare events. Only requests are left then.
+    /// All hooks of a full watch; in an always-on watch, the hooks on rare events.
+    /// Only requests are left then.
     Probes,
 }
 
 /// The cost of watching, as shares of the broker's CPU time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// BPF programs, mostly in the broker's own threads; `None` if the kernel does not measure them.
+    /// BPF programs, mostly in the broker's own threads.
+    /// `None` if the kernel does not measure them.
     pub programs: Option<f64>,
     /// This process and its parser processes.
     pub process: f64,
@@ -245,7 +247,8 @@ fn read(pid: Pid) -> Option<Reading> {
     Some(Reading { at: Instant::now(), pid, broker_seconds, process_seconds, programs })
 }
 
-/// CPUs that the BPF programs of a process use at the moment, by its name in `/proc`; `None` if the kernel does not measure them.
+/// CPUs that the BPF programs of a process use at the moment, by its name in `/proc`.
+/// `None` if the kernel does not measure them.
 pub(crate) fn measure_programs(process: &str) -> Option<f64> {
     let measuring = overhead::count_run_time();
     let programs = overhead::Programs::of(process);

@@ -29,8 +29,8 @@ impl Devices {
         Self { mounts, known: HashMap::default(), partitions: HashMap::new() }
     }
 
-    /// Returns the device with this number and its kernel name, if it has one. For a file system without a block device number
-    /// (btrfs, overlay), returns the device beneath it.
+    /// Returns the device with this number and its kernel name, if it has one.
+    /// For a file system without a block device number (btrfs, overlay), returns the device beneath it.
     pub(crate) fn device(&mut self, number: (u32, u32)) -> Device {
         let mounts = &self.mounts;
         let device = self.known.entry(number).or_insert_with(|| {

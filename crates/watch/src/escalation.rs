@@ -151,8 +151,8 @@ impl EscalationSource {
             .ok()
     }
 
-    /// Ends an escalation: packets first. From then on, the always-on sources deliver new events; the others still deliver
-    /// earlier ones.
+    /// Ends an escalation: packets first.
+    /// From then on, the always-on sources deliver new events; the others still deliver earlier ones.
     fn end(&mut self, feed: &Feed) {
         let Some(FullSources { packets, probes, samples }) = self.running.take() else { return };
         self.handover.end(feed.now());

@@ -1,5 +1,5 @@
-//! Names files from the broker's point of view: relative to its log dirs, with topic and partition. Works from paths inside file
-//! systems and path arguments of system calls, both from the probes.
+//! Names files from the broker's point of view: relative to its log dirs, with topic and partition.
+//! Works from paths inside file systems and path arguments of system calls, both from the probes.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -166,8 +166,9 @@ impl Files {
         self.last_device = self.mounts.knows(device).then_some(device);
     }
 
-    /// Locates a file. Looks up its directory, because the path may contain links; if the directory is gone, falls back to the
-    /// names in the path.
+    /// Locates a file.
+    /// Looks up its directory, because the path may contain links; if the directory is gone, falls back to the names in
+    /// the path.
     fn place(&mut self, argument: &PathArgument) -> Option<Inside> {
         let text = argument.text.as_deref()?;
         if let Some(start) = &argument.start {
@@ -248,7 +249,8 @@ impl MappedFiles {
         Self { pid, read_at: None, paths: HashMap::new() }
     }
 
-    /// The path of a mapped file, as the process sees it; `None` if it was not mapped at the last read.
+    /// The path of a mapped file, as the process sees it.
+    /// `None` if it was not mapped at the last read.
     #[allow(clippy::disallowed_methods, reason = "/proc")]
     pub(crate) fn path(&mut self, device: DeviceNumber, inode: u64) -> Option<&str> {
         let is_old = self.read_at.is_none_or(|read_at| read_at.elapsed() >= AGAIN);

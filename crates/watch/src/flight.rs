@@ -39,22 +39,23 @@ pub struct Margins {
 }
 
 impl Margins {
-    /// Chooses margins for a threshold. The holder of a lock, or the request served first, began earlier by less than the
-    /// threshold (otherwise it is slow itself); what it waited for began earlier still. After the end come only events that
-    /// report the end.
+    /// Chooses margins for a threshold.
+    /// The holder of a lock, or the request served first, began earlier by less than the threshold (otherwise it is
+    /// slow itself); what it waited for began earlier still. After the end come only events that report the end.
     fn of(slower_than: Nanos) -> Self {
         let before = Nanos(slower_than.0.saturating_mul(3)).max(Nanos::from_millis(1_000));
         Self { before, after: slower_than.max(Nanos::from_millis(500)) }
     }
 }
 
-/// Buffers events and decides which to keep. Feed it with [`FlightRecorder::push`], end with [`FlightRecorder::finish`].
+/// Buffers events and decides which to keep.
+/// Feed it with [`FlightRecorder::push`], end with [`FlightRecorder::finish`].
 #[derive(Debug)]
 pub struct FlightRecorder {
     flight: Flight,
     margins: Margins,
     buffer: VecDeque<(Event, u32)>,
-    held_bytes: usize,
+    buffered_bytes: usize,
     newest: Nanos,
     retained: Intervals,
     queues: Queues,
@@ -69,7 +70,7 @@ impl FlightRecorder {
             flight,
             margins,
             buffer: VecDeque::new(),
-            held_bytes: 0,
+            buffered_bytes: 0,
             newest: Nanos::MIN,
             retained: Intervals::default(),
             queues: Queues::default(),
@@ -85,7 +86,7 @@ impl FlightRecorder {
             out(event);
         } else {
             let bytes = weight_of(&event);
-            self.held_bytes += bytes as usize;
+            self.buffered_bytes += bytes as usize;
             self.buffer.push_back((event, bytes));
         }
         while self.is_due() {
@@ -102,8 +103,8 @@ impl FlightRecorder {
     }
 
     /// Memory of the buffered events.
-    pub fn held_bytes(&self) -> usize {
-        self.held_bytes
+    pub fn buffered_bytes(&self) -> usize {
+        self.buffered_bytes
     }
 
     fn look_for_slowness(&mut self, event: &Event, out: &mut dyn FnMut(Event)) {
@@ -143,17 +144,17 @@ impl FlightRecorder {
     }
 
     fn is_due(&self) -> bool {
-        self.held_bytes > self.flight.max_bytes
+        self.buffered_bytes > self.flight.max_bytes
             || self.buffer.front().is_some_and(|(oldest, _)| self.newest - oldest.time() > self.flight.hold)
     }
 
     fn decide_oldest(&mut self, out: &mut dyn FnMut(Event)) {
         let Some((event, bytes)) = self.buffer.pop_front() else { return };
-        self.held_bytes -= bytes as usize;
+        self.buffered_bytes -= bytes as usize;
         let (start, end) = span(&event);
         let passes = match event {
-            // Whole or not at all: without the events that delayed it, its time would look like work. An operation at the edge
-            // is not slow, or it would have margins too.
+            // Whole or not at all: without the events that delayed it, its time would look like work. An operation that is cut
+            // off is not slow, or it would have margins too.
             Event::FileOp(_) => self.retained.covers(start, end),
             _ => self.retained.touches(start, end),
         };
@@ -198,7 +199,7 @@ impl LeftOut {
     fn count(&mut self, end: Nanos) {
         self.total += 1;
         let tenth = end.0.div_euclid(TENTH_NS);
-        // Events are slightly out of order: a late one counts at its arrival.
+        // Events are slightly out of order: a late one counts in the newest tenth.
         match self.recent.back_mut() {
             Some((last, count)) if *last >= tenth => *count += 1,
             _ => self.recent.push_back((tenth, 1)),
@@ -275,8 +276,8 @@ struct Stay {
 }
 
 impl Queues {
-    /// Adds a request, in the order of the connection's responses. Returns the arrival of the first request that it was queued
-    /// behind, or its own arrival if there was none.
+    /// Adds a request, in the order of the connection's responses.
+    /// Returns the arrival of the first request that it was queued behind, or its own arrival if there was none.
     fn push(&mut self, request: &Request) -> Nanos {
         let connection = (request.client, request.broker);
         if self.0.len() >= MAX_CONNECTIONS && !self.0.contains_key(&connection) {

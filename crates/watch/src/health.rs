@@ -97,7 +97,8 @@ impl Sources {
         status
     }
 
-    /// Sets the purposes of a source. Each purpose belongs to one source, the last that it was set for.
+    /// Sets the purposes of a source.
+    /// Each purpose belongs to one source, the last that it was set for.
     pub(crate) fn serve(&self, name: &'static str, purposes: &[impl AsRef<str>]) {
         self.status(name);
         let is_meant = |purpose: &String| purposes.iter().any(|meant| meant.as_ref() == purpose);

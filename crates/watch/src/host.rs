@@ -166,7 +166,8 @@ impl Sampler {
         events
     }
 
-    /// Looks up the broker's devices and cgroup. While the broker is down, its last devices are still sampled.
+    /// Looks up the broker's devices and cgroup.
+    /// While the broker is down, its last devices are still sampled.
     fn survey(&mut self, broker: Option<&BrokerProcess>) {
         let Some(broker) = broker else {
             // An open file of its network would keep the namespace of a container that is gone.

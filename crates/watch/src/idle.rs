@@ -30,8 +30,8 @@ pub enum NotIdle {
     },
 }
 
-/// Makes this process's cgroup idle if no other process is in it, and returns its directory. It stays idle after this process has
-/// ended.
+/// Makes this process's cgroup idle if no other process is in it, and returns its directory.
+/// It stays idle after this process has ended.
 ///
 /// # Errors
 /// The reason why the cgroup was left as it is; nothing depends on it.
@@ -55,7 +55,8 @@ fn set_idle(group: &Path, pid: u32) -> Result<(), NotIdle> {
     fs::write(&file, "1").map_err(refused)
 }
 
-/// Whether a cgroup has this process, no other, and no child cgroups. A process in another PID namespace is listed as 0.
+/// Whether a cgroup has this process, no other, and no child cgroups.
+/// A process in another PID namespace is listed as 0.
 fn is_alone(group: &Path, pid: u32) -> bool {
     let Ok(processes) = fs::read_to_string(group.join("cgroup.procs")) else { return false };
     let Ok(entries) = fs::read_dir(group) else { return false };

@@ -247,7 +247,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Delivers what the JVM has written since the last call. Returns how many parts could not be read.
+    /// Delivers what the JVM has written since the last call.
+    /// Returns how many parts could not be read.
     fn read(&mut self, feed: &Feed) -> u64 {
         let Self { tail, events, .. } = self;
         let mut batch = Batch::of(&feed.sender);

@@ -16,7 +16,8 @@ use crate::thread_names::NameReader;
 const MAX_TRIES: u32 = 5;
 const LOSS_DETAIL: &str = "waits for monitors and pauses of the JVM";
 
-/// Surveys a process and attaches probes to it. The returned plan marks those that cannot be attached.
+/// Surveys a process and attaches probes to it.
+/// The returned plan marks those that cannot be attached.
 pub(crate) fn attach(pid: Pid, options: &JvmOptions) -> (JvmPlan, Result<JvmProbes, Error>) {
     let plan = JvmPlan::choose(&Facts::survey(), &JvmFacts::survey(pid));
     let probes = JvmProbes::attach(&plan, options);

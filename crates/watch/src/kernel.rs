@@ -1,5 +1,5 @@
-//! The kernel source of a watch: polls the probes and converts their events to the recording's. The crate `probes` decides which
-//! hooks run. Not fuzzed: the head of a batch goes to `wire`.
+//! The kernel source of a watch: polls the probes and converts their events to the recording's.
+//! The crate `probes` decides which hooks run. Not fuzzed: the head of a batch goes to `wire`.
 
 use std::path::PathBuf;
 use std::sync::Arc;

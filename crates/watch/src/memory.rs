@@ -29,8 +29,8 @@ const FIXED_BYTES: u64 = 48 << 20;
 const MIN_CONNECTION_BYTES: u64 = 16 << 20;
 
 impl Memory {
-    /// Divides a limit of at least [`MIN_MEMORY_BYTES`]. The shares and the fixed part add up to less than the limit, because an
-    /// allocator keeps more than is in use.
+    /// Divides a limit of at least [`MIN_MEMORY_BYTES`].
+    /// The shares and the fixed part add up to less than the limit, because an allocator keeps more than is in use.
     pub fn within(ceiling: u64) -> Self {
         let shared = ceiling.max(MIN_MEMORY_BYTES) - FIXED_BYTES - MIN_CONNECTION_BYTES;
         let probe_ring = (shared / 32).clamp(1 << 20, 16 << 20);

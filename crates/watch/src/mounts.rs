@@ -172,7 +172,8 @@ impl Mount {
     }
 }
 
-/// Parses mounts in their order: of several at one point, the last hides the others. Skips invalid lines.
+/// Parses mounts in their order: of several at one point, the last hides the others.
+/// Skips invalid lines.
 pub(crate) fn parse(text: &str) -> Vec<Mount> {
     text.lines().filter_map(parse_line).collect()
 }

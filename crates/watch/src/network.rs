@@ -13,11 +13,12 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::privileges;
 
-/// Opens captures in the broker's network namespace, even after a restart in another one. Clones share the thread.
+/// Opens captures in the broker's network namespace, even after a restart in another one.
+/// Clones share the thread.
 #[derive(Clone)]
 pub(crate) struct CaptureOpener {
-    /// A thread that only enters namespaces and keeps the capabilities for that; `None` if the broker started in this process's
-    /// namespace.
+    /// A thread that only enters namespaces and keeps the capabilities for that.
+    /// `None` if the broker started in this process's namespace.
     thread: Option<mpsc::Sender<OpenRequest>>,
 }
 
@@ -58,8 +59,9 @@ impl CaptureOpener {
 /// At most 15 bytes, the kernel's limit.
 const THREAD_NAME: &str = "brokerscope-net";
 
-/// Opens a capture. A packet socket stays in the namespace where it was created, so a short-lived thread is enough to enter it.
-/// Another namespace needs `CAP_SYS_ADMIN`.
+/// Opens a capture.
+/// A packet socket stays in the namespace where it was created, so a short-lived thread is enough to enter it. Another
+/// namespace needs `CAP_SYS_ADMIN`.
 fn open(pid: Pid, config: &LiveConfig) -> Result<Live, Error> {
     if shares_network(pid) {
         return Live::open(config);
@@ -80,8 +82,8 @@ pub fn shares_network(pid: Pid) -> bool {
     namespace(&pid.to_string()).is_none_or(|theirs| Some(theirs) == namespace("self"))
 }
 
-/// The kernel's name of a process's network namespace. The name is only reused when nothing, such as a capture, uses the
-/// namespace any more.
+/// The kernel's name of a process's network namespace.
+/// The name is only reused when nothing, such as a capture, uses the namespace any more.
 pub(crate) fn namespace(process: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{process}/ns/net")).ok()
 }

@@ -30,7 +30,7 @@ const FIRST_COUNT: Nanos = Nanos::from_millis(1_000);
 const WAIT: Duration = Duration::from_millis(100);
 /// Timeout for the parser's last messages: more than a full ring takes.
 const LAST_TIME: Duration = Duration::from_secs(20);
-/// Latest time after which a restart of the broker ([`crate::supervisor`]) or the end of a capture is known.
+/// Longest delay until a restart of the broker ([`crate::supervisor`]) or the end of a capture is known.
 const KNOWN_LATE: Nanos = Nanos::from_millis(1_000);
 
 /// How to capture packets, in whichever namespace the broker is.
@@ -162,7 +162,8 @@ impl PacketSource {
         Ok(())
     }
 
-    /// Delivers the parser's next message, waiting at most `timeout` for it. Returns whether it was the last.
+    /// Delivers the parser's next message, waiting at most `timeout` for it.
+    /// Returns whether it was the last.
     fn receive(&mut self, feed: &Feed, timeout: Duration) -> io::Result<bool> {
         let Some(parser) = &mut self.parser else { return Ok(true) };
         let Some((kind, body)) = parser.receive(timeout)? else { return Ok(false) };
@@ -242,7 +243,8 @@ impl PacketSource {
         self.is_recounted = true;
     }
 
-    /// Captures at the broker's current place, if that has changed or the capture has ended. Reports a loss for the time between.
+    /// Captures at the broker's current place, if that has changed or the capture has ended.
+    /// Reports a loss for the time between.
     fn follow(&mut self, broker: &BrokerProcess, feed: &Feed) {
         let place = Place::of(broker);
         // If the namespace cannot be read, the process has ended.

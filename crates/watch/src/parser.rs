@@ -31,7 +31,8 @@ pub const PARSE_REQUEST_LOG: &str = "parse-request-log";
 
 /// Bytes of rows after which a message is sent; [`MAX_MESSAGE`] has space for one more row.
 const SEND_BYTES: usize = 128 << 10;
-/// The longest row, in bytes; longer ones are dropped and counted. A request with thousands of partitions takes less.
+/// The longest row, in bytes; longer ones are dropped and counted.
+/// A request with thousands of partitions takes less.
 const MAX_ROW: usize = MAX_MESSAGE - SEND_BYTES;
 /// Timeout for sending an order to a parser.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(2);

@@ -8,8 +8,8 @@ use model::{JvmPause, Nanos};
 
 use crate::queue::lock;
 
-/// How long to wait for the recorder's report: the JVM writes once a second, and delays a pause until all of it has been
-/// written, or by two seconds.
+/// How long to wait for the recorder's report.
+/// The JVM writes once a second, and `jvm::jfr` holds a pause back until all of it is written, or for two flushes.
 const MAX_DELAY: Nanos = Nanos::from_millis(4_000);
 /// Limit of remembered pauses from either source: a JVM pauses a few times a second.
 const MAX_PAUSES: usize = 256;

@@ -1,5 +1,5 @@
-//! Drops the capabilities that a watch does not need once its hooks are attached. Does not request any, and does not report which
-//! were needed to attach: `brokerscope doctor` does.
+//! Drops the capabilities that a watch does not need once its hooks are attached.
+//! Does not request any, and does not report which were needed to attach: `brokerscope doctor` does.
 
 use rustix::thread::{CapabilitySet, CapabilitySets};
 

@@ -1,4 +1,5 @@
-//! Facts about a process from the kernel: whether it still runs, and its CPU time. Does not wait for it.
+//! Facts about a process from the kernel: whether it still runs, and its CPU time.
+//! Does not wait for it.
 
 #![allow(clippy::disallowed_methods, reason = "/proc")]
 
@@ -39,16 +40,17 @@ impl Process {
         }
     }
 
-    /// Whether the process certainly runs. Costs a tenth of reading `stat`, which sums over all threads. Without memory, a
-    /// process is dead or about to be.
+    /// Whether the process certainly runs.
+    /// Costs a tenth of reading `stat`, which sums over all threads. Without memory, a process is dead or about to be.
     fn has_memory(&self) -> bool {
         let mut pages = [b'0'];
         let read = self.memory.as_ref().and_then(|file| file.read_at(&mut pages, 0).ok());
         read == Some(1) && pages != [b'0']
     }
 
-    /// Whether the process is dead. A dead process stays in the table until its parent waits for it, and so does a first
-    /// thread that ended before the others; then there are other threads.
+    /// Whether the process is dead.
+    /// A dead process stays in the table until its parent waits for it, and so does a first thread that ended before
+    /// the others; then there are other threads.
     fn is_dead(&self, stat: &Stat) -> bool {
         let threads = || fs::read_dir(self.dir.join("task")).map_or(0, Iterator::count);
         matches!(stat.state, 'Z' | 'X') && threads() <= 1
@@ -89,7 +91,8 @@ impl Stat {
         self.used as f64 / TICKS_A_SECOND
     }
 
-    /// Average CPUs used by the process and its children since its start; `None` if it has just started.
+    /// Average CPUs used by the process and its children since its start.
+    /// `None` if it has just started.
     pub(crate) fn cpus(&self, children_seconds: f64, uptime_seconds: f64) -> Option<f64> {
         let lived = uptime_seconds - self.started as f64 / TICKS_A_SECOND;
         (lived > 0.0).then(|| (self.cpu_seconds() + children_seconds) / lived)

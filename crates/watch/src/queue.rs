@@ -1,4 +1,5 @@
-//! The bounded queue between the sources and the reader of the watch. Drops and counts events, but never waits.
+//! The bounded queue between the sources and the reader of the watch.
+//! Drops and counts events, but never waits.
 //!
 //! Sources send events in batches, as their own buffers deliver them: one synchronisation per batch, not per event. Dropped
 //! events are reported by a loss event in order.
@@ -27,8 +28,8 @@ const SINK_BATCH: usize = 6;
 
 /// Receives events instead of the queue, in the sources' threads.
 pub trait EventSink: Send {
-    /// Takes events, and calls `refuse` for those that it has no space for; it always takes losses. It is called by threads
-    /// that watch the broker, so it must not wait for a disk.
+    /// Takes events, and calls `refuse` for those that it has no space for; it always takes losses.
+    /// It is called by threads that watch the broker, so it must not wait for a disk.
     fn take(&mut self, events: Vec<Event>, refuse: &mut dyn FnMut(&Event));
 }
 
@@ -45,7 +46,8 @@ struct Fill {
     /// Whether `unreported` has a loss, to avoid its lock.
     any_unreported: AtomicBool,
     unreported: Mutex<Option<Loss>>,
-    /// The sink, if there is one. Also locked for sending to the queue, so that queued events reach a new sink first.
+    /// The sink, if there is one.
+    /// Also locked for sending to the queue, so that queued events reach a new sink first.
     sink: Mutex<Option<Box<dyn EventSink>>>,
     /// Whether there is a sink.
     has_sink: AtomicBool,
@@ -191,7 +193,8 @@ impl Fill {
         self.any_unreported.store(true, Ordering::Relaxed);
     }
 
-    /// Takes an unreported loss before an event of this time, if it is due. There is always space for the report.
+    /// Takes an unreported loss before an event of this time, if it is due.
+    /// There is always space for the report.
     fn loss_to_report(&self, time: Nanos) -> Option<Loss> {
         if !self.any_unreported.load(Ordering::Relaxed) {
             return None;
@@ -235,7 +238,8 @@ impl Queue {
         *place = Some(sink);
     }
 
-    /// Returns the next event, if there is one within the timeout. `Err` once all sources have ended.
+    /// Returns the next event, if there is one within the timeout.
+    /// `Err` once all sources have ended.
     pub(crate) fn next(&self, timeout: Duration) -> Result<Option<Event>, ()> {
         let mut ready = self.ready.borrow_mut();
         if let Some(event) = ready.0.next() {

@@ -1,5 +1,5 @@
-//! The running watches on this host: their mode, cost and outages. Recognizes them by the names of their threads, which any
-//! process may give to its own.
+//! The running watches on this host: their mode, cost and outages.
+//! Recognizes them by the names of their threads, which any process may give to its own.
 
 use std::fs;
 

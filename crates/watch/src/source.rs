@@ -28,8 +28,8 @@ pub(crate) trait Source: Send + 'static {
     const NAME: &'static str;
     /// When the source is polled, unless [`Source::pace`] is overridden.
     const PACE: Pace;
-    /// Whether its thread uses `SCHED_BATCH`, to let the broker's threads go first. Not for a source that reads BPF maps by
-    /// system calls, during which no BPF program runs on its CPU.
+    /// Whether its thread uses `SCHED_BATCH`, to let the broker's threads go first.
+    /// Not for a source that reads BPF maps by system calls, during which no BPF program runs on its CPU.
     const SCHED_BATCH: bool = true;
 
     /// When to poll the source next.
@@ -61,8 +61,8 @@ pub(crate) trait Source: Send + 'static {
     /// Delivers available events; a blocking source waits for more until the timeout.
     fn poll(&mut self, feed: &Feed, timeout: Duration) -> Result<(), Self::Error>;
 
-    /// Follows the broker to its current process, at most every [`CHECK_INTERVAL`]. Returns whether losses are counted from 0
-    /// again.
+    /// Follows the broker to its current process, at most every [`CHECK_INTERVAL`].
+    /// Returns whether losses are counted from 0 again.
     fn check(&mut self, _feed: &Feed) -> Result<bool, Self::Error> {
         Ok(false)
     }
@@ -228,7 +228,8 @@ impl Running {
         })
     }
 
-    /// Starts a thread. If it panics, it reports losses until the feed's flag is set, and then resumes the panic.
+    /// Starts a thread.
+    /// If it panics, it reports losses until the feed's flag is set, and then resumes the panic.
     fn spawn_as(
         name: &'static str,
         feed: &Feed,

@@ -130,7 +130,8 @@ impl Attacher {
     }
 }
 
-/// Detaches the probes after they have delivered their remaining events. Returns the error that ended them early, if any.
+/// Detaches the probes after they have delivered their remaining events.
+/// Returns the error that ended them early, if any.
 fn end(probes: Running) -> Option<probes::Error> {
     probes.stop();
     probes.join().kernel

@@ -118,7 +118,8 @@ impl TlsSource {
         Ok(parser)
     }
 
-    /// Delivers the parser's next message, waiting at most `timeout` for it. Returns whether it was the last.
+    /// Delivers the parser's next message, waiting at most `timeout` for it.
+    /// Returns whether it was the last.
     fn receive(&mut self, feed: &Feed, timeout: Duration) -> io::Result<bool> {
         let Some((parser, _)) = &mut self.session else { return Ok(true) };
         let Some((kind, body)) = parser.receive(timeout)? else { return Ok(false) };

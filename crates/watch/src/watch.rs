@@ -1,5 +1,5 @@
-//! Starts the sources of a watch, returns their events and stops them. Reports what could not be started and why: a watch
-//! with one source is still useful.
+//! Starts the sources of a watch, returns their events and stops them.
+//! Reports what could not be started and why: a watch with one source is still useful.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -52,7 +52,8 @@ const IO_URING: &str = "io-uring";
 const TLS: &str = "tls-requests";
 const ESCALATION: &str = "escalation";
 
-/// Interval, in seconds, of reading figures that are not needed soon in an always-on watch, where verdicts are ten seconds late.
+/// Seconds between readings that explain no request or are not needed soon, in an always-on watch.
+/// Its verdicts are ten seconds late anyway.
 const ALWAYS_ON_INTERVAL: u64 = 5;
 
 /// Timeout for the JVM's first response. If the JVM responds later, it is still used.
@@ -81,7 +82,8 @@ pub struct Options {
     pub always_on: Option<AlwaysOn>,
     /// Whether to run the probes.
     pub kernel: bool,
-    /// CPU samples a second on each CPU; `None` takes none. An always-on watch takes them while requests are slow.
+    /// CPU samples a second on each CPU; `None` takes none.
+    /// An always-on watch takes them while requests are slow.
     pub cpu_samples_hz: Option<u32>,
     /// Whether to sample the host each second.
     pub host: bool,
@@ -93,7 +95,8 @@ pub struct Options {
     pub parser: PathBuf,
     /// Limits of the buffers.
     pub memory: Memory,
-    /// Share of the broker's CPU time above which sources are dropped. Infinity drops none; `None` does not measure the cost.
+    /// Share of the broker's CPU time above which parts are shed.
+    /// Infinity sheds none; `None` does not measure the cost.
     pub max_cost: Option<f64>,
 }
 
@@ -288,8 +291,8 @@ impl Watch {
         move || sender.wake_reader()
     }
 
-    /// Stops the sources, passes their remaining events to `rest`, and returns their summary. The probes start first and stop
-    /// last, so that they observe the writes of every request.
+    /// Stops the sources, passes their remaining events to `rest`, and returns their summary.
+    /// The probes start first and stop last, so that they observe the writes of every request.
     pub fn stop(self, rest: &mut dyn FnMut(Event)) -> WatchSummary {
         self.stop_with(&mut |event| event.into_iter().for_each(&mut *rest))
     }
@@ -457,8 +460,8 @@ impl Watch {
         }
     }
 
-    /// Starts the agent that copies what TLS connections carry. While it does, `is_read` keeps their packets from being
-    /// counted as unread.
+    /// Starts the agent that copies what TLS connections carry.
+    /// While it does, `is_read` keeps their packets from being counted as unread.
     fn start_tls(&mut self, options: &Options, packets: &Packets, is_read: &Arc<AtomicBool>) {
         let (first, answer) = mpsc::sync_channel(1);
         let header = packets.message_id_header.clone();
@@ -626,8 +629,9 @@ impl Watch {
     }
 }
 
-/// Stops sources, and passes on events until all sources have ended and their events were read. Other sources still deliver,
-/// so the queue may not become empty: at most its capacity is read after the sources have ended.
+/// Stops sources, and passes on events until all sources have ended and their events were read.
+/// Other sources still deliver, so the queue may not become empty: at most its capacity is read after the sources have
+/// ended.
 fn stop_all(
     sources: Vec<Running>,
     queue: &Queue,

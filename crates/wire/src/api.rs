@@ -48,8 +48,8 @@ impl ApiKey {
         self.max_version().is_some_and(|max| version > max)
     }
 
-    /// Whether this version has compact types and tagged fields. Unknown keys and versions are newer than this table,
-    /// and every version since KIP-482 is flexible.
+    /// Whether this version has compact types and tagged fields.
+    /// Unknown keys and versions are newer than this table, and every version since KIP-482 is flexible.
     #[inline]
     pub fn is_flexible(self, version: i16) -> bool {
         self.api().map_or(self.0 >= 0, |api| version >= api.first_flexible || version > api.max_version)
@@ -115,8 +115,8 @@ impl ApiKey {
         self.api().is_some_and(|api| layout::has_rows(api.request))
     }
 
-    /// Reads and checks the whole body of a request. `row` gets the values at the end of each partition; authentication
-    /// tokens are not passed on.
+    /// Reads and checks the whole body of a request.
+    /// `row` gets the values at the end of each partition; authentication tokens are not passed on.
     ///
     /// # Errors
     /// `UnknownApi` and `UnsupportedVersion`, also if the layout is not known, and errors in the body.
@@ -137,9 +137,9 @@ impl ApiKey {
         Ok(body.values)
     }
 
-    /// The layout of an answer to a request of this version, and the version to read it in. `ApiVersions` is how a
-    /// client learns what the broker knows: a broker that does not know the requested version answers in version 0, and
-    /// every answer begins with the error code (KIP-511).
+    /// The layout of an answer to a request of this version, and the version to read it in.
+    /// `ApiVersions` is how a client learns what the broker knows: a broker that does not know the requested version
+    /// answers in version 0, and every answer begins with the error code (KIP-511).
     fn response_layout(self, version: i16) -> (Layout, i16) {
         if self == Self::API_VERSIONS && self.is_newer(version) {
             return (&[layout::spelling::ERROR], 0);
@@ -163,8 +163,9 @@ impl ApiKey {
         }
     }
 
-    /// Reads an answer to a request of this version. One that lists topics or APIs is read whole, with `row` as in
-    /// [`Self::read_request`]; of others, only the throttle time and the error code.
+    /// Reads an answer to a request of this version.
+    /// One that lists topics or APIs is read whole, with `row` as in [`Self::read_request`]; of others, only the
+    /// throttle time and the error code.
     ///
     /// # Errors
     /// `UnknownApi`, `UnsupportedVersion`, and errors in the part of the body that is read.

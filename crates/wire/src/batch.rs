@@ -1,4 +1,5 @@
-//! The header of a record batch (magic 2) or of a message (magic 0 and 1). [`crate::record`] reads records.
+//! The header of a record batch (magic 2) or of a message (magic 0 and 1).
+//! [`crate::record`] reads records.
 //!
 //! Layout, after `DefaultRecordBatch.java` (magic 2) and `LegacyRecord.java` (magic 0 and 1):
 //!
@@ -59,14 +60,14 @@ pub struct BatchHeader {
     pub partition_leader_epoch: i32,
     /// The format: 0, 1 or 2.
     pub magic: i8,
-    /// Magic 2: CRC-32C of everything from the attributes on, which the broker does not change. Magic 0 and 1: CRC-32
-    /// of everything from the magic on.
+    /// Magic 2: CRC-32C of everything from the attributes on, which the broker does not change.
+    /// Magic 0 and 1: CRC-32 of everything from the magic on.
     pub crc: u32,
     /// The attribute bits.
     pub attributes: i16,
     /// Offset of the last record minus that of the first; 0 for magic 0 and 1.
     pub last_offset_delta: i32,
-    /// Milliseconds since 1970 of the first record; -1 if there are none (magic 0).
+    /// Milliseconds since 1970 of the first record; -1 if it has no timestamp (magic 0).
     pub base_timestamp_ms: i64,
     /// The largest timestamp, or the append time; as `base_timestamp_ms` for magic 1.
     pub max_timestamp_ms: i64,
@@ -197,8 +198,8 @@ impl BatchHeader {
         }
     }
 
-    /// Whether the CRC is that of `batch`, which is the whole batch including its leading 12 bytes. False if `batch` is
-    /// shorter than [`Self::length_bytes`].
+    /// Whether the CRC is that of `batch`, which is the whole batch including its leading 12 bytes.
+    /// False if `batch` is shorter than [`Self::length_bytes`].
     pub fn crc_ok(&self, batch: &[u8]) -> bool {
         let from = if self.magic == 2 { CRC_FROM_V2 } else { CRC_FROM_LEGACY };
         let Some(covered) = batch.get(from..self.length_bytes as usize) else { return false };

@@ -1,4 +1,5 @@
-//! Decompresses the four codecs of record batches, with a bound on the output. Knows nothing of records.
+//! Decompresses the four codecs of record batches, with a bound on the output.
+//! Knows nothing of records.
 //!
 //! Checksums inside the codecs' own framings are not verified if that takes more code than it is worth: the batch's CRC
 //! covers the same bytes ([`crate::BatchHeader::crc_ok`]).
@@ -7,9 +8,9 @@
 //! and 1, and brokers ignore it there; here it is ignored everywhere, so that the same code reads both. Blocks that
 //! depend on earlier ones are supported too, unlike in Kafka's own reader.
 //!
-//! Snappy is one raw block, or blocks in the framing of xerial's snappy-java (`SnappyCodec.java`): the magic `82 53 4e
-//! 41 50 50 59 00`, version and lowest compatible version as int32, then blocks, each an int32 of its length and a raw
-//! block. snappy-java also accepts such headers between blocks, as in concatenated streams.
+//! Snappy is one raw block, or blocks in the framing of xerial's snappy-java (`SnappyCodec.java`): the magic
+//! `82 53 4e 41 50 50 59 00`, version and lowest compatible version as int32, then blocks, each an int32 of its length
+//! and a raw block. snappy-java also accepts further headers between blocks, as in concatenated streams.
 
 use std::io::Read;
 
@@ -51,8 +52,8 @@ impl Codec {
     }
 }
 
-/// Decompresses `compressed` into `out`, replacing its contents, up to `limit` bytes. `magic` is that of the batch:
-/// zstd is refused below 2, as by Kafka (KIP-110).
+/// Decompresses `compressed` into `out`, replacing its contents, up to `limit` bytes.
+/// `magic` is that of the batch: zstd is refused below 2, as in Kafka (KIP-110).
 ///
 /// # Errors
 /// `DecompressedTooLarge` as soon as the output would exceed `limit` bytes; `BadCompression`, at the offset if it is
@@ -86,8 +87,8 @@ fn zstd(compressed: &[u8], out: &mut Vec<u8>, limit: usize) -> Result<(), Error>
     read_bounded(decoder, out, limit)
 }
 
-/// The largest window to allocate: a frame may ask for any, up to 2 GiB. At least 8 MiB, which is enough for all levels
-/// up to 19; at most zstd's own default, 128 MiB.
+/// The largest window to allocate: a frame may ask for any, up to 2 GiB.
+/// At least 8 MiB, which is enough for all levels up to 19; at most zstd's own default, 128 MiB.
 fn window_log_max(limit: usize) -> u32 {
     limit.max(1).ilog2().saturating_add(1).clamp(23, 27)
 }

@@ -145,8 +145,8 @@ impl<'a> Reader<'a> {
         Err(Error::new(ErrorKind::BadVarint, start))
     }
 
-    /// Reads the length of a nullable string, an i16 or the compact form; `None` means null. Kafka's generated code
-    /// refuses longer strings in either form.
+    /// Reads the length of a nullable string, an i16 or the compact form; `None` means null.
+    /// Kafka's generated code refuses longer strings in either form.
     #[inline]
     fn string_length(&mut self, flexible: bool) -> Result<Option<usize>, Error> {
         let at = self.at;
@@ -196,7 +196,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the number of elements of an array that may not be null. The number may be false: never allocate by it.
+    /// Reads the number of elements of an array that may not be null.
+    /// The number may be false: never allocate by it.
     #[inline]
     pub fn array_length(&mut self, flexible: bool) -> Result<u32, Error> {
         let at = self.at;

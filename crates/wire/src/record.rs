@@ -83,8 +83,8 @@ enum Format<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Opens the batch, or the message of magic 0 or 1, at the start of `batch`; ignores bytes after it. Compressed
-    /// records are decompressed into `scratch`, up to `limit` bytes.
+    /// Opens the batch, or the message of magic 0 or 1, at the start of `batch`; ignores bytes after it.
+    /// Compressed records are decompressed into `scratch`, up to `limit` bytes.
     ///
     /// # Errors
     /// Errors in the header, an incomplete batch, and errors of [`decompress`]. The CRC is not checked:
@@ -173,8 +173,8 @@ fn field<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>, Error> {
     }
 }
 
-/// Calls `f` with the value of the header `header_name` of every record that has it, in record order. Only magic 2 has
-/// headers: batches of other magics are not even decompressed, and control batches have none.
+/// Calls `f` with the value of the header `header_name` of every record that has it, in record order.
+/// Only magic 2 has headers: batches of other magics are not even decompressed, and control batches have none.
 ///
 /// # Errors
 /// Like [`Records::open`] and its iteration; `f` has already received the values before the error.

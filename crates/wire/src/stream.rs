@@ -1,5 +1,5 @@
-//! Decodes one direction of a connection incrementally. Does not reassemble TCP, pair requests with responses or read
-//! clocks; the caller's stamp `T` represents time.
+//! Decodes one direction of a connection incrementally.
+//! Does not reassemble TCP, pair requests with responses or read clocks; the caller's stamp `T` represents time.
 //!
 //! Record payloads are skipped, not buffered: a request of 100 MB costs only as much as its partitions and batch
 //! headers. If message ids are extracted, one batch at a time is buffered, within the limits in [`Options`]; all other

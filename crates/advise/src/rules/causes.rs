@@ -8,7 +8,7 @@ use model::{Cause, FileKind, HostScope, Volume};
 use super::{disk, locks};
 use crate::costs::{costly, costly_as_link};
 use crate::rule::{CauseSpec, Judge, advise, silent};
-use crate::unsent::read_for_nobody;
+use crate::unsent::evidence_of_unsent_reads;
 use crate::words::{or_not_known, size};
 use crate::{Change, Inputs, NoAdvice, Rule, RuleResult, Scope};
 
@@ -92,8 +92,8 @@ fn without_cost(cause: Cause, inputs: &Inputs) -> Option<Result<(String, &'stati
                 "no thread is throttled while CPUs are idle; what throttling costs requests was not measured";
             Some(Ok((evidence, effect)))
         }
-        // Such reads load a device before any request is slow.
-        Cause::TierStateIo => Some(read_for_nobody(inputs, FileKind::TierState).map(|read| {
+        // Reads of tier state load a device before any request is slow.
+        Cause::TierStateIo => Some(evidence_of_unsent_reads(inputs, FileKind::TierState).map(|read| {
             (
                 read,
                 "these reads stop, but not at once (see the risk); what they cost requests was not measured",
@@ -115,17 +115,17 @@ fn compression(inputs: &Inputs) -> Result<(String, &'static str), NoAdvice> {
     Ok((evidence, "less CPU time of the request handlers; how much was not measured"))
 }
 
-/// The changes of a cause: those that depend on the broker's settings, else those of its declaration.
+/// The changes for a cause: those that depend on the inputs, else those of its declaration.
 fn changes(spec: &CauseSpec, inputs: &Inputs) -> Result<Vec<Change>, NoAdvice> {
     Ok(match spec.cause {
         Cause::JournalCommit => journal(spec, inputs),
         Cause::SlowDevice => {
-            disk::leaves_to_saturation(inputs)?;
+            disk::silent_if_saturated(inputs)?;
             disk::more_devices(inputs)
         }
         Cause::DirtyThrottling => {
-            // A device that is slower than the writers fills any limit on dirty pages.
-            disk::leaves_to_saturation(inputs)?;
+            // Writers that outpace the device reach any limit on dirty pages.
+            disk::silent_if_saturated(inputs)?;
             // More dirty pages for bursts; or devices that write them back sooner (mm/page-writeback.c).
             let room = |name, ratio: u32| {
                 Change::of(name, inputs.describe_sysctl(name), ratio).by_name(Scope::Kernel)
@@ -141,7 +141,7 @@ fn changes(spec: &CauseSpec, inputs: &Inputs) -> Result<Vec<Change>, NoAdvice> {
         Cause::RunQueue => run_queue(inputs),
         Cause::CpuThrottled => {
             let none = || "none: look at the groups above".to_owned();
-            let quota = inputs.surroundings.cpu_quota.as_ref();
+            let quota = inputs.host_facts.cpu_quota.as_ref();
             let quota = quota.map(|quota| quota.map_or_else(none, |cpus| format!("{cpus:.1} CPUs")));
             let setting = "cpu.max of the broker's cgroup (Kubernetes: limits.cpu)";
             vec![Change::of(setting, or_not_known(quota), "max: no quota")]
@@ -188,7 +188,7 @@ fn current_value(of: Current, inputs: &Inputs) -> String {
             ),
         ),
         Current::MemoryLimit => {
-            let limit = inputs.surroundings.memory_limit_bytes.as_ref();
+            let limit = inputs.host_facts.memory_limit_bytes.as_ref();
             or_not_known(limit.map(|limit| limit.map_or_else(|| "none".to_owned(), size)))
         }
         Current::Memory => or_not_known(inputs.memory().map(|bytes| format!("of {} in all", size(bytes)))),
@@ -233,15 +233,16 @@ fn run_queue(inputs: &Inputs) -> Vec<Change> {
     changes
 }
 
-/// The declared changes for ext4, on its device and log dir, without those already made as far as known.
+/// The declared changes, for an ext4 log dir and its device if one is known.
+/// Omits those known to be made already, and those that the kernel is too old for.
 fn journal(spec: &CauseSpec, inputs: &Inputs) -> Vec<Change> {
     let is_ext4 = |volume: &&Volume| &*volume.fs == "ext4";
-    let Some(volume) = inputs.surroundings.volumes.iter().flatten().find(is_ext4) else {
+    let Some(volume) = inputs.host_facts.volumes.iter().flatten().find(is_ext4) else {
         // It is not known which file system a program would have to change.
         let by_hand = |change| Change { target: None, ..on_volume(change, "the log dirs", "DEVICE") };
         return declared_changes(spec, inputs).into_iter().map(by_hand).collect();
     };
-    let kernel = inputs.surroundings.kernel.as_ref().ok().and_then(|kernel| release(kernel));
+    let kernel = inputs.host_facts.kernel.as_ref().ok().and_then(|kernel| release(kernel));
     let too_old = kernel.is_some_and(|release| release < FAST_COMMITS_SINCE);
     let ext4 = volume.ext4.as_ref().ok().copied().flatten();
     let mount = volume.options.as_ref().ok().map(|options| {

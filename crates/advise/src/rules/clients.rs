@@ -24,8 +24,8 @@ const FEW_RECORDS: f64 = 10.0;
 const DEFAULT_BUFFER_BYTES: u32 = 32 << 20;
 /// Value in the public case.
 const LARGE_BUFFER_BYTES: u32 = 64 << 20;
-/// From 80 % on, memory is practically full: less than a batch per partition is free. Above 125 %, the producer has more
-/// memory than the default, or its records' timestamps mean something else.
+/// From 80 % on, memory is practically full: less than a batch per partition is free.
+/// Above 125 %, the producer has more memory than the default, or its records' timestamps mean something else.
 const FULL_BUFFER: std::ops::RangeInclusive<f64> = 0.8..=1.25;
 /// Default of `request.timeout.ms`.
 const DEFAULT_TIMEOUT: Nanos = Nanos::from_millis(30_000);

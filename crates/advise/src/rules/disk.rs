@@ -57,7 +57,7 @@ fn saturation(inputs: &Inputs) -> RuleResult {
 }
 
 /// Stays silent if the device is saturated: device-saturation says what that cost.
-pub(super) fn leaves_to_saturation(inputs: &Inputs) -> Result<(), NoAdvice> {
+pub(super) fn silent_if_saturated(inputs: &Inputs) -> Result<(), NoAdvice> {
     let busiest = inputs.samples.as_ref().ok().and_then(|samples| busiest(inputs, samples));
     match busiest.filter(|(_, util)| *util >= SATURATED) {
         Some((name, util)) => silent(format!(

@@ -17,12 +17,14 @@ const STOPPING: [&str; 3] = ["-XX:+UseSerialGC", "-XX:+UseParallelGC", "-XX:+Use
 /// Options that make locks more expensive.
 const DEAR_LOCKS: [&str; 4] =
     ["-XX:+UseHeavyMonitors", "-XX:LockingMode=0", "-XX:+UseBiasedLocking", "-Xthr:noAdaptSpin"];
-/// Share of samples in monitor enter, and number of samples: with fewer, a share of one in twenty means little.
+/// Minimum share of samples in monitor enter, and minimum number of samples.
+/// With fewer, a share of one in twenty means little.
 const MIN_SPIN_SHARE: f64 = 0.05;
 const MIN_SAMPLES: u64 = 200;
 /// From OpenJ9's documentation of `-Xthr`.
 pub(crate) const SLEEP_SOONER: &str = "-Xthr:minimizeUserCPU";
-/// Options that only OpenJ9 has. HotSpot's options identify nothing, because Kafka's scripts pass them to any JVM.
+/// Options that only OpenJ9 has.
+/// HotSpot's options identify nothing, because Kafka's scripts pass them to any JVM.
 const OPENJ9_ONLY: [&str; 5] = ["-Xthr:", "-Xgcpolicy:", "-Xshareclasses", "-Xtune:", "-Xquickstart"];
 
 rules! { RULES:
@@ -177,7 +179,7 @@ fn monitor_spin(inputs: &Inputs) -> RuleResult {
 
 fn less_spinning(inputs: &Inputs, profile: &Profile) -> Vec<Change> {
     let mut changes = Vec::new();
-    let arguments = inputs.surroundings.jvm_arguments.as_deref();
+    let arguments = inputs.host_facts.jvm_arguments.as_deref();
     let words = arguments.unwrap_or_default();
     let is_openj9 = words.iter().any(|word| OPENJ9_ONLY.iter().any(|option| word.starts_with(option)));
     let machine = profile.machine().or(is_openj9.then_some(Machine::OpenJ9));

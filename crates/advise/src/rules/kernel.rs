@@ -66,11 +66,11 @@ fn used(known: &model::Known<u64>, partitions: u64, words: impl FnOnce(String) -
 }
 
 fn open_files(inputs: &Inputs) -> RuleResult {
-    let limits = need("the process's limits", &inputs.surroundings.limits)?;
+    let limits = need("the process's limits", &inputs.host_facts.limits)?;
     let Some(limit) = limits.open_files.filter(|limit| *limit < ENOUGH_FILES) else {
         return silent(format!("the limit is at least {ENOUGH_FILES}"));
     };
-    let open = &inputs.surroundings.open_files;
+    let open = &inputs.host_facts.open_files;
     let (used, description) =
         used(open, inputs.partitions()?, |open| format!("of {limit} files {open} are open"));
     let evidence = fires(used >= limit / 2, description)?;
@@ -79,7 +79,7 @@ fn open_files(inputs: &Inputs) -> RuleResult {
 
 fn map_count(inputs: &Inputs) -> RuleResult {
     let most = u64::try_from(inputs.sysctl("vm.max_map_count")?).unwrap_or(0);
-    let areas = &inputs.surroundings.mapped_areas;
+    let areas = &inputs.host_facts.mapped_areas;
     let (used, description) =
         used(areas, inputs.partitions()?, |mapped| format!("of {most} areas {mapped} are mapped"));
     let evidence = fires(used >= most / 2, description)?;
@@ -89,7 +89,7 @@ fn map_count(inputs: &Inputs) -> RuleResult {
 
 fn swappiness(inputs: &Inputs) -> RuleResult {
     let swappiness = inputs.sysctl("vm.swappiness")?;
-    let swap = *need("the host's swap space", &inputs.surroundings.swap_bytes)?;
+    let swap = *need("the host's swap space", &inputs.host_facts.swap_bytes)?;
     if swap == 0 {
         return silent("the host has no swap space");
     }
@@ -101,7 +101,7 @@ fn swappiness(inputs: &Inputs) -> RuleResult {
 fn dirty_ratio(inputs: &Inputs) -> RuleResult {
     let ratio = inputs.sysctl("vm.dirty_background_ratio")?;
     let bytes = inputs.sysctl("vm.dirty_background_bytes").unwrap_or(0);
-    let memory = *need("the host's memory", &inputs.surroundings.memory_bytes)?;
+    let memory = *need("the host's memory", &inputs.host_facts.memory_bytes)?;
     let begins = memory / 100 * u64::try_from(ratio).unwrap_or(0);
     if bytes > 0 {
         return silent(format!("vm.dirty_background_bytes is {bytes}"));
@@ -115,7 +115,7 @@ fn dirty_ratio(inputs: &Inputs) -> RuleResult {
 }
 
 fn huge_pages(inputs: &Inputs) -> RuleResult {
-    let mode = need("the mode of transparent huge pages", &inputs.surroundings.huge_pages)?;
+    let mode = need("the mode of transparent huge pages", &inputs.host_facts.huge_pages)?;
     let evidence = fires(&**mode == "always", format!("transparent huge pages are set to {mode}"))?;
     Ok(advise(evidence, [Change::of("/sys/kernel/mm/transparent_hugepage/enabled", "always", "madvise")]))
 }

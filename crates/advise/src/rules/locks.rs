@@ -73,7 +73,7 @@ fn partition_locks(inputs: &Inputs) -> RuleResult {
     Ok(advise(description, changes))
 }
 
-/// The change and the new number if there are more handlers than CPUs and a few.
+/// The change to two handlers more than CPUs, and that number; `None` if there are no more than that.
 pub(super) fn fewer_handlers(inputs: &Inputs) -> Option<(Change, i64)> {
     let handlers = inputs.settings().and_then(|settings| settings.number("num.io.threads", 8)).ok()?;
     let most = i64::from(inputs.cpus().ok()?) + 2;

@@ -54,7 +54,7 @@ fn link_saturation(inputs: &Inputs) -> RuleResult {
 
 fn mtu(inputs: &Inputs) -> RuleResult {
     let samples = inputs.samples()?;
-    let interfaces = need("the broker's network interfaces", &inputs.surroundings.interfaces)?;
+    let interfaces = need("the broker's network interfaces", &inputs.host_facts.interfaces)?;
     let mut largest: Option<(&str, u32, f64)> = None;
     for interface in interfaces.iter().filter(|interface| interface.mtu_bytes <= ETHERNET_MTU) {
         for metric in ["transmit_packet_bytes", "receive_packet_bytes"] {

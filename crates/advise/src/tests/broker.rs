@@ -34,7 +34,7 @@ fn segment_size_is_silent_where_they_are_not_and_of_what_is_no_number() {
 #[test]
 fn replica_fetchers_fires_where_one_thread_has_thousands() {
     let mut inputs = broker();
-    inputs.surroundings.partitions = Ok(2_000);
+    inputs.host_facts.partitions = Ok(2_000);
     assert_eq!(fired(rule("replica-fetchers"), &inputs).changes[0].old, "1 (the default)");
 }
 
@@ -43,7 +43,7 @@ fn replica_fetchers_is_silent_where_there_are_few_or_more_threads_or_no_replicas
     silent(rule("replica-fetchers"), &broker());
     for (name, value) in [("num.replica.fetchers", "4"), ("default.replication.factor", "1")] {
         let mut inputs = broker();
-        inputs.surroundings.partitions = Ok(2_000);
+        inputs.host_facts.partitions = Ok(2_000);
         with_setting(&mut inputs, name, value);
         silent(rule("replica-fetchers"), &inputs);
     }

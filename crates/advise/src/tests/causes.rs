@@ -24,7 +24,7 @@ fn cold_reads_is_silent_where_it_cost_nothing() {
 #[test]
 fn cpu_throttled_fires_where_it_cost_something_or_ran_out() {
     let mut inputs = broker();
-    inputs.surroundings.cpu_quota = Ok(Some(2.0));
+    inputs.host_facts.cpu_quota = Ok(Some(2.0));
     with_sample(&mut inputs, HostScope::Cgroup, "/kafka", "cpu_throttled_per_second", 3.0);
     let finding = fired(rule("cpu-throttled"), &inputs);
     assert_eq!((finding.cost, &*finding.changes[0].old), (None, "2.0 CPUs"));
@@ -196,8 +196,8 @@ fn index_page_fault_is_silent_where_it_cost_nothing() {
 fn journal_commit_on_ext4(fast_commit: bool, kernel: &str) -> Inputs {
     let mut inputs = broker();
     with_cost(&mut inputs, Cause::JournalCommit, 20, Nanos::from_millis(200));
-    inputs.surroundings.kernel = Ok(kernel.into());
-    let volume = &mut inputs.surroundings.volumes.as_mut().unwrap()[0];
+    inputs.host_facts.kernel = Ok(kernel.into());
+    let volume = &mut inputs.host_facts.volumes.as_mut().unwrap()[0];
     volume.fs = "ext4".into();
     volume.ext4 = Ok(Some(Ext4 { journal: true, fast_commit }));
     inputs
@@ -278,7 +278,7 @@ fn log_lock_fires_where_holders_kept_others_waiting_whatever_for() {
     let finding = fired(rule("log-lock"), &inputs);
     assert_eq!(finding.cost.unwrap().time, Nanos::from_millis(2_000));
     assert_eq!((&*finding.changes[0].old, &*finding.changes[0].new), ("100 in all", "twice as many"));
-    inputs.surroundings.partitions = Ok(1);
+    inputs.host_facts.partitions = Ok(1);
     let target = fired(rule("log-lock"), &inputs).changes.remove(0).target.unwrap();
     assert_eq!(target.value, "8", "one for each handler");
 }
@@ -380,9 +380,9 @@ fn request_handlers_fires_where_cpus_are_left_and_never_beyond_the_partitions() 
     let mut inputs = request_handlers_waited("4");
     let change = fired(rule("request-handlers"), &inputs).changes.remove(0);
     assert_eq!((&*change.old, &*change.new), ("4", "10"));
-    inputs.surroundings.partitions = Ok(6);
+    inputs.host_facts.partitions = Ok(6);
     assert_eq!(fired(rule("request-handlers"), &inputs).changes[0].new, "6");
-    inputs.surroundings.cpu_quota = Ok(Some(1.5));
+    inputs.host_facts.cpu_quota = Ok(Some(1.5));
     silent(rule("request-handlers"), &inputs);
 }
 

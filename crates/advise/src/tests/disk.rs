@@ -53,7 +53,7 @@ fn device_saturation_is_silent_of_one_with_room() {
 fn device_saturation_is_silent_of_one_that_holds_the_metadata_log_alone() {
     let mut inputs = device_saturation_busy(0.97);
     with_setting(&mut inputs, "metadata.log.dir", "/metadata");
-    let volumes = inputs.surroundings.volumes.as_mut().unwrap();
+    let volumes = inputs.host_facts.volumes.as_mut().unwrap();
     let mut metadata = volumes[0].clone();
     (metadata.log_dir, metadata.device) = ("/metadata".into(), "sda".into());
     volumes.push(metadata);
@@ -67,8 +67,7 @@ fn device_saturation_is_silent_of_one_that_holds_the_metadata_log_alone() {
 #[test]
 fn noatime_fires_where_times_of_reading_are_kept() {
     let mut inputs = broker();
-    inputs.surroundings.volumes.as_mut().unwrap()[0].options =
-        Ok(["rw", "relatime"].map(Into::into).to_vec());
+    inputs.host_facts.volumes.as_mut().unwrap()[0].options = Ok(["rw", "relatime"].map(Into::into).to_vec());
     let finding = fired(rule("noatime"), &inputs);
     assert_eq!(
         (&*finding.changes[0].setting, &*finding.changes[0].old),
@@ -80,6 +79,6 @@ fn noatime_fires_where_times_of_reading_are_kept() {
 fn noatime_is_silent_where_they_are_not_or_nobody_can_say() {
     let mut inputs = broker();
     assert!(silent(rule("noatime"), &inputs).contains("noatime"));
-    inputs.surroundings.volumes.as_mut().unwrap()[0].options = Err("a recording holds none".into());
+    inputs.host_facts.volumes.as_mut().unwrap()[0].options = Err("a recording holds none".into());
     assert_eq!(lacks(rule("noatime"), &inputs), "the log dirs' mount options");
 }

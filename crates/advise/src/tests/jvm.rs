@@ -59,7 +59,7 @@ fn monitor_spin_of_an_unknown_jvm_both_ways_are_told() {
 fn monitor_spin_of_a_command_line_that_is_not_known_does_not_say_what_is_in_it() {
     let mut inputs = monitor_spin_running(&[("monitorenter", 60), ("a.B.c", 940)]);
     assert!(fired(rule("monitor-spin"), &inputs).changes[0].old.starts_with("(none"));
-    inputs.surroundings.jvm_arguments = Err("another user's".into());
+    inputs.host_facts.jvm_arguments = Err("another user's".into());
     assert_eq!(fired(rule("monitor-spin"), &inputs).changes[0].old, "(not known)");
 }
 
@@ -82,7 +82,7 @@ fn monitor_spin_is_silent_where_little_of_it_is_seen_and_lacks_names_where_there
 #[test]
 fn page_cache_fires_where_the_heap_takes_most_of_the_memory() {
     let mut inputs = broker();
-    inputs.surroundings.memory_limit_bytes = Ok(Some(8 << 30));
+    inputs.host_facts.memory_limit_bytes = Ok(Some(8 << 30));
     let change = fired(rule("page-cache"), &inputs).changes.remove(0);
     assert_eq!((&*change.old, &*change.new), ("6144m", "2048m"));
 }
@@ -93,14 +93,14 @@ fn page_cache_is_silent_where_it_leaves_half_or_nothing_is_set() {
     silent(rule("page-cache"), &inputs);
     with_jvm(&mut inputs, &["java", "kafka.Kafka"]);
     assert!(silent(rule("page-cache"), &inputs).contains("no -Xmx"));
-    inputs.surroundings.jvm_arguments = Err("another user's".into());
+    inputs.host_facts.jvm_arguments = Err("another user's".into());
     assert_eq!(lacks(rule("page-cache"), &inputs), "the JVM's command line");
 }
 
 #[test]
 fn heap_fires_where_thousands_share_a_gigabyte() {
     let mut inputs = broker();
-    inputs.surroundings.partitions = Ok(2_000);
+    inputs.host_facts.partitions = Ok(2_000);
     with_jvm(&mut inputs, &["java", "-Xmx6g", "-Xmx1G"]);
     assert_eq!(fired(rule("heap"), &inputs).changes[0].old, "-Xmx1024m", "the last one counts");
 }
@@ -138,7 +138,7 @@ fn collector_fires_of_one_that_stops_everything() {
 fn collector_is_silent_of_others() {
     silent(rule("collector"), &broker());
     let mut inputs = broker();
-    inputs.surroundings.jvm_arguments = Err("another user's".into());
+    inputs.host_facts.jvm_arguments = Err("another user's".into());
     assert_eq!(lacks(rule("collector"), &inputs), "the JVM's command line");
 }
 
@@ -162,6 +162,6 @@ fn jvm_locking_is_silent_of_others_and_where_the_last_word_is_another() {
     let mut inputs = broker();
     with_jvm(&mut inputs, &["java", "-XX:+UseBiasedLocking", "-XX:-UseBiasedLocking", "-XX:LockingMode=2"]);
     silent(rule("jvm-locking"), &inputs);
-    inputs.surroundings.jvm_arguments = Err("another user's".into());
+    inputs.host_facts.jvm_arguments = Err("another user's".into());
     assert_eq!(lacks(rule("jvm-locking"), &inputs), "the JVM's command line");
 }

@@ -8,11 +8,11 @@ use super::rule;
 #[test]
 fn open_files_fires_where_half_is_used() {
     let mut inputs = broker();
-    inputs.surroundings.limits = Ok(Limits { open_files: Some(4_096) });
-    inputs.surroundings.open_files = Ok(2_500);
+    inputs.host_facts.limits = Ok(Limits { open_files: Some(4_096) });
+    inputs.host_facts.open_files = Ok(2_500);
     assert_eq!(fired(rule("open-files"), &inputs).changes[0].new, "100000");
-    inputs.surroundings.open_files = Err("another user's".into());
-    inputs.surroundings.partitions = Ok(1_100);
+    inputs.host_facts.open_files = Err("another user's".into());
+    inputs.host_facts.partitions = Ok(1_100);
     fired(rule("open-files"), &inputs);
 }
 
@@ -20,9 +20,9 @@ fn open_files_fires_where_half_is_used() {
 fn open_files_is_silent_where_there_are_enough() {
     let mut inputs = broker();
     silent(rule("open-files"), &inputs);
-    inputs.surroundings.limits = Ok(Limits { open_files: Some(65_536) });
+    inputs.host_facts.limits = Ok(Limits { open_files: Some(65_536) });
     silent(rule("open-files"), &inputs);
-    inputs.surroundings.limits = Err("another user's".into());
+    inputs.host_facts.limits = Err("another user's".into());
     assert_eq!(lacks(rule("open-files"), &inputs), "the process's limits");
 }
 
@@ -30,7 +30,7 @@ fn open_files_is_silent_where_there_are_enough() {
 fn map_count_fires_where_half_is_used() {
     let mut inputs = broker();
     with_sysctl(&mut inputs, "vm.max_map_count", 65_530);
-    inputs.surroundings.mapped_areas = Ok(40_000);
+    inputs.host_facts.mapped_areas = Ok(40_000);
     assert_eq!(fired(rule("map-count"), &inputs).changes[0].new, "262144");
 }
 
@@ -38,7 +38,7 @@ fn map_count_fires_where_half_is_used() {
 fn map_count_is_silent_where_there_are_enough() {
     let mut inputs = broker();
     silent(rule("map-count"), &inputs);
-    inputs.surroundings.sysctls = Err("nobody looked".into());
+    inputs.host_facts.sysctls = Err("nobody looked".into());
     assert_eq!(lacks(rule("map-count"), &inputs), "the kernel's settings");
 }
 
@@ -57,9 +57,9 @@ fn swappiness_is_silent_where_it_does_not_or_cannot() {
     let mut inputs = broker();
     silent(rule("swappiness"), &inputs);
     with_sysctl(&mut inputs, "vm.swappiness", 60);
-    inputs.surroundings.swap_bytes = Ok(0);
+    inputs.host_facts.swap_bytes = Ok(0);
     assert!(silent(rule("swappiness"), &inputs).contains("no swap space"));
-    inputs.surroundings.sysctls.as_mut().unwrap().clear();
+    inputs.host_facts.sysctls.as_mut().unwrap().clear();
     assert_eq!(lacks(rule("swappiness"), &inputs), "vm.swappiness");
 }
 
@@ -75,9 +75,9 @@ fn dirty_ratio_is_silent_where_they_may_not() {
     let mut inputs = broker();
     silent(rule("dirty-ratio"), &inputs);
     with_sysctl(&mut inputs, "vm.dirty_background_ratio", 10);
-    inputs.surroundings.memory_bytes = Ok(8 << 30);
+    inputs.host_facts.memory_bytes = Ok(8 << 30);
     silent(rule("dirty-ratio"), &inputs);
-    inputs.surroundings.memory_bytes = Ok(64 << 30);
+    inputs.host_facts.memory_bytes = Ok(64 << 30);
     with_sysctl(&mut inputs, "vm.dirty_background_bytes", 1 << 28);
     silent(rule("dirty-ratio"), &inputs);
 }
@@ -85,7 +85,7 @@ fn dirty_ratio_is_silent_where_they_may_not() {
 #[test]
 fn huge_pages_fires_where_all_get_them() {
     let mut inputs = broker();
-    inputs.surroundings.huge_pages = Ok("always".into());
+    inputs.host_facts.huge_pages = Ok("always".into());
     assert_eq!(fired(rule("huge-pages"), &inputs).changes[0].new, "madvise");
 }
 
@@ -93,6 +93,6 @@ fn huge_pages_fires_where_all_get_them() {
 fn huge_pages_is_silent_where_only_those_who_ask_do() {
     let mut inputs = broker();
     silent(rule("huge-pages"), &inputs);
-    inputs.surroundings.huge_pages = Err("nobody looked".into());
+    inputs.host_facts.huge_pages = Err("nobody looked".into());
     assert_eq!(lacks(rule("huge-pages"), &inputs), "the mode of transparent huge pages");
 }

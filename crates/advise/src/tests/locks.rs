@@ -9,7 +9,7 @@ use super::rule;
 #[test]
 fn partition_locks_fires_where_handlers_outnumber_partitions() {
     let mut inputs = broker();
-    inputs.surroundings.partitions = Ok(2);
+    inputs.host_facts.partitions = Ok(2);
     with_way(
         &mut inputs,
         Cause::SlowDevice,
@@ -25,11 +25,11 @@ fn partition_locks_fires_where_handlers_outnumber_partitions() {
 fn partition_locks_is_silent_where_there_are_enough_or_nobody_waits() {
     let mut inputs = broker();
     assert!(silent(rule("partition-locks"), &inputs).contains("100 partitions"));
-    inputs.surroundings.partitions = Ok(2);
+    inputs.host_facts.partitions = Ok(2);
     assert!(silent(rule("partition-locks"), &inputs).contains("waited"));
     inputs.costs = Err("nobody watched".into());
     assert_eq!(lacks(rule("partition-locks"), &inputs), Inputs::COSTS);
-    inputs.surroundings.partitions = Err("nobody counted".into());
+    inputs.host_facts.partitions = Err("nobody counted".into());
     assert_eq!(lacks(rule("partition-locks"), &inputs), "the number of partitions");
 }
 

@@ -30,7 +30,7 @@ fn link_saturation_is_silent_where_there_is_room_or_no_speed_is_known() {
 
 fn mtu_packets(mtu_bytes: u32, mean: f64) -> Inputs {
     let mut inputs = broker();
-    inputs.surroundings.interfaces.as_mut().unwrap()[0].mtu_bytes = mtu_bytes;
+    inputs.host_facts.interfaces.as_mut().unwrap()[0].mtu_bytes = mtu_bytes;
     with_sample(&mut inputs, HostScope::Interface, "eth0", "transmit_packet_bytes", mean);
     inputs
 }
@@ -46,6 +46,6 @@ fn mtu_is_silent_where_they_are_not_or_may_be_larger_already() {
     silent(rule("mtu"), &mtu_packets(1_500, 700.0));
     silent(rule("mtu"), &mtu_packets(9_000, 8_900.0));
     let mut inputs = mtu_packets(1_500, 1_420.0);
-    inputs.surroundings.interfaces = Err("nobody looked".into());
+    inputs.host_facts.interfaces = Err("nobody looked".into());
     assert_eq!(lacks(rule("mtu"), &inputs), "the broker's network interfaces");
 }

@@ -1,5 +1,6 @@
-//! Local copies of recordings, each in a directory with mode 0700. A copy is removed when it is no longer read, even if the
-//! command fails or SIGINT or SIGTERM ends it. (What other signals leave behind is called `brokerscope-copy-…`.)
+//! Local copies of recordings, each in a directory with mode 0700.
+//! A copy is removed when it is no longer read, even if the command fails or SIGINT or SIGTERM ends it. (What other
+//! signals leave behind is called `brokerscope-copy-…`.)
 
 use std::borrow::Cow;
 use std::fs::Permissions;

@@ -30,7 +30,8 @@ pub enum Columns {
     All,
 }
 
-/// Fetches a recording into a new directory; returns the fetched bytes and the total size of its objects.
+/// Fetches a recording into a new directory.
+/// Returns the fetched bytes and the total size of its objects.
 ///
 /// # Errors
 /// The store fails, there are too many objects, or the copy would take more than half of the free space.
@@ -66,7 +67,8 @@ fn objects(store: &Store, location: &Location, columns: Columns) -> Result<Vec<(
     Ok(objects)
 }
 
-/// Whether an object is fetched. No other path is created on this disk, no matter which keys the bucket has.
+/// Whether an object is fetched.
+/// No other path is created on this disk, no matter which keys the bucket has.
 fn is_needed(place: &str, columns: Columns) -> bool {
     place == MANIFEST
         || folder_of(place).is_some_and(|folder| columns == Columns::All || has_summaries(folder))

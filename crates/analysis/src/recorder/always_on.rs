@@ -5,8 +5,9 @@ use model::Nanos;
 
 use super::plan::{self, Plan};
 
-/// Reordering window. The kernel's records are read when a request has ended: requests up to this long, less three seconds,
-/// still come in order.
+/// Reordering window.
+/// The kernel's records are read when a request has ended: requests up to this long, less three seconds, still come in
+/// order.
 const DISORDER: Nanos = Nanos::from_millis(10_000);
 
 /// Limits of an always-on watch.

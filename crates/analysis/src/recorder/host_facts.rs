@@ -1,5 +1,5 @@
-//! Host facts in a recording: entries `runs_on.…` of the manifest's settings, one for each value. An unknown fact has no entry,
-//! and a value that cannot be parsed is unknown. Does not collect the facts.
+//! Host facts in a recording: entries `runs_on.…` of the manifest's settings, one for each value.
+//! An unknown fact has no entry, and a value that cannot be parsed is unknown. Does not collect the facts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ type Settings = BTreeMap<String, String>;
 const PREFIX: &str = "runs_on.";
 /// Text for a limit that is not set.
 const NONE: &str = "none";
-/// Volumes, and interfaces, of one broker that are kept.
+/// Limit of volumes, and of interfaces, of one broker.
 const MAX_ITEMS: usize = 64;
 
 /// A value that is stored as text.

@@ -22,7 +22,8 @@ pub fn flight(slower_than: Nanos, memory: watch::Memory) -> watch::FlightRecorde
     })
 }
 
-/// Duration from which a partial recording holds all events; `None` if the recording is not partial.
+/// Threshold of a partial recording, which holds kernel events only around what took at least as long.
+/// `None` if the recording is not partial.
 pub fn threshold(settings: &BTreeMap<String, String>) -> Option<Nanos> {
     settings.get(PARTIAL)?.parse().ok().map(Nanos)
 }

@@ -39,7 +39,7 @@ pub fn of_watch(plan: &[watch::Purpose]) -> Vec<(String, String)> {
     plan.iter().map(line).collect()
 }
 
-/// Reports purposes that were dropped because watching cost too much, and marks them as missing in the plan. `known` counts
+/// Reports purposes that were shed because watching cost too much, and marks them as missing in the plan. `known` counts
 /// those that are marked already. Returns whether there were new ones.
 #[cfg(feature = "live")]
 pub fn note_shed(plan: &mut Plan, costs: &watch::Costs, known: &mut usize) -> bool {

@@ -24,7 +24,8 @@ fn judge(
     (engine.take_verdicts(), summary, count)
 }
 
-/// Compares both ways of reading; returns the verdicts and the share of events that was read for them.
+/// Compares both ways of reading.
+/// Returns the verdicts and the share of events that was read for them.
 fn compare(config: &Config, recording: &Recording) -> (Vec<Verdict>, f64) {
     let (whole, summary, all) = judge(config, recording.events_of(&Table::ALL));
     let mut near = SelectiveRead::of(recording, config).unwrap_or_else(|| {

@@ -65,7 +65,7 @@ impl Capture {
         let requests = &mut self.requests;
         let mut keep = |request: Box<Request>| requests.push_back(request);
         // One more wait delivers the packets that passed the interface before it was time to stop.
-        let is_last = self.stop.is_requested();
+        let is_last = self.stop.should_stop();
         self.ended = match &mut self.packets {
             Packets::Captures(captures) => match captures.next().filter(|_| !is_last) {
                 Some(packet) => {
@@ -125,7 +125,8 @@ impl Capture {
         })
     }
 
-    /// Notes on damage in the capture files. If the user stopped a pipe (`was_stopped`), a truncated end is not reported.
+    /// Notes on damage in the capture files.
+    /// If the user stopped a pipe (`was_stopped`), a truncated end is not reported.
     pub fn notes(&self, was_stopped: bool) -> Vec<String> {
         match &self.packets {
             Packets::Captures(captures) => notes(captures, was_stopped),
@@ -183,7 +184,8 @@ impl EventSource for Capture {
     }
 }
 
-/// Starts a capture on an interface: `snaplen` bytes of each packet, or all. Needs a capability; reading needs none.
+/// Starts a capture on an interface: `snaplen` bytes of each packet, or all.
+/// Needs a capability; reading needs none.
 ///
 /// # Errors
 /// The interface cannot be captured on.

@@ -1,5 +1,5 @@
-//! A recording that is still being written, read until its recorder ends or it is time to stop. Its events come in the same
-//! order as from the finished recording.
+//! A recording that is still being written, read until its recorder ends or it is time to stop.
+//! Its events come in the same order as from the finished recording.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ impl Growing {
 
     /// Returns the next event; `None` once the recorder has ended or it is time to stop.
     pub(super) fn next(&mut self, recording: &Recording) -> Option<Event> {
-        while !self.stop.is_requested() && !self.is_finished() {
+        while !self.stop.should_stop() && !self.is_finished() {
             match self.tail.next_event() {
                 Ok(Some(event)) => {
                     (self.last_event, self.silent) = (Instant::now(), false);

@@ -1,5 +1,5 @@
-//! A broker on this host as a source: a watch whose events are returned as they arrive. Buffers are bounded; events that do not
-//! fit are dropped and counted.
+//! A broker on this host as a source: a watch whose events are returned as they arrive.
+//! Buffers are bounded; events that do not fit are dropped and counted.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -35,9 +35,11 @@ pub struct LiveOptions {
     pub interface: Option<String>,
     /// The ports to capture; empty for the broker's own.
     pub ports: Vec<u16>,
-    /// Threshold of slow requests for an always-on watch, which costs very little; `None` for a full watch.
+    /// Threshold of slow requests for an always-on watch, which costs very little.
+    /// `None` for a full watch.
     pub always_on: Option<Nanos>,
-    /// Share of the broker's CPU time above which sources are dropped. Infinity drops none; `None` does not measure the cost.
+    /// Share of the broker's CPU time above which parts are shed.
+    /// Infinity sheds none; `None` does not measure the cost.
     pub max_cost: Option<f64>,
     /// The record header that holds a message's id.
     pub message_id: Option<String>,
@@ -47,7 +49,8 @@ pub struct LiveOptions {
     pub see_tls: bool,
     /// Kafka's request log, as the source of requests that are not captured.
     pub request_log: Option<PathBuf>,
-    /// The shortest wait for a Java monitor that the JVM's own probes report; `None` sets no such probes.
+    /// The shortest wait for a Java monitor that the JVM's own probes report.
+    /// `None` sets no such probes.
     pub min_lock_wait: Option<Nanos>,
     /// Samples a second on each CPU; 0 takes none.
     pub cpu_samples_hz: u32,
@@ -146,7 +149,8 @@ fn unread_listeners(broker: &Broker) -> Option<String> {
     (!listeners.is_empty()).then(|| format!("{}: {why}", listeners.join(" ")))
 }
 
-/// Makes this process yield the CPU to all others if it has its cgroup to itself. Logs at debug level why not.
+/// Makes this process yield the CPU to all others if it has its cgroup to itself.
+/// Logs at debug level why not.
 pub fn lower_priority() {
     match watch::set_cgroup_idle() {
         Ok(group) => tracing::debug!("{} is idle (cpu.idle): all others come first", group.display()),
@@ -201,9 +205,9 @@ pub struct Live {
     options: LiveOptions,
     /// The cost of watching.
     pub costs: watch::Costs,
-    /// Whether the sources of the plan still run.
+    /// Health of the plan's sources.
     pub sources: watch::Sources,
-    /// Number of dropped purposes that the plan already marks as missing.
+    /// Number of shed purposes that the plan already marks as missing.
     shed: usize,
     sees_files: bool,
     /// When to end; `None` if only [`Live::end`] ends the watch.
@@ -304,7 +308,7 @@ pub fn announce_tls(totals: &mut TlsTotals, traffic: &TlsTraffic) {
 
 impl EventSource for Live {
     fn next(&mut self) -> Step {
-        if self.burst == 0 && self.stop.as_ref().is_some_and(Stop::is_requested) {
+        if self.burst == 0 && self.stop.as_ref().is_some_and(Stop::should_stop) {
             self.end();
         }
         let event = match &self.state {

@@ -83,7 +83,8 @@ impl Recording {
         Self { reading: Reading::Growing(Growing::new(&self.reader, stop)), ..self }
     }
 
-    /// Reads the manifest again at the end. If the recording is not finished, drops Flight Recorder's later events.
+    /// Reads the manifest again at the end.
+    /// If the recording is not finished, drops Flight Recorder's later events.
     fn end_growth(&mut self, growing: &Growing) {
         self.growth_notes = growing.notes();
         if !growing.is_finished() {
@@ -117,7 +118,8 @@ impl Recording {
         manifest.ended_ns.map(|ended| Nanos(ended) - Nanos(manifest.started_ns))
     }
 
-    /// Duration from which a partial recording holds all events; `None` if it is not partial.
+    /// Threshold of a partial recording, which holds kernel events only around what took at least as long.
+    /// `None` if the recording is not partial.
     pub fn partial_from(&self) -> Option<Nanos> {
         partial::threshold(&self.reader.manifest().settings)
     }

@@ -40,7 +40,8 @@ impl Span {
         Self { start, end }
     }
 
-    /// The part that is kept. The last word of a line that is cut is dropped: a number there would lack digits.
+    /// The part that is kept.
+    /// The last word of a line that is cut is dropped: a number there would lack digits.
     pub(super) fn retained(self, block: &[u8]) -> &[u8] {
         let end = self.end.min(self.start.saturating_add(LONGEST_LINE));
         let retained = block.get(self.start..end).unwrap_or_default();
@@ -222,7 +223,7 @@ fn blocks<E: From<ReadError>>(
 
 const FOLLOW_BYTES: usize = 64 << 10;
 
-/// News of a log.
+/// A change of a followed log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// More of the log.

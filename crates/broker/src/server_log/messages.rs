@@ -72,8 +72,8 @@ pub(super) enum Read<'a> {
 
 const REQUEST: &str = "Completed request:";
 
-/// The texts searched for. The first needle whose rule parses the line wins; at the same position, the first in this
-/// list.
+/// The texts searched for.
+/// The first needle whose rule parses the line wins; at the same position, the first in this list.
 pub(super) static NEEDLES: [Needle; 28] = [
     Needle { text: REQUEST, rule: |_| None },
     Needle { text: "Rolled new log segment", rule: roll },
@@ -86,7 +86,7 @@ pub(super) static NEEDLES: [Needle; 28] = [
     Needle { text: "logs in ", rule: loads },
     Needle {
         text: "Logs loading complete in ",
-        rule: |line| with_length(LogKind::LogsLoad, length(line.after)),
+        rule: |line| entry_with_length(LogKind::LogsLoad, length(line.after)),
     },
     Needle { text: "Recovering unflushed segment ", rule: segment_recovery },
     Needle { text: "clean shutdown file was found", rule: recovery },
@@ -103,19 +103,20 @@ pub(super) static NEEDLES: [Needle; 28] = [
     Needle { text: "Unable to send a heartbeat because ", rule: |line| Some(of(LogKind::Heartbeat, line)) },
     Needle {
         text: "Cancelled in-flight ",
-        rule: |line| with_length(LogKind::RequestTimeout, length_after(line.after, "since creation: ")),
+        rule: |line| entry_with_length(LogKind::RequestTimeout, length_after(line.after, "since creation: ")),
     },
-    Needle { text: " took ", rule: timed_operation },
+    Needle { text: " took ", rule: slow_operation },
     Needle { text: " Pause ", rule: collection },
     // `Safepoint "G1PauseRemark", …, Total: 32660156 ns`: runtime/safepoint.cpp, JDK 13 on.
     Needle {
         text: "Safepoint \"",
-        rule: |line| with_length(LogKind::Safepoint, length_after(line.after, "Total: ")),
+        rule: |line| entry_with_length(LogKind::Safepoint, length_after(line.after, "Total: ")),
     },
     Needle { text: "application threads were stopped: ", rule: application_stop },
 ];
 
-/// Parses a line, if it contains a message. A needle that turns out to be part of another text does not hide the next.
+/// Parses a line, if it contains a message.
+/// A needle that turns out to be part of another text does not hide the next.
 pub(super) fn read<'a>(line: &'a str, finder: &Finder) -> Option<Read<'a>> {
     let mut from = 0;
     while let Some(found) = finder.find(line.as_bytes(), from) {
@@ -139,7 +140,7 @@ fn of(kind: LogKind, line: SplitLine<'_>) -> LogEntry {
 }
 
 /// A message of this kind with its duration.
-fn with_length(kind: LogKind, length: Option<Nanos>) -> Option<LogEntry> {
+fn entry_with_length(kind: LogKind, length: Option<Nanos>) -> Option<LogEntry> {
     Some(LogEntry { length: Some(length?), ..LogEntry::new(kind) })
 }
 
@@ -300,13 +301,13 @@ fn leader_and_isr(line: SplitLine<'_>) -> Option<LogEntry> {
 }
 
 /// Any other line with a duration.
-fn timed_operation(line: SplitLine<'_>) -> Option<LogEntry> {
+fn slow_operation(line: SplitLine<'_>) -> Option<LogEntry> {
     let length = length(line.after)?;
-    Some(LogEntry { length: Some(length), ..of(sync_kind(line.before), line) })
+    Some(LogEntry { length: Some(length), ..of(slow_operation_kind(line.before), line) })
 }
 
-/// Whether a slow operation was a disk sync.
-fn sync_kind(before: &str) -> LogKind {
+/// The kind of a slow operation: a disk sync or any other.
+fn slow_operation_kind(before: &str) -> LogKind {
     let message = before.as_bytes();
     let near = message.get(message.len().saturating_sub(200)..).unwrap_or_default().to_ascii_lowercase();
     let has = |word: &[u8]| memchr::memmem::find(&near, word).is_some();
@@ -321,13 +322,13 @@ fn sync_kind(before: &str) -> LogKind {
 fn collection(line: SplitLine<'_>) -> Option<LogEntry> {
     let word = line.before.rsplit(' ').find(|word| !word.is_empty() && !word.ends_with(':'))?;
     (word.contains("GC(") && word.ends_with(')')).then_some(())?;
-    with_length(LogKind::GcPause, length(line.after.trim_end().rsplit(' ').next()?))
+    entry_with_length(LogKind::GcPause, length(line.after.trim_end().rsplit(' ').next()?))
 }
 
 /// Parses `Total time for which application threads were stopped: 0.0123 seconds, …`: up to JDK 12.
 fn application_stop(line: SplitLine<'_>) -> Option<LogEntry> {
     line.before.ends_with("Total time for which ").then_some(())?;
-    with_length(LogKind::Safepoint, length(line.after))
+    entry_with_length(LogKind::Safepoint, length(line.after))
 }
 
 // Finds the first of a few texts in a block, many bytes at a time. Does not know what they mean.

@@ -18,9 +18,9 @@ use crate::path::partition;
 
 /// Maximum number of patterns: each line is matched against all of them.
 const MAX_PATTERNS: usize = 64;
-/// Memory of one expression: of its compiled form, and of its automaton while it runs.
+/// Memory limit of one expression: of its compiled form, and of its automaton while it runs.
 const EXPRESSION_BYTES: usize = 1 << 20;
-/// Memory of the combined set, which only speeds up the search.
+/// Memory limit of the combined set, which only speeds up the search.
 const TOGETHER_BYTES: usize = 8 << 20;
 const GROUPS: [&str; 7] = ["value", "topic", "partition", "offset", "count", "before", "after"];
 

@@ -1,5 +1,5 @@
-//! Parses a line of Kafka's request log into its API and times. Does not join it with anything; [`crate::RequestLog`]
-//! does.
+//! Parses a line of Kafka's request log into its API and times.
+//! Does not join it with anything; [`crate::RequestLog`] does.
 //!
 //! JSON since Kafka 2.7 (KIP-673). Before that, text: `RequestHeader(apiKey=PRODUCE, …) -- {…},response:{…} from
 //! connection …;totalTime:6.25,requestQueueTime:0.5,…` (`RequestChannel.scala` 2.0 to 2.6), also in milliseconds.

@@ -79,7 +79,7 @@ impl Clock {
         let Some(last) = last.map(OuterTime::Stamp).or(outer) else { return self.on_its_day(header.time?) };
         match (last, exact(last), carrier_time) {
             (_, Some(at), _) | (OuterTime::Instant(at), ..) => Some(at),
-            (OuterTime::Stamp(stamp), None, Some(carrier_time)) => Some(resolve_zone(stamp, carrier_time)),
+            (OuterTime::Stamp(stamp), None, Some(carrier_time)) => Some(resolve_instant(stamp, carrier_time)),
             (OuterTime::Stamp(stamp), None, None) => self.local(stamp),
         }
     }
@@ -132,7 +132,7 @@ fn exact(time: OuterTime) -> Option<Nanos> {
 }
 
 /// The instant of a time without a zone, from the instant at which its carrier has it.
-fn resolve_zone(stamp: Stamp, carrier_time: Nanos) -> Nanos {
+fn resolve_instant(stamp: Stamp, carrier_time: Nanos) -> Nanos {
     let Some(utc) = local(stamp, &TimeZone::UTC) else { return carrier_time };
     let east_ns = (utc - carrier_time).0;
     let nearest_ns = (east_ns + QUARTER_NS / 2).div_euclid(QUARTER_NS) * QUARTER_NS;

@@ -185,7 +185,7 @@ impl Advise {
             inputs.settings = Ok(settings(file)?);
         }
         if let Some(file) = &self.jvm_options {
-            inputs.surroundings.jvm_arguments = Ok(jvm_options(file)?);
+            inputs.host_facts.jvm_arguments = Ok(jvm_options(file)?);
         }
         if !self.dump.dump.is_empty() {
             let (series, blocked) = locks::dumps::read(&self.dump.dump, &mut findings.notes)?;

@@ -107,7 +107,8 @@ impl Run for Compare {
 }
 
 impl Compare {
-    /// Counts a run. Stores the error of a recording that cannot be read to its end in `whole`, to be reported last.
+    /// Counts a run.
+    /// Stores the error of a recording that cannot be read to its end in `whole`, to be reported last.
     fn read(
         &self,
         runs: &mut ComparisonRuns,

@@ -50,8 +50,8 @@ pub(crate) struct Explain {
     /// wire only); or live, or live:IFACE, for the broker that runs here, on all interfaces or this one.
     #[arg(value_name = "INPUT", required = true)]
     inputs: Vec<PathBuf>,
-    /// Explain the request with this correlation id, however fast it was. Several connections can use the same id:
-    /// --client ADDRESS:PORT selects one.
+    /// Explain the request with this correlation id, however fast it was.
+    /// Several connections can use the same id: --client ADDRESS:PORT selects one.
     #[arg(long, help_heading = "Filter", value_name = "CORRELATION", allow_negative_numbers = true, conflicts_with_all = ["top", "slower_than"])]
     request: Option<i32>,
     /// Explain a recording while it is written: each verdict appears once all its evidence is there, about 12 s after the

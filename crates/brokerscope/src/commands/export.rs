@@ -43,11 +43,12 @@ pub(crate) struct Export {
     /// Listen on this address. Anyone who can connect to it can read topic and client names.
     #[arg(long, help_heading = "Output", value_name = "ADDRESS", default_value = "127.0.0.1:9465")]
     listen: SocketAddr,
-    /// Export separate series for this many topics, those with the most bytes; 20 unless given. Needs --watch full.
+    /// Export separate series for this many topics, those with the most bytes; 20 unless given.
+    /// Needs --watch full.
     #[arg(long, help_heading = "Output", value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000))]
     top_topics: Option<u32>,
-    /// Send slow requests as traces to this collector too (OTLP/HTTP, `http://HOST:4318`). No TLS: use a local
-    /// collector that forwards over TLS.
+    /// Send slow requests as traces to this collector too (OTLP/HTTP, `http://HOST:4318`).
+    /// No TLS: use a local collector that forwards over TLS.
     #[arg(long, help_heading = "Output", value_name = "URL")]
     otlp: Option<otlp::Endpoint>,
     /// Send at most this many traces per second, those of the slowest requests.
@@ -158,7 +159,8 @@ impl Export {
     }
 }
 
-/// Drops all capabilities of a thread that talks to untrusted peers. If dropping fails, there are none.
+/// Drops all capabilities of a thread that talks to untrusted peers.
+/// If dropping fails, there are none.
 fn drop_capabilities() {
     #[cfg(feature = "live")]
     let _ = watch::drop_all_capabilities();
@@ -309,8 +311,8 @@ mod live {
         ProcessUsage { cost_of_programs, cost_of_process: cost.map(|cost| cost.process), ..usage }
     }
 
-    /// Feeds the events of a burst, and rests after each [`Slice`] unless the queue fills up. A scrape waits for some
-    /// of them.
+    /// Feeds the events of a burst, and rests after each [`Slice`] unless the queue fills up.
+    /// A scrape waits for some of them.
     fn feed_burst(service: &MetricsService, burst: &mut Vec<model::Event>, pause: Pause, is_filling: bool) {
         let mut slice = Slice::new(Slice::SHORT);
         let mut events = burst.drain(..);

@@ -100,7 +100,8 @@ impl Fleet {
     }
 }
 
-/// Counts a broker's recordings. Reports recordings, or parts, that cannot be read, and returns their number.
+/// Counts a broker's recordings.
+/// Reports recordings, or parts, that cannot be read, and returns their number.
 ///
 /// # Errors
 /// A thread cannot be started, or the object store does not answer.
@@ -131,7 +132,7 @@ fn count(
 fn open(path: &Path, bucket: Option<&Bucket>) -> Result<(Recording, Option<Copy>), Error> {
     let Some(bucket) = bucket else { return Ok((input::open_for_figures(path)?, None)) };
     let copy = bucket.fetch(path, Columns::Figures)?;
-    // Errors name the URL while it is known what the copy is of.
+    // Replaces the copy's path in errors by the URL, which is known only while the copy exists.
     let named = |error: Error| Error::input(bucket::with_urls(&error.to_string()).into_owned());
     Ok((input::open_for_figures(copy.path()).map_err(named)?, Some(copy)))
 }
@@ -177,9 +178,9 @@ fn add(recording: &Recording, stats: &mut BrokerStats) -> Result<u64, Error> {
     Ok(damaged)
 }
 
-/// Duration for which a recording's broker was watched. A recorder's clock starts before its sources, the last of
-/// which, apart from packets, is the host's: so from the host's first sample, if any, to the end of the recording or,
-/// if it was not finished, to the last sample.
+/// Duration for which a recording's broker was watched.
+/// A recorder's clock starts before its sources, the last of which, apart from packets, is the host's: so from the
+/// host's first sample, if any, to the end of the recording or, if it was not finished, to the last sample.
 fn watched(manifest: &Manifest, sampled: Option<(Nanos, Nanos)>) -> Nanos {
     let Some(started) = Some(Nanos(manifest.started_ns)).filter(|started| *started > Nanos::ZERO) else {
         return Nanos::ZERO;

@@ -19,7 +19,8 @@ use crate::selection::Pattern;
 /// Tables with calls.
 const TABLES: [Table; 5] =
     [Table::JournalCommits, Table::KernelSpans, Table::Reclaims, Table::OffCpu, Table::FileOps];
-/// Longest call that is still listed in order. Short for live input, because nobody wants to wait longer.
+/// Longest call that is still listed in order.
+/// Short for live input, because nobody wants to wait longer.
 const LIVE_REORDER_WINDOW: Nanos = Nanos::from_millis(2_000);
 const REPLAY_REORDER_WINDOW: Nanos = Nanos::from_millis(60_000);
 

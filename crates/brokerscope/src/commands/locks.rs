@@ -238,7 +238,7 @@ impl<'a> Rows<'a> {
     }
 
     fn matches(&self, row: &LockRow) -> bool {
-        // A latency of zero is unknown, because a thread dump shows a moment.
+        // Zero means unknown: a thread dump shows a moment, not how long a wait was.
         let long = row.latency() >= self.args.scope.slow.slower_than || row.latency() == Nanos::ZERO;
         long && self.args.scope.filter.admits_topic(row.partition.as_ref())
     }

@@ -164,7 +164,8 @@ fn patterns(args: &Logs) -> anyhow::Result<Patterns> {
     Patterns::parse(&text).with_context(|| path.display().to_string())
 }
 
-/// Reads the logs one after the other. If one cannot be read to its end, shows the rest before failing.
+/// Reads the logs one after the other.
+/// If one cannot be read to its end, shows the rest before failing.
 fn read(args: &Logs, scan: &LogScanner, mut rows: Rows<'_>) -> anyhow::Result<()> {
     for path in args.files.iter().filter(|path| !is_stdin(path)) {
         open_file(path)?;
@@ -211,7 +212,7 @@ struct OpenLog {
 fn follow(args: &Logs, scan: &LogScanner, mut rows: Rows<'_>) -> anyhow::Result<()> {
     let mut logs = args.files.iter().map(|path| OpenLog::open(path, scan)).collect::<Result<Vec<_>, _>>()?;
     let stop = Stop::after(args.length.duration)?;
-    while !stop.is_requested() {
+    while !stop.should_stop() {
         let mut any = false;
         for log in &mut logs {
             any |= log.poll(&mut rows)?;

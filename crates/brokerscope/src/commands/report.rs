@@ -127,8 +127,8 @@ impl Run for Report {
 }
 
 impl Report {
-    /// Reads recordings one by one; any other inputs are one capture. Stores the error of an input that cannot be read
-    /// to its end in `whole`, to be reported last.
+    /// Reads recordings one by one; any other inputs are one capture.
+    /// Stores the error of an input that cannot be read to its end in `whole`, to be reported last.
     fn read(&self, options: &ReadOptions, whole: &mut anyhow::Result<()>) -> anyhow::Result<Page> {
         let is_recording = |input: &&PathBuf| input.is_dir() || input::url(input).is_some();
         if let Some(file) = self.inputs.iter().find(|input| !is_recording(input)) {

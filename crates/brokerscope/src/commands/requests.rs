@@ -121,7 +121,7 @@ impl Requests {
         while let Some(request) = capture.next_request()? {
             rows.request(*request)?;
         }
-        let was_stopped = pace == Pace::Immediate && stop.is_requested();
+        let was_stopped = pace == Pace::Immediate && stop.should_stop();
         rows.finish(capture.counters()?, capture.notes(was_stopped))?;
         Ok(capture.check()?)
     }
@@ -157,7 +157,8 @@ enum Form {
 }
 
 impl<'a> Rows<'a> {
-    /// Creates the requested output. Only rows are shown as they come; other forms are shown at the end of the input.
+    /// Creates the requested output.
+    /// Only rows are shown as they come; other forms are shown at the end of the input.
     fn new(args: &'a Requests, pace: Pace) -> Self {
         let form = match args.top.top {
             _ if args.summary => Form::Overview(Box::default()),
@@ -178,7 +179,7 @@ impl<'a> Rows<'a> {
     /// Adds a request.
     fn request(&mut self, mut request: Request) -> anyhow::Result<()> {
         if let Form::Overview(overview) = &mut self.form {
-            overview.add(&request);
+            overview.extend_span(&request);
         }
         let hold = request.intended_wait();
         if self.conditions.admit(&mut request) {
@@ -224,7 +225,8 @@ fn rows(args: &Requests, pace: Pace) -> RequestWriter<Stdout> {
     RequestWriter::new(output::stdout(pace), extra_columns(args), &args.scope.presentation.form(pace))
 }
 
-/// Extra columns for the given flags. A request that waited behind another is a victim, not the culprit.
+/// Extra columns for the given flags.
+/// A request that waited behind another is a victim, not the culprit.
 fn extra_columns(args: &Requests) -> Vec<&'static str> {
     let mut headings = Vec::new();
     if args.top.top.is_some() || args.selection.errors {

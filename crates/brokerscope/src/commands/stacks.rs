@@ -26,7 +26,7 @@ use crate::quantity;
 /// The kernel keeps this many bytes of a thread's name (`TASK_COMM_LEN` less the NUL).
 const MAX_NAME_BYTES: usize = 15;
 /// Note on which off-CPU time a recording holds.
-const ABSENCES: &str =
+const OFF_CPU_NOTE: &str =
     "off CPU: only what the recording holds: intervals within operations, and long waits after them";
 
 /// `stacks`.
@@ -207,7 +207,7 @@ impl RecordedTime {
             parts.push(format!("on CPU: {hz:.0} samples a second on each CPU"));
         }
         if states(args).contains(&CpuState::Off) {
-            parts.push(ABSENCES.to_owned());
+            parts.push(OFF_CPU_NOTE.to_owned());
         }
         parts.join("; ")
     }

@@ -117,7 +117,8 @@ trait Feed {
     /// Longest wait for keys until more events are due.
     fn key_timeout(&self) -> Duration;
 
-    /// Pauses or resumes. Returns whether the feed continues even while paused; then only the screen pauses.
+    /// Pauses or resumes.
+    /// Returns whether the feed continues even while paused; then only the screen pauses.
     fn pause(&mut self, paused: bool) -> bool;
 
     /// Multiplies the speed, if the feed has one.

@@ -181,7 +181,7 @@ fn what_a_snap_length_cuts_off_does_not_lose_the_step() {
     let mut talk = Conversation::standard();
     talk.open(0).ask(10, &kafka::produce(1, -1, "t", [&batch, &batch]));
     talk.answer(20, &kafka::produced(1, "t", [(2, 0, 5), (5, 0, 6)]));
-    // The response is cut as well, at its end. Its last packet was captured, so its time is known.
+    // The response's tail is cut off as well. Its packet was captured, so its time is known.
     talk.ask(30, &kafka::small_request(2)).answer(40, &kafka::response(2, &[1; 500]));
     let mut analyzer = on_port();
     let mut rows = Vec::new();

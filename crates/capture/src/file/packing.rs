@@ -1,5 +1,5 @@
-//! Compressed captures: recognized by their first bytes, decompressed as they are read. Memory is bounded by the window
-//! of the format, never by the file. Does not know capture formats.
+//! Compressed captures: recognized by their first bytes, decompressed as they are read.
+//! Memory is bounded by the window of the format, never by the file. Does not know capture formats.
 
 use std::io::{self, BufReader, Read};
 
@@ -7,8 +7,8 @@ use flate2::read::MultiGzDecoder;
 use lz4_flex::frame::FrameDecoder;
 use zstd::stream::read::Decoder as ZstdDecoder;
 
-/// The largest window of a zstd frame: 128 MiB, which is also the default limit of the `zstd` tool. `zstd -19` needs 8
-/// MiB.
+/// The largest window of a zstd frame: 128 MiB, which is also the default limit of the `zstd` tool.
+/// `zstd -19` needs 8 MiB.
 const ZSTD_WINDOW_LOG_LIMIT: u32 = 27;
 
 /// How a capture is compressed.
@@ -110,8 +110,8 @@ impl Lz4Frames {
         Self { frame: Some(FrameDecoder::new(watched)), between_frames: false }
     }
 
-    /// Moves to the next frame with a new decoder: the library's decoder asserts that all frames it reads have the same
-    /// block size.
+    /// Moves to the next frame with a new decoder.
+    /// The library's decoder asserts that all frames it reads have the same block size.
     fn next_frame(&mut self) {
         self.frame = self.frame.take().map(|frame| FrameDecoder::new(frame.into_inner()));
         self.between_frames = true;

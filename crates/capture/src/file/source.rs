@@ -1,5 +1,5 @@
-//! The bytes of a capture, read in large pieces into one buffer and returned from there in order. Does not know capture
-//! formats.
+//! The bytes of a capture, read in large pieces into one buffer and returned from there in order.
+//! Does not know capture formats.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -43,7 +43,8 @@ impl Source {
         self.cut
     }
 
-    /// Returns the next `n` bytes without consuming them; fewer only at the end of the source. The caller bounds `n`.
+    /// Returns the next `n` bytes without consuming them; fewer only at the end of the source.
+    /// The caller bounds `n`.
     pub(super) fn peek(&mut self, n: usize) -> io::Result<&[u8]> {
         while self.end - self.start < n && !self.ended {
             self.fill(n)?;

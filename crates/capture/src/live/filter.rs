@@ -1,5 +1,5 @@
-//! The filter that the kernel runs on every packet: a classic BPF program that accepts TCP of some ports. Packets begin
-//! at their IP header. Does not attach anything.
+//! The filter that the kernel runs on every packet.
+//! A classic BPF program that accepts TCP of some ports. Packets begin at their IP header. Does not attach anything.
 
 use libc::sock_filter as Instruction;
 

@@ -1,4 +1,5 @@
-//! The socket and its ring: every system call and every pointer of live capture is here. Does not interpret packets.
+//! The socket and its ring: every system call and every pointer of live capture is here.
+//! Does not interpret packets.
 //!
 //! The ring is an array of blocks shared with the kernel. A block belongs to the kernel until its status word has
 //! `TP_STATUS_USER`, then to this process until the word is reset to `TP_STATUS_KERNEL`

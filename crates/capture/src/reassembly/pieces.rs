@@ -1,5 +1,5 @@
-//! Pieces of a stream: as they arrive, and as they are held until earlier bytes have come. Does not know which byte is
-//! next.
+//! Pieces of a stream: as they arrive, and as they are held until earlier bytes have come.
+//! Does not know which byte is next.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,8 @@ impl EarlyPieces {
         Some(piece)
     }
 
-    /// Holds those bytes of a piece that are not held yet. Refuses, and holds nothing, if there might be no room.
+    /// Holds those bytes of a piece that are not held yet.
+    /// Refuses, and holds nothing, if there might be no room.
     pub(super) fn insert(&mut self, offset: u64, piece: &Piece<&[u8]>, pool: &mut Pool) -> bool {
         let end = offset + piece.span();
         // Each held piece may split this one.
@@ -117,6 +118,6 @@ impl EarlyPieces {
     }
 }
 
-/// The approximate cost of a held piece besides its bytes: the map's entry and the allocation. Without it, one-byte
-/// segments could hold many times their size.
+/// The approximate cost of a held piece besides its bytes: the map's entry and the allocation.
+/// Without it, one-byte segments could hold many times their size.
 pub(super) const PIECE_OVERHEAD_BYTES: usize = 128;

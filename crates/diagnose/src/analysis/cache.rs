@@ -15,8 +15,8 @@ use crate::window::{Connection, connection_of};
 
 /// A request that waited behind another usually ends within this time after it.
 const RETENTION: Nanos = Nanos::from_millis(3_000);
-/// Requests between two sweeps of old entries. Counted, not timed, so that what is analysed again depends on nothing
-/// but the requests.
+/// Requests between two sweeps of old entries.
+/// Counted, not timed, so that what is analysed again depends on nothing but the requests.
 const SWEEP_EVERY: usize = 1_024;
 /// Analyses cached at most; others are repeated when they are needed.
 const MAX_REQUESTS: usize = 32_768;
@@ -29,7 +29,7 @@ pub(crate) struct RequestAnalysis {
     /// How long it was complete and waited behind others.
     pub(crate) waited: Nanos,
     /// Whether `stages` gives only its latest possible arrival: it waited in the socket for an unknown time.
-    pub(crate) is_bound: bool,
+    pub(crate) is_arrival_bound: bool,
     /// When the rest of it could not arrive because others were being served.
     pub(crate) unread: Option<TimeSpan>,
     /// What explains the arrival of the request's bytes.

@@ -24,8 +24,8 @@ const MAX_REQUESTS: usize = 1_024;
 /// Requests served during a wait are examined if they took at least this share of it: a hundredth.
 const MIN_SHARE: i64 = 100;
 
-/// Attributes a request's wait behind others; the parts together are at most as long as `span`. `served` finds what
-/// explains the time of a request ahead from a given moment on, as if it were alone.
+/// Attributes a request's wait behind others; the parts together are at most as long as `span`.
+/// `served` finds what explains the time of a request ahead from a given moment on, as if it were alone.
 pub(crate) fn attribute(
     window: &Window,
     request: &Request,
@@ -81,8 +81,8 @@ struct Queue {
 }
 
 impl Queue {
-    /// Many requests that were not slow are a cause themselves if they make up most of the wait. If one slow request
-    /// does, its cause is unknown, and so is the cause of this wait.
+    /// Many requests that were not slow are a cause themselves if they make up most of the wait.
+    /// If one slow request does, its cause is unknown, and so is the cause of this wait.
     fn itself(self, waited: Nanos) -> Option<Attribution> {
         let is_most = is_most(self.unexplained, waited);
         let is_for_one = self.longest.0.saturating_mul(2) >= self.unexplained.0;
@@ -97,8 +97,8 @@ impl Queue {
 /// The length prefix of a request, which is read separately.
 const LENGTH_BYTES: u32 = 4;
 /// Bytes that arrive this many times as fast as the bytes before them had been blocked.
-const QUICKER: i128 = 4;
-/// Where their number is unknown, the last byte must arrive within this fraction of the time before.
+const MIN_SPEEDUP: i128 = 4;
+/// Where their number is unknown, the last byte must arrive within this fraction of the time before: a sixteenth.
 const AT_ONCE: i64 = 16;
 
 /// When the rest of a request was blocked by flow control.
@@ -108,13 +108,13 @@ pub(crate) fn blocked_by_flow_control(window: &Window, request: &Request) -> Opt
     if answered <= request.arrival {
         return None;
     }
-    match goes_on_quicker(window, request, answered) {
+    match resumes_faster(window, request, answered) {
         Some(is_quicker) => is_quicker.then_some(TimeSpan::new(request.arrival, answered)),
         None => behind_others(window, request, earlier),
     }
 }
 
-/// The same where the next read was of another request: from the last read before to the end of that request.
+/// Like `blocked_by_flow_control` if another request was read next: from the last read until `served` ended.
 fn behind_others(window: &Window, request: &Request, served: &Request) -> Option<TimeSpan> {
     let answered = served.last_seen();
     let next = served.sequence_end()?;
@@ -132,7 +132,7 @@ fn behind_others(window: &Window, request: &Request, served: &Request) -> Option
 }
 
 /// Whether, once the broker read, as many bytes as had arrived came many times as fast.
-fn goes_on_quicker(window: &Window, request: &Request, answered: Nanos) -> Option<bool> {
+fn resumes_faster(window: &Window, request: &Request, answered: Nanos) -> Option<bool> {
     let connection = connection_of(request);
     let (first, end) = (request.sequence?, request.sequence_end()?);
     let read_of = |bytes: u32, near| window.sockets.read_of(connection, first.wrapping_add(bytes), near);
@@ -143,5 +143,5 @@ fn goes_on_quicker(window: &Window, request: &Request, answered: Nanos) -> Optio
     let again = read_of(waiting_bytes.saturating_add(more_bytes - 1), begun.end)?;
     let before = i128::from((begun.start - request.arrival).0) * i128::from(more_bytes);
     let after = i128::from((again.end - begun.start).0) * i128::from(waiting_bytes);
-    Some(waiting_bytes > 0 && after * QUICKER <= before)
+    Some(waiting_bytes > 0 && after * MIN_SPEEDUP <= before)
 }

@@ -58,8 +58,8 @@ pub(crate) fn of_waits(window: &Window, waits: &OperationWaits<'_>) -> Option<Ca
     Some(own.with([op_evidence(waits.op), seen]).of_partition_of(waits.op))
 }
 
-/// A thread's waits in the kernel while it was needed, for the time that nothing else has taken. What it would have
-/// done for the request is inferred.
+/// A thread's waits in the kernel while it was needed, for the time that nothing else has taken.
+/// What it would have done for the request is inferred.
 pub(crate) fn of_thread(
     window: &Window,
     tid: Tid,
@@ -85,8 +85,9 @@ fn of_interval(window: &Window, interval: &OffCpu, function: &str, time: Nanos) 
     CauseCandidate::new(Cause::KernelWait, function, Confidence::Strong, time).with([seen])
 }
 
-/// The function that a thread waited in. `None` if it only waited for a CPU, if no stack was taken, if it waits there
-/// for work from another thread or a client, as an idle thread does, or if it was stopped.
+/// The function that a thread waited in.
+/// `None` if it only waited for a CPU, if no stack was taken, if it waits there for work from another thread or a
+/// client, as an idle thread does, or if it was stopped.
 fn function_of(interval: &OffCpu) -> Option<&str> {
     let (wait, function) = kernel_stack::read(&interval.stack);
     let is_kernels = !function.is_empty() && !kernel_stack::is_of_user_space(&interval.stack);

@@ -155,7 +155,7 @@ fn episode(window: &Window, span: TimeSpan) -> i64 {
 fn with_reason(window: &Window, own: CauseCandidate, span: TimeSpan) -> CauseCandidate {
     let stolen = host::stolen_meanwhile(window, span, own.time);
     let throttled = || {
-        let throttled = throttled_samples(window, span, own.time, stood_still)?;
+        let throttled = throttled_samples(window, span, own.time, throttled_time)?;
         Some(CauseCandidate { confidence: Confidence::Strong, ..throttled })
     };
     let Some(why) = stolen.or_else(throttled) else { return own };
@@ -178,7 +178,7 @@ pub(crate) fn out_of_quota(window: &Window, span: TimeSpan, free: &mut TimeBudge
     free.take_any(span).map(|time| CauseCandidate { time, ..known })
 }
 
-/// Samples whose rises cover most of the stretch; each begins `before` its first reading.
+/// A quota as the cause, if samples with throttling cover most of the stretch; each begins `before` its first reading.
 fn throttled_samples(
     window: &Window,
     span: TimeSpan,
@@ -198,7 +198,7 @@ fn throttled_samples(
 }
 
 /// The total throttled time of its CPUs, by a sample.
-fn stood_still(sample: &HostSample) -> Nanos {
+fn throttled_time(sample: &HostSample) -> Nanos {
     Nanos((sample.value * sample.span().length().0 as f64) as i64)
 }
 

@@ -194,8 +194,8 @@ fn commit_evidence(commit: &JournalCommit) -> Evidence {
 /// Commits the journal for one caller (fs/ext4/fsync.c).
 const FSYNC: &str = "ext4_sync_file";
 
-/// Another process's fsync that began before a commit and waited for its end; the first of several. `None` if the
-/// broker itself asked for the commit earlier, because then it is unknown who caused it.
+/// Another process's fsync that began before a commit and waited for its end; the first of several.
+/// `None` if the broker itself asked for the commit earlier, because then it is unknown who caused it.
 fn fsync_of_another(window: &Window, commit: &JournalCommit) -> Option<Evidence> {
     let whole = commit.span();
     let waited = |span: TimeSpan| span.start <= whole.start && span.end >= whole.end;

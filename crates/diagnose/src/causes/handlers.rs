@@ -66,8 +66,9 @@ pub(crate) fn starved_threads(
     findings
 }
 
-/// Whether a handler had a CPU for a good part of the time before its append. On any busy machine a thread with much
-/// to compute lacks a CPU now and then, and the computation is the reason why it takes long.
+/// Whether a handler had a CPU for a good part of the time before its append.
+/// On any busy machine a thread with much to compute lacks a CPU now and then, and the computation is the reason why
+/// it takes long.
 fn worked_mostly(course: &Breakdown<'_>) -> bool {
     let (Some(taken), Some(append)) = (course.dequeued_at, course.appends.first()) else { return false };
     let span = TimeSpan::new(taken, append.op.start);
@@ -94,12 +95,12 @@ fn needed_threads(course: &Breakdown<'_>, due_from: Nanos) -> Vec<(Tid, TimeSpan
 }
 
 /// Like `needed_threads`, for threads that worked on this request alone: its handler since it took the request, and
-/// the threads that wrote its whole response.
+/// the threads of all writes of its response.
 pub(crate) fn needed_for_it(course: &Breakdown<'_>) -> Vec<(Tid, TimeSpan)> {
     let begun = course.appends.first().map(|append| append.op.start);
     let taken = course.dequeued_at.or(begun).unwrap_or(course.served_from);
     let is_handler = |tid: Tid| course.appends.iter().any(|append| append.op.tid == tid);
-    let needed = needed_threads(course, course.response_due().start).into_iter();
+    let needed = needed_threads(course, course.due_span().start).into_iter();
     let own = needed.map(|(tid, span)| {
         let from = if is_handler(tid) { span.start.max(taken) } else { span.start };
         (tid, TimeSpan::new(from, span.end))
@@ -117,8 +118,8 @@ const MAX_APPENDS: usize = 64;
 /// One occupied handler does not show that unknown others were occupied.
 const MIN_HANDLERS: usize = 2;
 
-/// Why a request waited for a thread of a pool, and then for `taker`, if known. The parts together are at most as
-/// long as the wait; empty if no thread was seen to be occupied.
+/// Why a request waited for a thread of a pool, and then for `taker`, if known.
+/// The parts together are at most as long as the wait; empty if no thread was seen to be occupied.
 pub(crate) fn pool_busy(
     window: &Window,
     pool: ThreadPool,
@@ -169,8 +170,8 @@ fn of_taker(window: &Window, pool: ThreadPool, tid: Tid, span: TimeSpan) -> Vec<
     attribute_to_taker(window, pool, tid, span, findings)
 }
 
-/// Like `of_taker`, with waits that nothing explains. While a request is in the queue no handler waits for work, so a
-/// wait in a futex is followed too.
+/// Like `of_taker`, with waits that nothing explains.
+/// While a request is in the queue no handler waits for work, so a wait in a futex is followed too.
 pub(crate) fn taker_blocked(window: &Window, tid: Tid, span: TimeSpan) -> Vec<CauseCandidate> {
     let findings = Handler::with_explain(window, tid, span, lock_chain::of_holder).findings;
     attribute_to_taker(window, ThreadPool::Handlers, tid, span, findings)

@@ -116,8 +116,8 @@ pub(crate) fn stolen_from_operations(course: &Breakdown<'_>, free: &mut TimeBudg
     stolen.collect()
 }
 
-/// CPU time stolen from a thread that was needed in a stretch. Which request it would have worked on is inferred from
-/// what it worked on then.
+/// CPU time stolen from a thread that was needed in a stretch.
+/// Which request it would have worked on is inferred from what it worked on then.
 pub(crate) fn stolen_from_thread(
     window: &Window,
     tid: Tid,

@@ -36,8 +36,8 @@ pub(crate) const MAX_CHAIN: usize = 16;
 /// In a wait for many holders, those that held the lock for at least this share of it are examined: a thousandth.
 const MIN_HOLDER_SHARE: i64 = 1_000;
 
-/// Why a thread waited for a lock: the holders' own causes, and the lock itself for the rest. Together as long as the
-/// wait, or as `time` if that is less.
+/// Why a thread waited for a lock: the holders' own causes, and the lock itself for the rest.
+/// Together as long as the wait, or as `time` if that is less.
 pub(crate) fn of_wait(window: &Window, blocked: &LockContention<'_>, time: Nanos) -> Vec<CauseCandidate> {
     limit_time(follow(window, blocked, &mut vec![blocked.tid]), time)
 }

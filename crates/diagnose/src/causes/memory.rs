@@ -132,8 +132,8 @@ pub(crate) fn memory_reclaim(window: &Window, waits: &OperationWaits<'_>) -> Cau
         .with([reclaim_evidence(reclaim)])
 }
 
-/// Direct reclaim of a thread that was needed in a stretch, also outside its file operations. Which request it would
-/// have worked on is inferred from what it worked on then.
+/// Direct reclaim of a thread that was needed in a stretch, also outside its file operations.
+/// Which request it would have worked on is inferred from what it worked on then.
 pub(crate) fn reclaim_of_thread(
     window: &Window,
     tid: Tid,

@@ -276,7 +276,7 @@ pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Vec<CauseCandi
     found
 }
 
-/// What delayed the network thread between its reads of a request whose bytes may have arrived long before: pauses
+/// What delayed the network thread between its reads of a request whose bytes may have arrived long before: stops
 /// and waits for a CPU. The thread's work for others is taken but not explained, because the client may have been
 /// slow as well.
 fn held_up_between_reads(
@@ -325,8 +325,8 @@ pub(crate) fn slow_departure(course: &Breakdown<'_>, free: &mut TimeBudget) -> O
     Some(slow_client(window, request, (confidence, time), seen))
 }
 
-/// The sequence number after a response's last byte, by the response's size. For an encrypted response, whose size on
-/// the wire is unknown, by the last write within the broker's calls.
+/// The sequence number after a response's last byte, by the response's size.
+/// For an encrypted response, whose size on the wire is unknown, by the last write within the broker's calls.
 fn response_end(window: &Window, request: &Request, span: TimeSpan) -> Option<u32> {
     if stages::is_by_agent(request) {
         return Some(window.sockets.last_write_within(connection_of(request), span)?.next());

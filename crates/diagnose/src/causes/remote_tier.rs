@@ -42,7 +42,7 @@ causes! {
 
 /// `remote-log-reader-N` (`RemoteStorageThreadPool`), truncated by the kernel to 15 characters.
 const READERS: &str = "remote-log-read";
-/// A response follows the last read within this time plus a fraction of the time that all reads took: a fiftieth.
+/// A response follows the last read within this time plus a fraction of the fetch's own time: a fiftieth.
 const RIGHT_AFTER: Nanos = Nanos::from_millis(1);
 const RIGHT_AFTER_SHARE: i64 = 50;
 
@@ -144,7 +144,7 @@ impl<'w> TierRead<'w> {
         Some(Self { last, span: TimeSpan::new(start, last.span.end), bytes, was_busy })
     }
 
-    /// Whether a fetch can have waited for it that returned `bytes` and was in progress for `within`.
+    /// Whether a fetch that returned `bytes` and was served in `within` can have waited for it.
     fn fits(&self, bytes: u64, within: TimeSpan) -> bool {
         let right_after = RIGHT_AFTER + Nanos(within.length().0 / RIGHT_AFTER_SHARE);
         self.bytes >= bytes && within.end - self.span.end <= right_after
@@ -192,8 +192,8 @@ fn finished_read(
     Some(attribute(window, last, (*span, time), Confidence::Strong, &text))
 }
 
-/// Reads in progress for most of the time, whose end the broker did not wait for. Which of several was for the fetch
-/// is unknown.
+/// Reads in progress for most of the time, whose end the broker did not wait for.
+/// Which of several was for the fetch is unknown.
 fn unfinished_read(window: &Window, within: TimeSpan, free: &mut TimeBudget) -> Option<Vec<CauseCandidate>> {
     let readers: Vec<(Nanos, &TierCall)> =
         window.tier_calls.all().filter_map(|calls| longest_at_it(calls, within)).collect();

@@ -1,4 +1,4 @@
-//! What is declared of a cause in addition to its name and its finder.
+//! The declaration of a cause, without its name and its finder.
 
 use model::{Cause, EvidenceKind, named};
 
@@ -46,7 +46,7 @@ pub struct CauseSpec {
 pub(crate) const DEVICE_HAS_TIME: &str =
     ", and no device under the log dirs was busy for 95 % of the time (device-saturation covers that)";
 
-/// What most causes have in common.
+/// The defaults of the fields.
 pub(crate) const SPEC: CauseSpec = CauseSpec {
     cause: Cause::Unobserved,
     event: "",

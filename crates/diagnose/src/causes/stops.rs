@@ -104,9 +104,9 @@ pub(crate) fn explain_first(
     explain_by(window, from_outside(window, pid, span), span, free)
 }
 
-/// Like `explain`, for the arrival of a request: the client may have been slow as well. Nothing arrives at a paused
-/// machine. `too_large` says whether the request was too large to arrive while nothing was read; then the time of JVM
-/// pauses is taken, but not explained.
+/// Like `explain`, for the arrival of a request: the client may have been slow as well.
+/// Nothing arrives at a paused machine. `too_large` says whether the request was too large to arrive while nothing was
+/// read; then the time of JVM pauses is taken, but not explained.
 pub(crate) fn explain_arrival(
     window: &Window,
     too_large: bool,

@@ -106,8 +106,8 @@ pub(crate) fn held_back(window: &Window, waits: &OperationWaits<'_>) -> Option<C
     Some(CauseCandidate::of_waits(Cause::IoThrottled, key, waits.strong(), waits).with([seen]))
 }
 
-/// A thread's time in throttles while it was needed in a stretch, also outside its file operations. Which request it
-/// would have worked on is inferred from what it worked on then.
+/// A thread's time in throttles while it was needed in a stretch, also outside its file operations.
+/// Which request it would have worked on is inferred from what it worked on then.
 pub(crate) fn of_thread(
     window: &Window,
     tid: Tid,

@@ -62,7 +62,7 @@ fn network_threads(course: &Breakdown<'_>) -> impl Iterator<Item = (Tid, TimeSpa
         .map(|read| (read.tid, TimeSpan::new(course.served_from, until.unwrap_or(read.end).max(read.end))));
     // It may have waited in between for followers that are not seen.
     let local_end = if course.unseen_followers.is_some() { Some(course.answered) } else { course.local_end };
-    let from = local_end.unwrap_or(course.response_due().start);
+    let from = local_end.unwrap_or(course.due_span().start);
     let writer = course.answer.map(|write| (write.tid, TimeSpan::new(from, course.end)));
     reader.into_iter().chain(writer)
 }

@@ -87,7 +87,7 @@ mod tests {
                 pending.push(Nanos(due), (due, number));
                 expected.push((due, number));
                 expected.sort_unstable();
-                // What fell due is taken out on the way, so that both ways of waiting are emptied again and again.
+                // Due items are popped in between, so that the ordered queues and the late items run empty repeatedly.
                 if number % 5 == 4 {
                     let until = Nanos(10);
                     let first = expected.first().copied().filter(|first| first.0 <= until.0);

@@ -57,7 +57,7 @@ impl<'i> Claim<'i> {
     }
 
     /// The part of a wait for a device until the device had the request.
-    pub(crate) fn in_device_queue(wait: Self, issued: Nanos) -> Self {
+    pub(crate) fn before_device(wait: Self, issued: Nanos) -> Self {
         Self { span: wait.span.until(issued), rank: Rank::Queue, name: Wait::DeviceQueue.as_str(), ..wait }
     }
 
@@ -66,7 +66,7 @@ impl<'i> Claim<'i> {
         (!function.is_empty()).then(|| Arc::clone(function))
     }
 
-    /// The thread that ended the wait; `None` for an interrupt. A device's completion is no thread's work.
+    /// The thread that ended the wait; `None` if unknown or for an interrupt. A device's completion is no thread's work.
     fn woken_by(&self) -> Option<Waker> {
         let interval = self.interval?;
         let by_device = matches!(interval.wait, Wait::Device | Wait::DirtyPages | Wait::Reclaim | Wait::Nfs);

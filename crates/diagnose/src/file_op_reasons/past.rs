@@ -100,8 +100,8 @@ impl Threads {
         past.known_from = past.known_from.max(keep(&mut past.throttles, pause.span()));
     }
 
-    /// Drops what only this operation needed. A fault on a mapped page may lie within another operation that is still
-    /// to come.
+    /// Drops what only this operation needed.
+    /// A fault on a mapped page may lie within another operation that is still to come.
     pub(crate) fn forget_op(&mut self, op: &FileOp) {
         let past = self.threads.get_mut(&op.tid).filter(|_| op.op != FileOpKind::MmapFault);
         let is_left = past.map(|past| {

@@ -29,8 +29,8 @@ fn names(words: &'static str) -> Vec<&'static str> {
     words.split_whitespace().collect()
 }
 
-/// Functions that write into a page, or allow a store into a mapped one. They must wait while a device that needs the
-/// page unchanged writes it, and on btrfs always.
+/// Functions that write into a page, or allow a store into a mapped one.
+/// They must wait while a device that needs the page unchanged writes it, and on btrfs always.
 const DIRTYING: &str = "ext4_da_write_begin ext4_write_begin ext4_page_mkwrite iomap_write_begin iomap_page_mkwrite \
     block_write_begin block_page_mkwrite grab_cache_page_write_begin f2fs_write_begin \
     prepare_one_folio prepare_pages btrfs_page_mkwrite";

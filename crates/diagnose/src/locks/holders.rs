@@ -2,7 +2,7 @@
 //!
 //! A partition's log is guarded by one monitor (`UnifiedLog.lock`), so its appends are strictly serial: its holders
 //! are the threads whose appends lie within the wait, including their work for them before and after. For any lock
-//! the JVM may report the last owner.
+//! the JVM may report the previous owner.
 //!
 //! A handler that starts its append right after another thread's append of the same partition ended, and that did
 //! nothing in between, had been waiting for it. After its append it takes the monitor once more, to raise the high
@@ -136,7 +136,7 @@ pub(crate) fn is_sync(op: &FileOp) -> bool {
 const HANDOFF: Nanos = Nanos::from_millis(3);
 /// Shorter waits cannot be distinguished from the handler's own work.
 const MIN_WAIT: Nanos = Nanos::from_millis(1);
-/// Shorter waits after an append cannot be distinguished from the response's own work.
+/// Shorter waits after an append cannot be distinguished from the work on the response.
 const MIN_WAIT_AFTER: Nanos = Nanos::from_millis(5);
 /// Appends that are followed backwards from one wait at most.
 pub(crate) const MAX_QUEUE: usize = 10_000;

@@ -132,8 +132,8 @@ pub(crate) fn taken_in(stack: &str) -> Option<String> {
     frames(stack).find(|frame| !frame.is_empty())
 }
 
-/// Whether a stack shows a thread on the way to an append. `ReplicaManager.appendRecords` is not enough: it also
-/// answers, and a thread that waits there has appended.
+/// Whether a stack shows a thread on the way to an append.
+/// `ReplicaManager.appendRecords` is not enough: it also answers, and a thread that waits there has appended.
 pub(crate) fn is_appending(stack: &str) -> bool {
     const APPENDING: [&str; 5] = [
         "kafka.log.Log.append",

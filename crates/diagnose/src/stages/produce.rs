@@ -5,7 +5,7 @@
 //! Only Flight Recorder sees when a handler took a request, if the handler's calls are reported and took long:
 //! `handler_calls`. Otherwise it is inferred. A handler serves one request at a time (`KafkaRequestHandler.run`), so
 //! it took this one after it had ended its previous work: `queue` is never longer than it was, and `handler` may
-//! include a rest of it. A network thread reads from all ready connections, and only then puts what it read into the
+//! include the rest of it. A network thread reads from all ready connections, and only then puts what it read into the
 //! queue (`Selector.poll`, `Processor.run`).
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::window::replicas::FollowerState;
 use crate::window::sockets::{MIN_SAMPLES, SocketCall};
 
 impl<'w> Breakdown<'w> {
-    /// Until it was in the queue; work on it began at `begun`.
+    /// Assigns the time until it was in the queue to `receive`, and returns that moment; work on it began at `begun`.
     pub(super) fn enqueue(&mut self, begun: Nanos) -> Option<Nanos> {
         let read = self.read?;
         let enqueued_at = enqueue_time(self.window, read, begun);
@@ -78,8 +78,8 @@ impl<'w> Breakdown<'w> {
         self.after_local(from);
     }
 
-    /// An append of the request's thread, with what came before and after it. Returns the first and last moment at
-    /// which the thread is known to have worked on it.
+    /// An append of the request's thread, with what came before and after it.
+    /// Returns the first and last moment at which the thread is known to have worked on it.
     pub(super) fn append(&mut self, op: &'w Arc<FileOp>, from: Nanos) -> (Nanos, Nanos) {
         let window = self.window;
         let mut begun = op.start;
@@ -127,7 +127,7 @@ impl<'w> Breakdown<'w> {
         end
     }
 
-    /// After the operation the handler was still at work on this request: it had not answered yet.
+    /// Adds an operation. Until the end of its hold the handler was still at work on this request: it had not answered.
     fn operation(&mut self, stage: Stage, hold: LockHold<'w>) {
         self.take(stage, hold.op.start, hold.op.end.min(self.answered));
         self.take(Stage::Handler, hold.op.end, hold.end().min(self.answered));

@@ -35,23 +35,23 @@ pub(crate) fn latency_less_wait(window: &Window, request: &Request) -> Option<Na
 pub(crate) fn readable(window: &Window, request: &Request) -> Option<Nanos> {
     let from = served_from(request)?;
     let until =
-        patient_until(from, request.api_key, request.min_bytes, request.max_wait_ms, request.response)?;
+        max_wait_end(from, request.api_key, request.min_bytes, request.max_wait_ms, request.response)?;
     let Some(data) = request.data else { return Some(until) };
     Some(data.max(appended(window, request).unwrap_or(data)).clamp(from, until.max(from)))
 }
 
-/// The minimum wait of a fetch: the write of its data can only have been later.
-pub(crate) fn least_wait(row: &RequestTiming) -> Nanos {
+/// The minimum wait of a fetch, or its possible wait if `data` is unknown: the write can only have been later.
+pub(crate) fn min_wait(row: &RequestTiming) -> Nanos {
     let wait = || {
         let from = served_after(row.arrival_end, row.head_of_line, row.response?);
-        let until = patient_until(from, row.api_key, row.min_bytes, row.max_wait_ms, row.response)?;
+        let until = max_wait_end(from, row.api_key, row.min_bytes, row.max_wait_ms, row.response)?;
         Some(row.data.map_or(until, |data| data.clamp(from, until.max(from))) - from)
     };
     wait().unwrap_or_default().at_least_zero()
 }
 
-/// Until when a fetch allows the broker to wait that can be served from `from` on.
-fn patient_until(
+/// Until when a fetch that can be served from `from` on allows the broker to wait.
+fn max_wait_end(
     from: Nanos,
     api_key: i16,
     min_bytes: Option<i32>,
@@ -90,7 +90,7 @@ pub(crate) fn is_mostly_intended_wait(window: &Window, request: &Request) -> boo
 
 impl Breakdown<'_> {
     /// When the response was due but not sent; a fetch may have asked for a wait before.
-    pub(crate) fn response_due(&self) -> TimeSpan {
+    pub(crate) fn due_span(&self) -> TimeSpan {
         let from = readable(self.window, self.request).unwrap_or(self.served_from);
         TimeSpan::new(from.clamp(self.served_from, self.answered), self.answered)
     }

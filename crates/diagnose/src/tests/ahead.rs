@@ -7,8 +7,8 @@ use super::{JOURNAL_STACK, append, commit, ms, off_cpu, op, request, request_eve
 
 const DIRTY_STACK: &str = "generic_perform_write;balance_dirty_pages;io_schedule_timeout;schedule";
 
-/// One request of a connection that all of them share; times in milliseconds. It arrived at once, and was served when
-/// the previous one had been answered.
+/// One request of a connection that all of them share; times in milliseconds.
+/// It arrived at once, and was served when the previous one had been answered.
 fn shared(number: i32, arrival: i64, answered: i64, end: i64) -> Request {
     let mut shared = request(number, number, arrival, end, number as u32);
     shared.client = request(0, 0, 0, 0, 0).client;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::{JOURNAL_STACK, append, commit, io, ms, off_cpu, op, request, request_event};
 use crate::{Config, Engine, Summary};
 
-/// Two journal stalls, many requests behind a lock during a collection, and quick requests all the time; times in
+/// Two journal stalls, each with three requests behind the lock, and quick requests all the time; times in
 /// microseconds, several events at the same instant.
 fn events() -> Vec<Event> {
     let mut events = vec![commit(2285, 995, 1_400), io(1_002, 1_390), commit(2286, 2_000, 2_300)];

@@ -319,7 +319,7 @@ fn what_the_answering_thread_did_is_not_blamed_while_followers_may_have_been_wai
         let other = numbered(request(9, 5, 1_000, 1_599, 9));
         write(&other, ms(1_181), us(1_599_900))
     };
-    // Nor while it is unknown whether the client asked for acks of all.
+    // Nor while it is unknown whether the client asked for acks=all.
     for acks in [Some(-1), None] {
         let alone = acknowledged(acks, 1_600, vec![replicas(6, 1), busy()]);
         let unseen = acknowledged(acks, 1_600, vec![replicas(6, 3), busy()]);

@@ -139,7 +139,7 @@ impl<T: Append> Appends<T> {
     }
 }
 
-/// Keeps the entry of a later append with the same key.
+/// Removes an append's key, unless a later append has the same.
 fn forget<K: Hash + Eq>(index: &mut HashMap<K, u64, RandomState>, key: &K, number: u64) {
     if index.get(key) == Some(&number) {
         index.remove(key);

@@ -19,7 +19,7 @@ pub(crate) struct HostPause {
     span: TimeSpan,
     /// The machine's CPUs.
     pub(crate) cpus: u32,
-    /// CPUs of whose gap the kernel counted most as steal time.
+    /// CPUs for which the kernel counted most of the gap as steal time.
     pub(crate) stolen_cpus: u32,
 }
 
@@ -78,8 +78,8 @@ impl CpuGaps {
         pauses
     }
 
-    /// Whether a CPU was stolen while others ran. A pause of all CPUs is reported as one, and its CPUs do not start
-    /// and stop together.
+    /// Whether a CPU was stolen while others ran.
+    /// A pause of all CPUs is reported as one, and its CPUs do not start and stop together.
     fn is_alone(&self, gap: &CpuGap) -> bool {
         let paused = self.pauses.overlapping(gap.span()).map(|pause| pause.overlap(gap.span())).max();
         is_stolen(gap) && !gap.span().is_most(paused.unwrap_or_default())

@@ -3,8 +3,8 @@
 
 use model::{LockKind, LockSource, LockWait};
 
-/// Whether two sources saw the same wait: one thread waits for one monitor at a time. Both identify a monitor by the
-/// address of the JVM's `ObjectMonitor`.
+/// Whether two sources saw the same wait: one thread waits for one monitor at a time.
+/// Both identify a monitor by the address of the JVM's `ObjectMonitor`.
 pub(crate) fn is_same_wait(one: &LockWait, other: &LockWait) -> bool {
     let sources = [one.source, other.source];
     let is_monitor = |wait: &LockWait| wait.lock.kind == LockKind::Monitor;

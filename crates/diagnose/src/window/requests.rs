@@ -29,8 +29,8 @@ type Fetches = VecDeque<(i64, FollowerFetch)>;
 pub(crate) struct Followers(HashMap<TopicPartition, HashMap<Arc<str>, Fetches>>);
 
 impl Followers {
-    /// Takes a request; ignores it unless it is a follower's fetch. The arrival of requests of the request log is too
-    /// uncertain.
+    /// Takes a request; ignores it unless it is a follower's fetch.
+    /// The arrival of requests of the request log is too uncertain.
     pub(crate) fn request(&mut self, request: &Arc<Request>) {
         let Some(follower) = follower(request).filter(|_| !is_logged(request)) else { return };
         for partition in &request.partitions {

@@ -130,8 +130,8 @@ impl Queue {
         Self { max_bytes, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Adds a batch, and drops the oldest if there is no room. Returns the number of dropped traces, including its own
-    /// if it is too large.
+    /// Adds a batch, and drops the oldest if there is no room.
+    /// Returns the number of dropped traces, including its own if it is too large.
     pub(crate) fn push(&self, batch: Batch) -> u64 {
         if batch.body.len() > self.max_bytes {
             return batch.traces;
@@ -149,8 +149,8 @@ impl Queue {
         dropped
     }
 
-    /// Waits for the oldest batch and takes it; `None` after the end, or if nothing is left before it. The batch taken
-    /// before counts as done.
+    /// Waits for the oldest batch and takes it; `None` after the end, or once the queue is closed and empty.
+    /// The batch taken before counts as done.
     pub(crate) fn take(&self) -> Option<Batch> {
         let mut state = lock(&self.state);
         state.is_sending = false;
@@ -192,7 +192,8 @@ impl Queue {
         lock(&self.state).end
     }
 
-    /// Closes the queue, and waits until everything is sent, or until `end`. Returns the number of unsent traces.
+    /// Closes the queue, and waits until everything is sent, or until `end`.
+    /// Returns the number of unsent traces.
     pub(crate) fn close(&self, end: Instant) -> u64 {
         let mut state = lock(&self.state);
         // A second call cannot postpone the end.

@@ -63,7 +63,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Creates a span. One that would end before it starts has no duration, because collectors reject negative ones.
+    /// Creates a span.
+    /// One that would end before it starts has no duration, because collectors reject negative ones.
     pub(super) fn new(id: Link, name: String, kind: u8, (start, end): (Nanos, Nanos)) -> Self {
         let start = start.at_least_zero();
         Self {

@@ -1,4 +1,5 @@
-//! Threads that were blocked on locks over a series of dumps, and how often. Does not say for how long.
+//! Threads that were blocked on locks over a series of dumps, and how often.
+//! Does not say for how long.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use super::thread::{Dump, Thread, Wait};
 pub struct LockContention {
     /// The number of dumps.
     pub dumps: u64,
-    /// The processes of the dumps, as far as they say. Locks of several processes are distinguished only by address.
+    /// The processes of the dumps, as far as they say.
+    /// Locks of several processes are distinguished only by address.
     pub pids: BTreeSet<Pid>,
     locks: HashMap<Key, Tally>,
 }

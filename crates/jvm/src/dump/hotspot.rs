@@ -121,7 +121,8 @@ impl HotSpot {
         Ok(())
     }
 
-    /// A virtual thread's stack follows its carrier's (JDK 21). It runs as the carrier's native thread.
+    /// A virtual thread's stack follows its carrier's (JDK 21).
+    /// It runs as the carrier's native thread.
     fn virtual_thread(&mut self, number: &str, texts: &mut TextPool) -> Result<(), DefectKind> {
         let carrier = self.threads.last().and_then(|carrier| carrier.native_id);
         let name = format!("virtual thread #{number}");
@@ -243,8 +244,9 @@ fn native_id(text: &str) -> Option<Tid> {
     .filter(|&tid| tid != 0)
 }
 
-/// Passes the thread headers of a dump, such as the answer to `Thread.print`, to `each`. Does not decode or keep
-/// stacks, so memory does not grow with the dump. A line that is cut off at the end is left out.
+/// Passes the thread headers of a dump, such as the answer to `Thread.print`, to `each`.
+/// Does not decode or keep stacks, so memory does not grow with the dump. A line that is cut off at the end is left
+/// out.
 ///
 /// # Errors
 /// The reader's error.

@@ -32,7 +32,7 @@ pub(super) struct OpenJ9 {
     pub(super) threads: Vec<Thread>,
     pub(super) deadlocks: u32,
     pub(super) pid: Pid,
-    /// The JVM's wall clock, and whether that is UTC.
+    /// When the dump was taken by the JVM's wall clock, and whether that is UTC.
     pub(super) taken: Option<(DateTime, bool)>,
     monitors: Monitors,
     /// The `J9VMThread` of each thread, which distinguishes threads of one name.

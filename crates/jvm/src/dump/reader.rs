@@ -282,7 +282,8 @@ fn settle_one(thread: &mut Thread) {
     }
 }
 
-/// The thread that holds the lock at an address; `None` if two seem to: then the dump cannot be trusted.
+/// The thread that holds the lock at an address.
+/// `None` if two seem to: then the dump cannot be trusted.
 fn owners(threads: &[Thread]) -> HashMap<u64, Option<usize>> {
     let mut owners = HashMap::new();
     for (at, thread) in threads.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! The content of a dump: its threads, their waits, its date, its defects, and its texts. Does not know the formats of
-//! dumps.
+//! The content of a dump: its threads, their waits, its date, its defects, and its texts.
+//! Does not know the formats of dumps.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -44,8 +44,8 @@ impl Thread {
         }
     }
 
-    /// The method that waits for the lock: the innermost one that is not part of the JDK's waiting. `None` without a
-    /// stack.
+    /// The method that waits for the lock: the innermost one that is not part of the JDK's waiting.
+    /// `None` without a stack.
     pub fn method(&self) -> Option<&Arc<str>> {
         self.frames.iter().find(|frame| !is_waiting_itself(frame)).or(self.frames.first())
     }
@@ -252,9 +252,9 @@ pub struct Dump {
     pub taken: Option<Nanos>,
     /// The process; 0 where it does not say.
     pub pid: Pid,
-    /// Its threads, in their order.
+    /// Its threads, in the dump's order.
     pub threads: Vec<Thread>,
-    /// Deadlocks that the JVM found.
+    /// Number of deadlocks that the JVM found.
     pub deadlocks: u32,
     /// The first few defects.
     pub defects: Vec<Defect>,
@@ -306,7 +306,8 @@ pub(super) struct TextPool {
 }
 
 impl TextPool {
-    /// Begins another dump. Drops the texts of earlier dumps if they take more than half of the limit.
+    /// Begins another dump.
+    /// Drops the texts of earlier dumps if they take more than half of the limit.
     pub(super) fn begin(&mut self) {
         self.entries = 0;
         if self.text_bytes > MAX_TEXT_BYTES / 2 {

@@ -1,4 +1,5 @@
-//! A borrowing reader of the format's integers and strings that cannot run past its end. Does not know any event.
+//! A borrowing reader of the format's integers and strings that cannot run past its end.
+//! Does not know any event.
 //!
 //! Integers are written seven bits a byte, the lowest first, with the eighth bit set if another byte follows; the ninth
 //! byte has eight bits (`jfrEncoders.hpp`). Shorter types are sign-extended first, so that truncating the integer to
@@ -154,7 +155,8 @@ impl Text<'_> {
 /// Bytes read at a time.
 const READ_BYTES: usize = 256 << 10;
 
-/// Events larger than this are skipped. Checkpoints are written in parts of at most a few megabytes.
+/// Events larger than this are skipped.
+/// Checkpoints are written in parts of at most a few megabytes.
 pub(super) const MAX_EVENT_BYTES: u64 = 16 << 20;
 
 /// The minimum for a size and a type.

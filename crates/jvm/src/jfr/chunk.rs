@@ -1,5 +1,5 @@
-//! One chunk of a recording: decodes the events that this project needs. Does not know whether the chunk is finished:
-//! reads what was completely written since the last call.
+//! One chunk of a recording: decodes the events that this project needs.
+//! Does not know whether the chunk is finished: reads what was completely written since the last call.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::error::{Error, ErrorKind};
 use super::handler_calls::Calls;
 use super::header::{self, Clock, Header};
 use super::metadata::{Selection, Types};
-use super::pauses::{Pauses, Stops};
+use super::pauses::{PauseEvent, Pauses};
 
 /// The number of the event that describes the others.
 const METADATA: u64 = 0;
@@ -98,7 +98,7 @@ pub(super) struct Chunk {
 
 enum Decoder {
     Wait(Waits),
-    Stop(Stops),
+    Stop(PauseEvent),
     Call(Calls),
 }
 
@@ -250,7 +250,7 @@ fn sized(body: Option<Bytes<'_>>, at: u64) -> Result<Bytes<'_>, Error> {
 fn decoders(types: &Types) -> HashMap<u64, Decoder> {
     let waits = [Waits::monitors(types), Waits::parks(types)];
     let waits = waits.into_iter().flatten().map(|(id, fields)| (id, Decoder::Wait(fields)));
-    let stops = Stops::all(types).map(|(id, fields)| (id, Decoder::Stop(fields)));
+    let stops = PauseEvent::all(types).map(|(id, fields)| (id, Decoder::Stop(fields)));
     let calls = Calls::of(types).map(|(id, fields)| (id, Decoder::Call(fields)));
     waits.chain(stops).chain(calls).collect()
 }

@@ -1,5 +1,5 @@
-//! The constants that an event's values refer to: threads, classes, the texts of stacks. Builds each once a chunk and
-//! then shares it. Does not know any event.
+//! The constants that an event's values refer to: threads, classes, the texts of stacks.
+//! Builds each once a chunk and then shares it. Does not know any event.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const MAX_CACHED_BYTES: usize = 8 << 20;
 /// Maximum number of listed threads; a busy broker has some hundreds.
 const MAX_THREADS: usize = 10_000;
 
-/// A name in a pool can refer to another name in a pool: no JVM nests deeper.
+/// Limit of nesting: a name in a pool may refer to a name in another pool. No JVM nests deeper.
 const MAX_NAMES_DEEP: usize = 4;
 
 /// A thread of the JVM.

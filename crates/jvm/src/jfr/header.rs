@@ -8,8 +8,9 @@
 //! 24  place of metadata          65  nothing
 //! 32  UTC nanoseconds when it    66  flags: 1 integers are compressed, 2 the recording's last chunk
 //!     began
-//! ``` (`jfrChunk.cpp`, `jfrChunkWriter.cpp`; in JDK 11 bytes 64 to 67 are flags alone, so its chunks are finished.) A
-//! JVM updates sizes and offsets after each flush, about once a second. It sets the generation to 255 before and to
+//! ```
+//! (`jfrChunk.cpp`, `jfrChunkWriter.cpp`; in JDK 11 bytes 64 to 67 are flags alone, so its chunks are finished.)
+//! A JVM updates sizes and offsets after each flush, about once a second. It sets the generation to 255 before and to
 //! another number after: a read is consistent if the generation is the same before and after it, and not 255.
 
 use model::Nanos;
@@ -186,8 +187,8 @@ impl Clock {
         }
     }
 
-    /// Adjusts to a flush of the chunk, whose newest checkpoint began at this tick. Ignores the last flush of a chunk:
-    /// its length was read before.
+    /// Adjusts to a flush of the chunk, whose newest checkpoint began at this tick.
+    /// Ignores the last flush of a chunk: its length was read before.
     pub(super) fn on_flush(&mut self, header: &Header, ticks: u64) {
         let Some(live) = &mut self.live else { return };
         if header.is_finished() || header.duration_ns <= live.duration_ns || ticks <= header.start_ticks {

@@ -1,5 +1,5 @@
-//! Pauses of the JVM, merged from Flight Recorder's events, which come one by one and in no order. Does not find the
-//! events in the file.
+//! Pauses of the JVM, merged from Flight Recorder's events, which come one by one and in no order.
+//! Does not find the events in the file.
 //!
 //! A collector's pause is `jdk.GCPhasePause`; the collection and its cause are in the `jdk.GarbageCollection` of the
 //! same `gcId`, which for a concurrent collection comes only when it ends, long after its pauses. A safepoint is
@@ -24,11 +24,12 @@ use super::metadata::{Selection, Types};
 /// Limit of unfinished pauses and collections; a JVM has one of each at a time.
 const MAX_PENDING: usize = 4096;
 
-/// Flushes to wait for all events of a pause. The buffers of all its threads are written by the second.
+/// Flushes to wait for all events of a pause.
+/// The buffers of all its threads are written by the second flush.
 const MAX_FLUSHES: u32 = 2;
 
 /// An event about pauses, and the positions of its fields.
-pub(super) enum Stops {
+pub(super) enum PauseEvent {
     /// `jdk.GCPhasePause`.
     Pause(Selection<4>),
     /// `jdk.GarbageCollection`.
@@ -41,15 +42,15 @@ pub(super) enum Stops {
     End(Selection<3>),
 }
 
-impl Stops {
+impl PauseEvent {
     /// The events that a chunk describes.
     pub(super) fn all(types: &Types) -> impl Iterator<Item = (u64, Self)> {
         fn find<const N: usize>(
             types: &Types,
             name: &str,
             fields: [&str; N],
-            of: fn(Selection<N>) -> Stops,
-        ) -> Option<(u64, Stops)> {
+            of: fn(Selection<N>) -> PauseEvent,
+        ) -> Option<(u64, PauseEvent)> {
             types.named(name).map(|class| (class.id, of(Selection::of(class, fields))))
         }
         const SPAN: [&str; 3] = ["startTime", "duration", "safepointId"];
@@ -121,7 +122,7 @@ impl Pauses {
     /// Adds an event.
     pub(super) fn read(
         &mut self,
-        what: &Stops,
+        what: &PauseEvent,
         mut event: Bytes<'_>,
         constants: &mut Constants,
         clock: &Clock,
@@ -129,13 +130,13 @@ impl Pauses {
         let flush = self.flush;
         let types = &constants.types;
         match what {
-            Stops::Pause(fields) => {
+            PauseEvent::Pause(fields) => {
                 let [start, duration, gc_id, name] = fields.read(types, &mut event)?;
                 let span = Span::of(clock, start.integer(), duration.integer());
                 let phase = constants.name(name);
                 self.hold_pause(Pause { span, gc_id: gc_id.integer(), phase, flush });
             }
-            Stops::Collection(fields) => {
+            PauseEvent::Collection(fields) => {
                 let [gc_id, name, cause] = fields.read(types, &mut event)?;
                 let collection =
                     Collection { name: constants.name(name), cause: constants.name(cause), flush };
@@ -144,14 +145,17 @@ impl Pauses {
                     self.collections.pop_first();
                 }
             }
-            Stops::Begin(fields) | Stops::End(fields) => {
+            PauseEvent::Begin(fields) | PauseEvent::End(fields) => {
                 let [start, duration, id] = fields.read(types, &mut event)?;
                 let span = Some(Span::of(clock, start.integer(), duration.integer()));
                 let safepoint = self.safepoint(id.integer());
-                *(if matches!(what, Stops::Begin(_)) { &mut safepoint.begin } else { &mut safepoint.end }) =
-                    span;
+                *(if matches!(what, PauseEvent::Begin(_)) {
+                    &mut safepoint.begin
+                } else {
+                    &mut safepoint.end
+                }) = span;
             }
-            Stops::Operation(fields) => {
+            PauseEvent::Operation(fields) => {
                 let [start, duration, id, stops, operation] = fields.read(types, &mut event)?;
                 // Other operations run while threads run: handshakes.
                 if stops.integer() != 0 {

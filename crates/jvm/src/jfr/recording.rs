@@ -1,4 +1,5 @@
-//! A whole recording: a file of several chunks. Does not follow a file that grows: [`super::Tail`] does.
+//! A whole recording: a file of several chunks.
+//! Does not follow a file that grows: [`super::Tail`] does.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -141,8 +142,8 @@ impl Tail {
         }
     }
 
-    /// Emits what the JVM has flushed since the last call, given both clocks at this moment. Calling it more often than
-    /// the JVM flushes costs one read of a header.
+    /// Emits what the JVM has flushed since the last call, given both clocks at this moment.
+    /// Calling it more often than the JVM flushes costs one read of a header.
     ///
     /// # Errors
     /// The folder or a chunk cannot be read. An invalid chunk is abandoned: the next call waits for the next chunk.
@@ -162,7 +163,8 @@ impl Tail {
         }
     }
 
-    /// Emits pauses that were held back because they might have been incomplete. Nothing comes after them.
+    /// Emits pauses that were held back because they might have been incomplete.
+    /// Nothing comes after them.
     pub fn finish(&mut self, emit: &mut dyn FnMut(JfrEvent)) {
         let since = self.since;
         self.reading.pauses.finish(&mut |pause| pass(since, JfrEvent::Pause(pause), emit));

@@ -30,8 +30,8 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// The number of an event's span; `None` beyond the limit. A thread's wait for work is idle, unless it is evidence of
-    /// any request.
+    /// The number of an event's span; `None` beyond the limit.
+    /// A thread's wait for work is idle, unless it is evidence of any request.
     pub(super) fn event(&mut self, grid: &Grid, seen: &RecentEvent, is_evidence: bool) -> Option<u32> {
         let span =
             || spans::of(grid, &seen.event).map(|span| if seen.is_idle() { span.idle() } else { span });

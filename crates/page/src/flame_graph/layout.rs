@@ -29,8 +29,8 @@ pub(super) struct Layout<'a> {
     pub(super) left_out: usize,
 }
 
-/// Lays out stacks under a root frame. Sorts them, because frames with a common prefix touch only if their stacks are
-/// neighbours.
+/// Lays out stacks under a root frame.
+/// Sorts them, because frames with a common prefix touch only if their stacks are neighbours.
 pub(super) fn lay_out<'a>(root: &'a str, stacks: impl Iterator<Item = (&'a str, Total)>) -> Layout<'a> {
     let mut stacks: Vec<(Vec<&str>, Total)> =
         stacks.map(|(stack, total)| (stack.split(';').collect(), total)).collect();
@@ -53,7 +53,8 @@ pub(super) fn lay_out<'a>(root: &'a str, stacks: impl Iterator<Item = (&'a str, 
     thin_out(done, all)
 }
 
-/// Leaves out the narrowest frames. Frames that stand on a frame are never wider, so none loses its base.
+/// Leaves out the narrowest frames.
+/// Frames that stand on a frame are never wider, so none loses its base.
 fn thin_out(mut frames: Vec<Frame<'_>>, total: Total) -> Layout<'_> {
     let all = frames.len();
     let mut widths: Vec<i64> = frames.iter().map(|frame| frame.total.time.0).collect();

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use report::escape;
 
-/// Escapes text for content and attributes. Characters that XML 1.0 cannot represent, and those that would change
-/// the order in which others are shown, are replaced by visible escapes.
+/// Escapes text for content and attributes.
+/// Characters that XML 1.0 cannot represent, and those that would change the order in which others are shown, are
+/// replaced by visible escapes.
 pub(super) fn text(raw: &str) -> Cow<'_, str> {
     let plain = escape::escape(raw);
     if !plain.contains(['&', '<', '>', '"', '\'', '\u{fffe}', '\u{ffff}']) {

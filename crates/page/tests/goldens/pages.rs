@@ -159,7 +159,7 @@ fn advice_report() -> AdviceReport {
     let mut inputs = Inputs::unknown("`nobody` <watched>");
     inputs.before = "'it`s | here'".into();
     inputs.settings = Ok(std::collections::BTreeMap::from(settings).into());
-    inputs.surroundings.jvm_arguments = Ok(vec!["-XX:+UseParallelGC".into()]);
+    inputs.host_facts.jvm_arguments = Ok(vec!["-XX:+UseParallelGC".into()]);
     let slow: Cost = costs.slow();
     inputs.costs = Ok(costs);
     AdviceReport {

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 
-/// Reads a file's generation, to compare with [`super::Append::generation`]: a file system gives the number of a
-/// deleted file's inode to the next file, with another generation.
+/// Reads a file's generation, to compare with [`super::Append::generation`].
+///
+/// A file system gives the number of a deleted file's inode to the next file, with another generation.
 ///
 /// # Errors
 /// The file system does not report generations.

@@ -60,8 +60,9 @@ impl Histogram {
         self.buckets.iter().sum()
     }
 
-    /// Latency quantile of the answered requests in nanoseconds, within 1 %; `share` is from 0 to 1. `None` without
-    /// answered requests.
+    /// Latency quantile of the answered requests in nanoseconds, within 1 %; `share` is from 0 to 1.
+    ///
+    /// `None` without answered requests.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let answered = self.answered();
         let rank = (share.clamp(0.0, 1.0) * answered as f64).ceil().max(1.0) as u64;

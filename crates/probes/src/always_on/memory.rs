@@ -1,4 +1,6 @@
-//! Memory that the BPF programs write and this process maps: words, read one at a time. Does not know what they mean.
+//! Memory that the BPF programs write and this process maps: words, read one at a time.
+//!
+//! Does not know what they mean.
 
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::ptr::NonNull;
@@ -65,7 +67,7 @@ pub(super) fn load(words: &[AtomicU64], at: usize) -> u64 {
     words.get(at).map_or(0, |word| word.load(Ordering::Relaxed))
 }
 
-/// Copies words, one of which, at `stamp_at`, is the stamp. `None` unless it equals `stamp` before and after.
+/// Copies words; `None` unless the one at `stamp_at` is `stamp` before and after.
 pub(super) fn copy_stamped<const N: usize>(
     words: &[AtomicU64],
     stamp_at: usize,

@@ -1,5 +1,7 @@
-//! Decodes what the BPF programs recorded. All times are `CLOCK_MONOTONIC` in nanoseconds; thread ids are those of the
-//! pid namespace whose `/proc` this process reads.
+//! Decodes what the BPF programs recorded.
+//!
+//! All times are `CLOCK_MONOTONIC` in nanoseconds; thread ids are those of the pid namespace whose `/proc` this process
+//! reads.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -102,7 +104,7 @@ pub struct Append {
     pub position: u64,
     /// Bytes.
     pub length: u64,
-    /// Number of this call among its thread's writing calls, in few bits; `None` if the kernel does not count them.
+    /// Number of this call among its thread's writing calls, in few bits; `None` if not counted by the kernel.
     pub write_call: Option<u64>,
     /// Position and length are those requested, and both times are the call's start (XFS).
     pub at_entry: bool,
@@ -179,8 +181,8 @@ pub struct SlowRequest {
     pub request: Request,
     /// When its first byte was read.
     pub first_read_ns: u64,
-    /// Latest time at which its last byte was in the receive buffer: the return of one of its reads, or an earlier
-    /// time, found as for its first byte.
+    /// Upper bound of when its last byte arrived in the receive buffer: the return of one of its reads, or an
+    /// earlier time, found as for its first byte.
     pub complete_ns: u64,
     /// When the previous answer on the connection was written; 0 if there was none.
     pub previous_ns: u64,
@@ -197,8 +199,9 @@ pub struct SlowRequest {
     pub read_sequence: u32,
     /// TCP sequence number of the answer's first byte.
     pub write_sequence: u32,
-    /// First bytes of the answer including its size field, at most 256. Empty if they could not be captured: the answer
-    /// took several calls and was not yet slow when it began.
+    /// First bytes of the answer including its size field, at most 256.
+    ///
+    /// Empty if they could not be captured: the answer took several calls and was not yet slow when it began.
     pub answer: Vec<u8>,
 }
 

@@ -1,6 +1,7 @@
-//! Arrays of records that overwrite the oldest, read while the BPF programs write them. Each CPU has a part of the
-//! array, in which record number N has slot N modulo the slot count and the stamp N + 1 (`struct part` in
-//! `bpf/always_on.h`).
+//! Arrays of records that overwrite the oldest, read while the BPF programs write them.
+//!
+//! Each CPU has a part of the array, in which record number N has slot N modulo the slot count and the stamp N + 1
+//! (`struct part` in `bpf/always_on.h`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,8 +43,9 @@ pub(super) struct Ring<'a, const N: usize> {
 }
 
 impl<const N: usize> Ring<'_, N> {
-    /// Delivers every record that may have changed at or after a time, and some earlier ones. Returns an upper bound of
-    /// such records that were overwritten.
+    /// Delivers every record that may have changed at or after a time, and some earlier ones.
+    ///
+    /// Returns an upper bound of such records that were overwritten.
     pub(super) fn read(&self, from_ns: u64, mut out: impl FnMut([u64; N])) -> u64 {
         let parts = self.parts.chunks_exact(PART_WORDS);
         let slots = self.slots.chunks_exact(N << self.bits);

@@ -1,5 +1,6 @@
-//! Loads, attaches and reads the always-on programs of one broker; detaches on drop. Decides nothing: see
-//! [`super::Plan`].
+//! Loads, attaches and reads the always-on programs of one broker; detaches on drop.
+//!
+//! Decides nothing: see [`super::Plan`].
 
 use std::mem::offset_of;
 use std::os::fd::OwnedFd;
@@ -30,7 +31,7 @@ const ENDS_WORDS: usize = size_of::<types::ends>() / 8;
 const MAX_PORTS: usize = 16;
 /// `MAX_ENDS` of `bpf/always_on.h`.
 const MAX_ENDS: u32 = 16_384;
-/// A part's marks need at least this many slots.
+/// log2 of the fewest slots that a part's marks need.
 const MIN_SLOT_BITS: u32 = 8;
 /// Keeps the array of all CPUs within the kernel's limit on map entries.
 const MAX_SLOT_BITS: u32 = 20;
@@ -42,8 +43,10 @@ const _: () = assert!(offset_of!(types::ends, stamp) == (ENDS_WORDS - 1) * 8);
 /// How to watch a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Ports of its listeners, at most 16. Empty: all connections that it accepts while it is watched; older ones are
-    /// not followed, because nothing shows which end is the broker.
+    /// Ports of its listeners, at most 16.
+    ///
+    /// Empty: all connections that it accepts while it is watched; older ones are not followed, because nothing shows
+    /// which end is the broker.
     pub ports: Vec<u16>,
     /// Requests that take at least this long are slow.
     pub threshold: Duration,
@@ -88,7 +91,7 @@ pub struct Losses {
     pub over_limit: u64,
     /// Slow requests for which the ring buffer had no room.
     pub ring_full: u64,
-    /// Calls on connections whose state did not fit in the kernel's memory.
+    /// Calls on connections for whose state the kernel had no memory.
     pub without_connection: u64,
     /// Reads of connections whose request boundaries are unknown: older than the watch, encrypted, or after a bad
     /// frame.
@@ -140,8 +143,9 @@ pub struct Session {
 }
 
 impl Session {
-    /// Loads and attaches what the plan uses. Leaves out a program that the kernel refuses, with its purpose:
-    /// [`Session::plan`] says why.
+    /// Loads and attaches what the plan uses.
+    ///
+    /// Leaves out a program that the kernel refuses, with its purpose: [`Session::plan`] says why.
     ///
     /// # Errors
     /// Requests cannot be followed, or the kernel refuses the object.

@@ -197,7 +197,7 @@ enum wait_place {
 	WAIT_ASLEEP,
 	/* preempted in the kernel: it is still in the call that it was in */
 	WAIT_PREEMPTED,
-	/* rescheduled on return to user space: it is no longer in a call */
+	/* switched out on return to user space: it is no longer in a call */
 	WAIT_AT_EXIT,
 	/* stopped by a signal, with its process; frozen with its cgroup */
 	WAIT_STOPPED,

@@ -147,7 +147,7 @@ static __always_inline bool is_followed(struct sock *sock)
 	       sock->sk_type == SOCK_STREAM && is_listener(local_port_of(sock));
 }
 
-/* Converts an IPv4 address to an IPv6 one (RFC 4291, 2.5.5.2). */
+/* Reads both ends; IPv4 addresses become IPv6 ones (RFC 4291, 2.5.5.2). */
 static __always_inline void read_ends(struct ends *ends, struct sock *sock)
 {
 	struct inet_sock *inet = TYPED(struct inet_sock, sock);

@@ -19,7 +19,7 @@
 #define API_JOIN_GROUP 11
 #define API_SYNC_GROUP 14
 #define API_SHARE_FETCH 78
-/* Far more than exist: a frame with a higher key is no request. */
+/* Far more than exist: a frame with a higher key or version is no request. */
 #define MAX_API_KEY 255
 #define MAX_API_VERSION 63
 #define FIRST_FLEXIBLE_FETCH 12
@@ -28,14 +28,12 @@
 #define SIZE_BYTES 4
 #define REQUEST_HEAD (SIZE_BYTES + 8)
 #define ANSWER_HEAD (SIZE_BYTES + 4)
-/*
- * Request sizes: the minimum has no client id, like ControlledShutdown 0; the maximum must exclude TLS's first bytes.
- */
+/* The smallest request has no client id (ControlledShutdown 0); the largest is below TLS's first bytes as a size. */
 #define MIN_REQUEST 8
 #define MAX_REQUEST (1 << 28)
 #define MIN_ANSWER 4
 
-/* Steps through the frames of one call: one per head, one per body. */
+/* At most this many steps through the frames of one call: one per head, one per body. */
 #define MAX_STEPS 16
 
 #define NS_PER_MS 1000000
@@ -403,7 +401,7 @@ static __always_inline bool walk_frames(struct connection *connection, struct wa
 	return false;
 }
 
-/* Whether the rest of a request is in the receive buffer: the thread reads it as soon as it has a CPU. */
+/* Notes since when the rest of a request is in the receive buffer: the thread reads it as soon as it has a CPU. */
 static __always_inline void look_for_rest(struct connection *connection, struct sock *sock, __u64 now)
 {
 	struct tcp_sock *tcp = TYPED(struct tcp_sock, sock);

@@ -112,7 +112,7 @@ static __always_inline void name_file_call(struct sleep_place *place, struct tas
 		break;
 	case NR_FSYNC:
 	case NR_FDATASYNC:
-		/* a thread writes between two syncs of a file */
+		/* no thread syncs a file twice without a write in between */
 		call->number = task->ioac.syscw;
 		break;
 	case NR_MSYNC:

@@ -19,7 +19,7 @@
 
 struct known_path {
 	__u64 path_ns;
-	/* `renames` when the path was read */
+	/* `renames` before the path was read */
 	__u32 renames;
 	__u32 reserved;
 };

@@ -268,8 +268,8 @@ static __always_inline bool of_target(void)
 
 /*
  * fsyncs on ext4 by other processes, which commit its journal immediately (ext4_fsync_journal, fs/ext4/fsync.c):
- * threads that have a handle or want a buffer of that transaction wait as long as the caller. The target's own fsyncs
- * are calls on files.
+ * threads that have a handle or want a buffer of that transaction wait with the caller. The target's own fsyncs are
+ * calls on files.
  */
 
 /* A commit that no thread had to wait for, or that ended immediately, delays no thread. */

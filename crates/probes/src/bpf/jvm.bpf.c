@@ -249,7 +249,7 @@ int contended_exit(struct pt_regs *ctx)
  *
  * Runs for every wake-up of the host, and returns after one check of the woken task while none of the target's threads
  * waits for a monitor. Misses a waiter that is let in while it is awake: before it sleeps, or after a timer that older
- * HotSpots set, as long as it has no processor. Then the releaser seen before was not the last.
+ * HotSpots set, while it has no CPU. Then the releaser seen before was not the last.
  */
 
 /* include/uapi/linux/futex.h; older C libraries signal a condition with FUTEX_WAKE_OP */
@@ -339,7 +339,7 @@ int BPF_PROG(contended_waking, struct task_struct *task)
 	return 0;
 }
 
-/* Alternative for measuring: shows what the kernel takes to call a program there. */
+/* Replaces contended_waking for measurements: its cost is what the kernel takes to call a program there. */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(nothing_waking, struct task_struct *task)
 {
@@ -459,7 +459,7 @@ int safepoint_end(struct pt_regs *ctx)
 	return 0;
 }
 
-/* Alternative for measuring: its cost is what the kernel takes to call a program. */
+/* Replaces any other program for measurements: its cost is what the kernel takes to call one. */
 SEC("usdt")
 int nothing(struct pt_regs *ctx)
 {

@@ -10,7 +10,7 @@
 
 /*
  * The off-CPU count: how many followed threads are off the CPU. While it is 0, most of the time, no thread that is
- * woken or gets a CPU is looked up; only such threads change it.
+ * woken or gets a CPU is looked up; it changes only for such threads.
  */
 static __u32 off_cpu_count;
 

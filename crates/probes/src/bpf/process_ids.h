@@ -35,7 +35,7 @@ static __always_inline struct upid number_at(struct pid *pid, __u32 level)
 	return id;
 }
 
-/* The helper bpf_get_current_pid_tgid, declared const, as it is within a program: one call serves all uses. */
+/* The helper bpf_get_current_pid_tgid, declared const, as it is within a program: called once for all uses. */
 static __u64 (*const current_ids)(void) __attribute__((const)) = (void *)14;
 
 /* 0 for what the namespace does not see, such as the kernel's own threads and the host's processes. */

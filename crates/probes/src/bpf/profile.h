@@ -48,14 +48,14 @@ struct profile_settings {
 	__u32 tgid;
 	/* keep threads of the same name apart */
 	__u8 by_thread;
-	/* valid entries of `call`; 0: sample everywhere */
+	/* valid entries of `call`; 0: profile everything */
 	__u8 calls;
 	__u16 reserved;
 	/* the time that one sample stands for */
 	__u64 period_ns;
 	/* shorter off-CPU intervals are left out */
 	__u64 min_ns;
-	/* sample only within these system calls, by number */
+	/* profile only these system calls, by number */
 	__s32 call[PROFILE_CALLS];
 };
 

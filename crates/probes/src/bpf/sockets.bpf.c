@@ -213,7 +213,7 @@ static __always_inline bool is_socket_io(__u8 kind)
 	return kind == OP_READ || kind == OP_WRITE || kind == OP_SENDFILE || kind == OP_SPLICE;
 }
 
-/* The TCP socket of a file; NULL if the file is none. */
+/* The TCP socket of a file; NULL if the file is no TCP socket. */
 static __always_inline struct sock *tcp_of(struct file *file)
 {
 	struct socket *socket = TYPED(struct socket, DIRECT(file, private_data));

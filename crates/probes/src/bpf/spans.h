@@ -34,7 +34,7 @@ static __always_inline int span_enter(__u32 function, __u32 device)
 	return 0;
 }
 
-/* Takes the entry of the call that the thread is inside of out of the table; returns false if it was not seen. */
+/* Removes and returns the start of the call that the thread is inside of; returns false if it was not seen. */
 static __always_inline bool take_span(__u32 function, struct span_start *start)
 {
 	struct span_key key = { .tid = current_ids(), .function = function };

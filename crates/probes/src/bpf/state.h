@@ -82,7 +82,7 @@ struct op {
 	__u8 stacked;
 	/* enum parked */
 	__u8 parked;
-	/* for settle_switches(): the program on switches was running before the call began */
+	/* for settle_switches(): the program on switches had already run when the call began */
 	__u8 counts_switches;
 	__u8 reserved;
 	/* the kernel's count of the thread's switches when the call began, and switches reported since; modulo 2^16 */
@@ -110,7 +110,7 @@ struct op {
 	__u64 stack[STACK_FRAMES];
 } __attribute__((aligned(64)));
 
-/* Whether the thread is off the CPU, since off_ns, for a reason that user space decides. */
+/* Whether the thread is off the CPU, since off_ns, in a wait whose reason user space determines. */
 enum parked {
 	NOT_PARKED = 0,
 	PARKED = 1,

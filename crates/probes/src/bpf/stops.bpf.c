@@ -85,7 +85,7 @@ static __always_inline void name_sender(void)
 	stop_sender.comm[0] = 0;
 }
 
-/* Who released the process is known when it does so. */
+/* The thread that releases the process is the current one. */
 static __always_inline void name_current(void)
 {
 	stop.by_tid = visible_tid();

@@ -129,7 +129,7 @@ fn a_cpu_that_was_taken_away() {
         let head = Bytes::default().u32(27).u32(3).u64(1_000).u64(401_000).u64(390_000).u32(tid);
         head.text("data-plane-kafk", 16).u8(is_gap).u8(0).u16(0).0
     };
-    let mut decoder = decoder(None).of_cpus(4);
+    let mut decoder = decoder(None).with_cpus(4);
     let mut gap = |bytes: &[u8]| match decode(&mut decoder, bytes) {
         Some(Event::Row(CpuGap(gap))) => Some(*gap),
         _ => None,

@@ -30,7 +30,7 @@ impl Functions {
 /// A test function (`net/bpf/test_run.c`) that nothing else calls.
 const HARMLESS: &str = "bpf_fentry_test1";
 
-/// Reads the kernel's BTF, and tries to hook the harmless function. Skips the trial if hooking is known to be impossible.
+/// Reads the kernel's BTF, and tries to hook the harmless function, unless hooking is known to be impossible.
 pub(super) fn survey(bpf_refused: Option<&str>) -> Functions {
     let Some(kernel) = Btf::of_kernel() else {
         return Functions { refused: Some("the kernel has no BTF".to_owned()), known: BTreeSet::new() };

@@ -1,4 +1,6 @@
-//! What this process may do: `bpf(2)`, capabilities, lockdown; and its pid namespace. Requests no privileges.
+//! What this process may do: `bpf(2)`, capabilities, lockdown; and its pid namespace.
+//!
+//! Requests no privileges.
 
 #![allow(clippy::disallowed_methods, reason = "/proc or /sys")]
 

@@ -1,4 +1,6 @@
-//! The kernel's HZ, the unit of jbd2's times: from its build configuration, else measured. Never assumed.
+//! The kernel's HZ, the unit of jbd2's times: from its build configuration, else measured.
+//!
+//! Never assumed.
 
 #![allow(clippy::disallowed_methods, reason = "/proc or /sys")]
 

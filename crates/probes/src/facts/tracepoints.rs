@@ -1,6 +1,7 @@
-//! The tracepoints of the running kernel: ids and fields from tracefs, argument counts from BTF. Does not know which
-//! are needed. Reads a mounted tracefs, else a private mount that no other process sees and that ends with the survey:
-//! the host's mounts stay unchanged.
+//! The tracepoints of the running kernel: ids and fields from tracefs, argument counts from BTF.
+//!
+//! Does not know which are needed. Reads a mounted tracefs, else a private mount that no other process sees and that
+//! ends with the survey: the host's mounts stay unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -108,8 +109,9 @@ fn mount_privately() -> io::Result<OwnedFd> {
     Ok(fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?)
 }
 
-/// Number of arguments of a tracepoint of the kernel itself; `None` without BTF or such a tracepoint. The kernel
-/// declares `typedef void (*btf_trace_NAME)(void *, …)` for each (`include/trace/bpf_probe.h`).
+/// Number of arguments of a tracepoint of the kernel itself; `None` without BTF or such a tracepoint.
+///
+/// The kernel declares `typedef void (*btf_trace_NAME)(void *, …)` for each (`include/trace/bpf_probe.h`).
 pub(super) fn arguments(tracepoint: &str) -> Option<usize> {
     let kernel = Btf::from_vmlinux().ok()?;
     let pointer = kernel.type_by_name::<BtfType<'_>>(&format!("btf_trace_{tracepoint}"))?.next_type()?;

@@ -1,5 +1,7 @@
-//! `HotSpot`'s own descriptions of its types and flags, in a running JVM, which it exports for its Serviceability Agent
-//! (`src/hotspot/share/runtime/vmStructs.hpp`). Reads the process's memory without stopping it, and changes nothing.
+//! `HotSpot`'s own descriptions of its types and flags in a running JVM.
+//!
+//! `HotSpot` exports them for its Serviceability Agent (`src/hotspot/share/runtime/vmStructs.hpp`). Reads the process's
+//! memory without stopping it, and changes nothing.
 
 use std::collections::HashMap;
 use std::fs::File;

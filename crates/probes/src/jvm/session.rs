@@ -1,4 +1,6 @@
-//! Loads, attaches and reads the probes of one JVM; detaches on drop. Decides nothing: see [`super::JvmPlan`].
+//! Loads, attaches and reads the probes of one JVM; detaches on drop.
+//!
+//! Decides nothing: see [`super::JvmPlan`].
 
 use std::mem::offset_of;
 use std::os::fd::OwnedFd;
@@ -97,8 +99,9 @@ pub struct JvmProbes {
 }
 
 impl JvmProbes {
-    /// Loads and attaches what the plan uses. Leaves out a purpose whose probes cannot be attached: [`JvmProbes::plan`]
-    /// says why.
+    /// Loads and attaches what the plan uses.
+    ///
+    /// Leaves out a purpose whose probes cannot be attached: [`JvmProbes::plan`] says why.
     ///
     /// # Errors
     /// Nothing remains, or the kernel refuses the programs.
@@ -129,8 +132,9 @@ impl JvmProbes {
         &self.plan
     }
 
-    /// Waits at most `timeout` for a pause if no monitors are watched, else for the ring buffer to fill up. Then
-    /// delivers the pending events in order of their ends.
+    /// Waits at most `timeout` for a pause if no monitors are watched, else for the ring buffer to fill up.
+    ///
+    /// Then delivers the pending events in order of their ends.
     ///
     /// # Errors
     /// The ring buffer cannot be read.

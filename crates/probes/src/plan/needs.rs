@@ -32,11 +32,11 @@ pub(super) fn functions(purpose: Purpose, facts: &Facts) -> Result<Vec<&'static 
     }
     let is_known = |function: &Function| facts.functions.known.contains(function.name);
     if let Some(absent) = declaration.functions.iter().find(|it| !it.optional && !is_known(it)) {
-        return Err(hopeless(format!("this kernel has no function {}", absent.name)));
+        return Err(missing_without_remedy(format!("this kernel has no function {}", absent.name)));
     }
     let known: Vec<_> = declaration.functions.iter().filter(|function| is_known(function)).collect();
     if known.is_empty() {
-        return Err(hopeless(match purpose {
+        return Err(missing_without_remedy(match purpose {
             Purpose::Ext4Functions => "ext4 is not loaded, or has no BTF",
             Purpose::XfsFunctions => "xfs is not loaded, or has no BTF",
             Purpose::BtrfsFunctions => "btrfs is not loaded, or has no BTF",
@@ -51,7 +51,7 @@ pub(crate) fn permits_function(name: &str, facts: &Facts) -> Result<(), State> {
     match &facts.functions.refused {
         Some(refused) => Err(unhookable(refused, facts)),
         None if facts.functions.known.contains(name) => Ok(()),
-        None => Err(hopeless(format!("this kernel has no function {name}"))),
+        None => Err(missing_without_remedy(format!("this kernel has no function {name}"))),
     }
 }
 
@@ -131,7 +131,7 @@ fn missing(why: impl Into<String>, remedy: &str) -> State {
 }
 
 /// Missing, without a remedy.
-fn hopeless(why: impl Into<String>) -> State {
+fn missing_without_remedy(why: impl Into<String>) -> State {
     State::Missing { why: why.into(), remedy: None }
 }
 
@@ -154,8 +154,10 @@ fn permits_bpf(facts: &Facts) -> Result<(), State> {
     Ok(())
 }
 
-/// The privileges that BPF needs and this process lacks, and where to grant them. The other capabilities named let it
-/// read the broker's files, processes and packets, the tracepoints' formats and the kernel's symbols.
+/// The privileges that BPF needs and this process lacks, and where to grant them.
+///
+/// The other capabilities named let it read the broker's files, processes and packets, the tracepoints' formats and the
+/// kernel's symbols.
 fn privileges(facts: &Facts) -> String {
     let needed = [(Capabilities::BPF, "CAP_BPF"), (Capabilities::PERFMON, "CAP_PERFMON")];
     let lacking = needed.iter().filter(|(number, _)| !facts.capabilities.has(*number)).map(|(_, name)| *name);
@@ -199,17 +201,17 @@ fn no_such_tracepoint(name: &str, facts: &Facts) -> State {
     // Tracepoints of file systems come with their modules.
     match name.split_once('/').map_or(name, |(group, _)| group) {
         "jbd2" if !facts.jbd2 => {
-            hopeless("jbd2 is not loaded: no ext4 file system with a journal is mounted")
+            missing_without_remedy("jbd2 is not loaded: no ext4 file system with a journal is mounted")
         }
-        "ext4" => hopeless("ext4 is not loaded, or older than its fast commits (Linux 5.10)"),
-        "xfs" => {
-            hopeless("xfs is not loaded, so no XFS file system is mounted, or it is older than Linux 5.9")
-        }
-        "btrfs" => hopeless("btrfs is not loaded: no btrfs file system is mounted"),
+        "ext4" => missing_without_remedy("ext4 is not loaded, or older than its fast commits (Linux 5.10)"),
+        "xfs" => missing_without_remedy(
+            "xfs is not loaded, so no XFS file system is mounted, or it is older than Linux 5.9",
+        ),
+        "btrfs" => missing_without_remedy("btrfs is not loaded: no btrfs file system is mounted"),
         "syscalls" => {
             missing(format!("this kernel has no tracepoint {name}"), "a kernel with CONFIG_FTRACE_SYSCALLS=y")
         }
-        _ => hopeless(format!("this kernel has no tracepoint {name}")),
+        _ => missing_without_remedy(format!("this kernel has no tracepoint {name}")),
     }
 }
 

@@ -33,8 +33,9 @@ impl Drop for Links {
     }
 }
 
-/// Starts a process that closes these descriptors last, when the result is dropped. Without such a process the caller
-/// closes last.
+/// Starts a process that closes these descriptors last, when the result is dropped.
+///
+/// Without such a process the caller closes last.
 fn close_elsewhere(fds: &[RawFd]) -> Option<OwnedFd> {
     if fds.is_empty() {
         return None;

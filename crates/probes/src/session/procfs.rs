@@ -92,9 +92,10 @@ fn works_for_file_system(tid: u32) -> bool {
     fs::read_to_string(format!("/proc/{tid}/comm")).is_ok_and(|name| is_file_systems(name.trim_end()))
 }
 
-/// Whether a thread works for a file system. A worker's name shows what it works for, or last worked for, after a `+`
-/// or a `-` (`wq_worker_comm`, kernel/workqueue.c). jbd2's threads are not needed: tracepoints show both ends of their
-/// work.
+/// Whether a thread works for a file system.
+///
+/// A worker's name shows what it works for, or last worked for, after a `+` or a `-` (`wq_worker_comm`,
+/// kernel/workqueue.c). jbd2's threads are not needed: tracepoints show both ends of their work.
 fn is_file_systems(name: &str) -> bool {
     let job =
         name.strip_prefix("kworker/").and_then(|worker| worker.split_once(['+', '-'])).map(|(_, job)| job);

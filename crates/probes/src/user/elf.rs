@@ -1,5 +1,6 @@
-//! The functions of a program or library, from its symbol tables. Reads no debug information: without a symbol table
-//! only exported functions have names.
+//! The functions of a program or library, from its symbol tables.
+//!
+//! Reads no debug information: without a symbol table only exported functions have names.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -12,9 +13,10 @@ const MAX_BYTES: u64 = 128 << 20;
 /// A libjvm has about a hundred thousand.
 const MAX_SYMBOLS: usize = 1 << 20;
 const MAX_NAME_BYTES: usize = 4096;
-/// Limits for demangling a C++ name: its parts, and the nesting of its grammar. With each template within a template
-/// the parser tries twice as much and keeps all of it. The 55,000 names of JDK 25's libjvm.so need 350 bytes and a
-/// depth of 48.
+/// Limits for demangling a C++ name: its parts, and the nesting of its grammar.
+///
+/// With each template within a template the parser tries twice as much and keeps all of it. The 55,000 names of JDK
+/// 25's libjvm.so need 350 bytes and a depth of 48.
 const MAX_CPP_BYTES: usize = 1024;
 const MAX_CPP_DEPTH: u32 = 48;
 /// Total bytes of one file's names, which may all share a few bytes of it: those kept, and those examined.

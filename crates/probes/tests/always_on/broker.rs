@@ -1,5 +1,6 @@
-//! Both ends of a connection, the broker's and the client's, with every call made by name. Sends Kafka's frames with
-//! bodies of zeros. Does not know what is recorded of them.
+//! Both ends of a connection, the broker's and the client's, with every call made by name.
+//!
+//! Sends Kafka's frames with bodies of zeros. Does not know what is recorded of them.
 
 use std::io::{IoSlice, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

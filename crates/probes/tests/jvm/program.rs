@@ -1,4 +1,4 @@
-//! Runs `Contend.java` and reads its measurements. Kills it if the test fails.
+//! Runs `Contend.java` and reads its measurements. Kills it on drop, also if the test fails.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

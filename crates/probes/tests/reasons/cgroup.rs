@@ -1,5 +1,7 @@
-//! A temporary memory cgroup for this process. Version 1's controller charges a thread's memory to the group of its
-//! process's first thread, so a single thread cannot be limited.
+//! A temporary memory cgroup for this process.
+//!
+//! Version 1's controller charges a thread's memory to the group of its process's first thread, so a single thread
+//! cannot be limited.
 
 use std::fs;
 use std::path::{Path, PathBuf};

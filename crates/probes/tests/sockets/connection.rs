@@ -173,8 +173,9 @@ impl End {
         set_option(self.fd(), level, option, value);
     }
 
-    /// The next sequence number of a queue. The socket is temporarily in repair mode, and leaves it without a window
-    /// probe.
+    /// The next sequence number of a queue.
+    ///
+    /// The socket is temporarily in repair mode, and leaves it without a window probe.
     pub(crate) fn sequence(&self, queue: Queue) -> u32 {
         const OFF_WITHOUT_PROBE: i32 = -1;
         self.set(libc::IPPROTO_TCP, libc::TCP_REPAIR, &1);
@@ -258,7 +259,7 @@ impl End {
         assert_eq!(done(unsafe { libc::splice(reader.as_raw_fd(), none, self.fd(), none, bytes, 0) }), bytes);
     }
 
-    /// Reads in one call, which waits for all bytes because the kernel may leave delivery to another thread.
+    /// Reads in one call, once all bytes have arrived: the kernel may leave their delivery to another thread.
     pub(crate) fn read_exactly(&self, bytes: usize) {
         let end = Instant::now() + Duration::from_secs(60);
         while usize::try_from(self.query(libc::FIONREAD)).unwrap() < bytes {

@@ -6,8 +6,8 @@ use model::Nanos;
 
 /// Cells without colours, from the lowest level to the highest.
 const GLYPHS: [char; 5] = ['·', '░', '▒', '▓', '█'];
-/// Cells with colours: of the 256 that terminals share, from dark to bright (after viridis, which colour-blind people can
-/// order too).
+/// Cells with colours, of the 256 that terminals share, from dark to bright.
+/// After viridis, which colour-blind people can order too.
 const COLOURS: [u8; 7] = [54, 60, 30, 35, 113, 184, 227];
 /// A cell without requests.
 const NOTHING: char = ' ';

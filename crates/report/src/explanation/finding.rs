@@ -39,7 +39,8 @@ pub fn describe_finding(conclusion: &Conclusion) -> String {
     clauses.join("; ")
 }
 
-/// Says that no request was slow, or that none was seen. A fetch's time counts only from when its data was available.
+/// Says that no request was slow, or that none was seen.
+/// A fetch's time counts only from when its data was available.
 pub fn nothing_slow(summary: &Summary, limit: Nanos) -> String {
     let not_judged = match summary.not_judged.iter().map(|(_, count)| count).sum() {
         0 => String::new(),
@@ -89,7 +90,8 @@ fn events(cause: Cause, roots: &[&RootTotal]) -> String {
     format!("{} {words}", format_count(roots.len() as u64))
 }
 
-/// The place that all roots share. A root's id is the cause, the place, and numbers that distinguish it from others there.
+/// The place that all roots share.
+/// A root's id is the cause, the place, and numbers that distinguish it from others there.
 fn common_place<'r>(cause: Cause, roots: &[&'r RootTotal]) -> Option<&'r str> {
     let mut places = roots.iter().map(|root| place(cause, &root.root));
     let first = places.next()??;

@@ -105,8 +105,9 @@ impl Group {
         Some(key)
     }
 
-    /// Index of the fastest request whose chain has the same shape as another's: every shape keeps its slowest
-    /// example, the slow write itself as well as the wait behind another request's write.
+    /// Index of the fastest request whose chain has the same shape as another's.
+    /// So every shape keeps its slowest example: the slow write itself as well as the wait behind another request's
+    /// write.
     fn spare(&self) -> usize {
         let shared = |verdict: &Verdict| self.shapes.get(&shape(verdict)).is_some_and(|&count| count > 1);
         self.verdicts.iter().rposition(shared).unwrap_or(self.verdicts.len().saturating_sub(1))

@@ -168,8 +168,9 @@ fn summary(conclusion: &Conclusion) -> Value {
     value
 }
 
-/// Agreement with Kafka's request log: `local` is queue, handler, lock and append minus the log's queue and local time,
-/// `after` is remote and respond minus the log's remote, response-queue and send time.
+/// Agreement with Kafka's request log.
+/// `local` is queue, handler, lock and append minus the log's queue and local time, `after` is remote and respond minus
+/// the log's remote, response-queue and send time.
 fn agreement_value(agreement: &Agreement) -> Value {
     let differences = |differences: &Differences| {
         let at = |share| differences.quantile(share).map(|difference| difference.0);

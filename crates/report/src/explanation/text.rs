@@ -252,7 +252,7 @@ fn requests<W: Write>(text: &mut TextWriter<W>, total: &RootTotal, group: &Group
     text.more(total.requests.saturating_sub(group.verdicts.len() as u64) as usize)
 }
 
-/// Message ids of the partition that was slow, else of all partitions.
+/// Message ids of the partition on which the time was lost, else of all partitions.
 fn message_ids(verdict: &Verdict) -> Vec<&str> {
     match (&verdict.partition, partition(verdict)) {
         (Some(_), Some(partition)) => partition.message_ids.iter().map(|id| &**id).collect(),
@@ -260,7 +260,7 @@ fn message_ids(verdict: &Verdict) -> Vec<&str> {
     }
 }
 
-/// The partition that was slow, else the first.
+/// The partition on which the time was lost, else the first.
 fn partition(verdict: &Verdict) -> Option<&Partition> {
     let partitions = &verdict.request.partitions;
     let lost_on = verdict.partition.as_ref().and_then(|lost_on| {
@@ -444,13 +444,15 @@ impl NeededSources {
         self.0.extend(diagnose::purposes(verdict));
     }
 
-    /// Whether this source would have shown more. A description in words belongs to no hook and might always have.
+    /// Whether this source would have shown more.
+    /// A description in words belongs to no hook and might always have.
     fn has(&self, what: &str) -> bool {
         self.0.contains(what) || (!self.0.is_empty() && what.contains(' '))
     }
 }
 
-/// Writes what could not be observed, one per line: all of it, or only what would have shown more and a count of the others.
+/// Writes what could not be observed, one per line.
+/// Writes all of it, or only what would have shown more and a count of the others.
 fn unobservable<W: Write>(
     text: &mut TextWriter<W>,
     unobservable: &[Unobservable],

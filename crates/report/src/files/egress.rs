@@ -9,7 +9,7 @@ use model::{Cause, FileKind};
 
 use super::{FileTotals, GroupBy, GroupKey, Traffic};
 
-/// A lower rate is harmless.
+/// Minimum rate of unsent bytes; a lower one is harmless.
 const MIN_BYTES_PER_MINUTE: f64 = 10e6;
 /// If at least this share of the bytes read is sent, the reads serve consumers.
 const MAX_SENT_SHARE: f64 = 0.5;
@@ -79,9 +79,9 @@ impl FileTotals {
         Some(ReadsWithoutEgress { read_bytes, sent_bytes, kind, share, seconds, file })
     }
 
-    /// Upper bound on the bytes of a kind that came from devices and were sent: what `sendfile` sent of it. A broker that
-    /// encrypts reads its segments and writes to connections instead; then the bound is all that it wrote to them, or all that
-    /// it read if that was not seen.
+    /// Upper bound on the bytes of a kind that came from devices and were sent: those that `sendfile` sent.
+    /// A broker that encrypts reads its segments and writes to connections instead; then the bound is all that it wrote
+    /// to them, or all that it read if its writes were not seen.
     fn sent_of(&self, kind: &str, traffic: &Traffic) -> u64 {
         let max_written =
             if kind == FileKind::Log.as_str() { self.sent_bytes.unwrap_or(u64::MAX) } else { 0 };

@@ -347,7 +347,8 @@ impl<W: Write> LogOverview<W> {
         self.0.table(&Apis, &rows)
     }
 
-    /// Writes entries without the columns of wide tables, which are for lists. `others` counts entries that were not kept.
+    /// Writes entries without the columns of wide tables, which are for lists.
+    /// `others` counts entries that were not kept.
     fn entries(&mut self, heading: &str, entries: &[&LogEntry], max: usize, others: u64) -> io::Result<()> {
         if entries.is_empty() {
             return Ok(());

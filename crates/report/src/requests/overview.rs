@@ -14,8 +14,8 @@ use crate::bounded_map::BoundedMap;
 pub use crate::distribution::Distribution;
 pub use output::write;
 
-/// Limit on the groups of one API's topics, of its clients, of its connections, and of producers; twice as many for
-/// all APIs together. Further groups are counted as others. A busy group takes about 10 KiB.
+/// Limit on the groups of one API (of topics, clients and connections each), and on producers.
+/// Twice as many for all APIs together. Further groups are counted as others. A busy group takes about 10 KiB.
 const MAX_GROUPS: usize = 500;
 
 /// Counts requests into groups.
@@ -63,7 +63,7 @@ impl Overview {
     }
 
     /// Extends the time span, the basis of rates, by a request that may or may not be counted.
-    pub fn add(&mut self, request: &Request) {
+    pub fn extend_span(&mut self, request: &Request) {
         let (first, last) = self.span.unwrap_or((request.arrival, request.last_seen()));
         self.span = Some((first.min(request.arrival), last.max(request.last_seen())));
     }
@@ -90,8 +90,8 @@ impl Overview {
         }
     }
 
-    /// Counts a request for the topics whose records it carried or for which it failed: a fetch requests many topics,
-    /// and what it returns of one says nothing about the others.
+    /// Counts a request for the topics whose records it carried or for which it failed.
+    /// A fetch requests many topics, and what it returns of one says nothing about the others.
     fn topics_of(&mut self, request: &Request, kind: Kind) {
         let code = request.error_code.is_some_and(|code| code != 0);
         let whole = code || request.error.is_some() || request.is_unanswered();
@@ -305,8 +305,9 @@ impl From<&Request> for Share {
     }
 }
 
-/// Batches of one producer. A batch here is what one partition got in one request: one record batch with magic 2
-/// (the broker refuses more), one message set before.
+/// Batches of one producer.
+/// A batch here is what one partition got in one request: one record batch with magic 2 (the broker refuses more), one
+/// message set before.
 #[derive(Clone, Debug)]
 pub struct BatchFill {
     /// Produce requests with at least one record.

@@ -142,7 +142,7 @@ fn a_request_object_has_every_field_of_the_contract() {
 fn overview(most: usize, requests: &[Request]) -> Groups {
     let mut overview = Overview::new(most);
     for request in requests {
-        overview.add(request);
+        overview.extend_span(request);
         overview.request(request, request.intended_wait());
     }
     overview.finish()

@@ -174,7 +174,8 @@ fn losses(state: &State) -> (String, Tone) {
 
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// One block per number, full for the highest; a blank for `None`. Numbers above zero are never blank.
+/// One block per number, full for the highest; a blank for `None`.
+/// Numbers above zero are never blank.
 pub(super) fn sparkline(values: &[Option<f64>]) -> String {
     let highest = values.iter().flatten().copied().fold(0.0, f64::max);
     values.iter().map(|value| value.map_or(' ', |value| block(value, highest))).collect()

@@ -55,7 +55,8 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State, ui: &mut 
     }
 }
 
-/// Pads a cell to the width of its column. Cuts a cell that is too wide, which only a number can be.
+/// Pads a cell to the width of its column.
+/// Cuts a cell that is too wide, which only a number can be.
 fn padded(mut cell: Cell, width: usize, is_number: bool) -> Cell {
     let used = width_of(&cell);
     if used > width {

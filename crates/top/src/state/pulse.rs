@@ -42,8 +42,8 @@ impl Pulse {
         Self { seconds: Seconds::new(MAX_SECONDS), requests: 0 }
     }
 
-    /// Counts a request when it is answered. Excludes intended waits: long polls have no latency, and a fetch's wait
-    /// for data does not count.
+    /// Counts a request when it is answered.
+    /// Excludes intended waits: long polls have no latency, and a fetch's wait for data does not count.
     pub(crate) fn request(&mut self, request: &Request) {
         self.requests += 1;
         let Some(second) = self.seconds.at(request.last_seen()) else { return };

@@ -16,12 +16,12 @@ pub(crate) struct Root {
     pub(crate) cause: Cause,
     /// Its description, from its slowest victim.
     pub(crate) text: String,
-    pub(crate) toll: Toll,
+    pub(crate) toll: VictimTotals,
 }
 
 /// The victims of a root or a cause.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Toll {
+pub(crate) struct VictimTotals {
     /// Number of victims.
     pub(crate) victims: u64,
     /// Sum of their latencies.
@@ -32,7 +32,7 @@ pub(crate) struct Toll {
     pub(crate) last: Nanos,
 }
 
-impl Default for Toll {
+impl Default for VictimTotals {
     fn default() -> Self {
         Self { victims: 0, time: Nanos::ZERO, slowest: Nanos::MIN, last: Nanos::MIN }
     }
@@ -41,9 +41,10 @@ impl Default for Toll {
 /// One cause with all its roots.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OfCause {
-    /// Number of roots, including dropped ones. A root that returns after it was dropped counts again.
+    /// Number of roots, including dropped ones.
+    /// A root that returns after it was dropped counts again.
     pub(crate) roots: u64,
-    pub(crate) toll: Toll,
+    pub(crate) toll: VictimTotals,
 }
 
 /// All roots.
@@ -53,7 +54,7 @@ pub(crate) struct Roots {
     by_cause: BTreeMap<Cause, OfCause>,
 }
 
-impl Toll {
+impl VictimTotals {
     fn add(&mut self, latency: Nanos, at: Nanos) {
         self.victims += 1;
         self.time += latency;
@@ -76,7 +77,7 @@ impl Roots {
             id: Arc::clone(&verdict.root),
             cause: verdict.cause,
             text: String::new(),
-            toll: Toll::default(),
+            toll: VictimTotals::default(),
         });
         if latency > root.toll.slowest {
             root.text = diagnose::root_text(verdict);

@@ -11,9 +11,10 @@ use super::pulse::WINDOW;
 use super::seconds::Seconds;
 
 const SECOND_NS: i64 = 1_000_000_000;
-/// Maximum number of threads: a broker has one or two hundred. The one without events for longest is dropped.
+/// Maximum number of threads: a broker has one or two hundred.
+/// The one without events for longest is dropped.
 const MAX: usize = 1_000;
-/// Maximum number of processes whose stops are counted.
+/// Maximum number of processes whose JVM pauses are counted.
 const MAX_PROCESSES: usize = 16;
 /// Maximum number of groups of threads with figures from the host.
 const MAX_GROUPS: usize = 200;
@@ -23,7 +24,7 @@ const MAX_GROUPS: usize = 200;
 pub(crate) struct Threads {
     by_tid: HashMap<Tid, OfThread>,
     states: ThreadStates,
-    /// Stops by process, with the end of the last one: a collection within a safepoint counts once.
+    /// JVM pauses by process, with the end of the last one: a collection within a safepoint counts once.
     stops: HashMap<Pid, (Nanos, Seconds<i64>)>,
     /// CPU time of all threads of a role, in CPUs, as the host counts it.
     of_roles: BTreeMap<Arc<str>, f64>,
@@ -75,7 +76,7 @@ impl Shares {
         self.0.get(state as usize).copied().unwrap_or_default()
     }
 
-    /// All states except waiting for work and stops.
+    /// All states except waiting for work and JVM pauses.
     pub(crate) fn busy(&self) -> f64 {
         let not = self.of(ThreadState::Idle) + self.of(ThreadState::Stopped);
         (self.0.iter().sum::<f64>() - not).max(0.0)
@@ -218,7 +219,7 @@ impl OfThread {
             let mut spent = *spent;
             let stopped = stops.iter().filter_map(|seconds| seconds.get(ago)).sum();
             spent.add(ThreadState::Stopped, stopped);
-            sum.add_all(&spent.split_at_grid(SECOND_NS));
+            sum.add_all(&spent.exclusive(SECOND_NS));
         }
         has_events.then(|| Course {
             tid,

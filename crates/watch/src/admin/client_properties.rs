@@ -1,5 +1,6 @@
-//! Kafka's client properties, which say how to talk to a broker. Refuses those that a client without a Java VM cannot honour;
-//! ignores unknown ones, as Kafka does. Does not connect. Passwords and keys never appear in errors or `Debug` output.
+//! Kafka's client properties, which say how to talk to a broker.
+//! Refuses those that a client without a Java VM cannot honour; ignores unknown ones, as Kafka does. Does not connect.
+//! Passwords and keys never appear in errors or `Debug` output.
 //! Not fuzzed: the user's own files; `broker::properties` has their format.
 
 use std::collections::BTreeMap;
@@ -20,8 +21,8 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Mode bit of files that all users may read.
 const READ_BY_OTHERS: u32 = 0o004;
 
-/// Unsupported properties that would change what is sent to whom. Those with the prefix `ssl.` or `sasl.` only matter for such
-/// listeners.
+/// Unsupported properties that would change what is sent to whom.
+/// Those with the prefix `ssl.` or `sasl.` only matter for such listeners.
 const UNSUPPORTED: [&str; 6] = [
     "config.providers",
     "ssl.engine.factory.class",

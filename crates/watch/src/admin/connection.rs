@@ -56,7 +56,8 @@ impl Connection {
     }
 }
 
-/// The name that the certificate must match. A name that cannot be in a certificate never matches, and is not sent as SNI.
+/// The name that the certificate must match.
+/// A name that cannot be in a certificate never matches, and is not sent as SNI.
 fn name(server_name: &str) -> ServerName<'static> {
     let nowhere = || ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     ServerName::try_from(server_name.to_owned()).unwrap_or_else(|_| nowhere())

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Modules that only pass on `username` and `password`. Matched by suffix: some programs relocate Kafka's classes.
+/// Modules that only pass on `username` and `password`.
+/// Matched by suffix: some programs relocate Kafka's classes.
 const MODULES: [&str; 2] = [".PlainLoginModule", ".ScramLoginModule"];
 const CONTROL_FLAGS: [&str; 4] = ["required", "requisite", "sufficient", "optional"];
 

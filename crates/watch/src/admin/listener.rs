@@ -1,4 +1,5 @@
-//! Chooses the listener of a broker to connect to, and the name that its certificate must have. Does not connect.
+//! Chooses the listener of a broker to connect to, and the name that its certificate must have.
+//! Does not connect.
 
 use std::net::IpAddr;
 

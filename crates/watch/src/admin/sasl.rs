@@ -1,4 +1,5 @@
-//! Authenticates a client to a broker: `SaslHandshake`, then the tokens of a mechanism. Does not connect. Fuzzed by: settings.
+//! Authenticates a client to a broker: `SaslHandshake`, then the tokens of a mechanism.
+//! Does not connect. Fuzzed by: settings.
 
 use wire::sasl::{AuthenticateResponse, HandshakeResponse, authenticate_request, handshake_request};
 

@@ -10,8 +10,9 @@ use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::{digest, hmac, pbkdf2};
 
-/// Accepted iteration counts. The minimum is Kafka's (`ScramMechanism`); KRaft brokers store passwords with 16,384 at most, and
-/// ten times as many take tens of milliseconds of a CPU that the broker may need.
+/// Accepted iteration counts.
+/// The minimum is Kafka's (`ScramMechanism`); KRaft brokers store passwords with 16,384 at most, and ten times as many
+/// take tens of milliseconds of a CPU that the broker may need.
 const ITERATIONS: RangeInclusive<u32> = 4_096..=200_000;
 /// The header of a client without channel binding, and its base64 form.
 const GS2_HEADER: &str = "n,,";

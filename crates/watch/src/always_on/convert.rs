@@ -67,7 +67,8 @@ pub(super) struct Report<'r> {
 }
 
 impl Names {
-    /// Builds the events of an interval. Slow requests come with all details that were kept; others only with their records.
+    /// Builds the events of an interval.
+    /// Slow requests come with all details that were kept; others only with their records.
     pub(super) fn events(
         &mut self,
         report: &Report<'_>,
@@ -287,8 +288,9 @@ fn stop_kind(wait: &Wait) -> Option<StopKind> {
     }
 }
 
-/// Times in which the process was stopped, from records in order of their start. Signals and freezers stop all threads, one after
-/// another: the process stood still from the stop of the first thread until the first thread ran again.
+/// Times in which the process was stopped, from records in order of their start.
+/// Signals and freezers stop all threads, one after another: the process stood still from the stop of the first thread
+/// until the first thread ran again.
 fn stops<'r>(records: impl Iterator<Item = &'r Record>, pid: Pid, clock: ClockOffset) -> Vec<ProcessStop> {
     let mut stops: Vec<ProcessStop> = Vec::new();
     for record in records {

@@ -18,7 +18,7 @@ use crate::mounts::{DeviceNumber, number};
 
 /// Shortest time between two scans of the log dirs for an unknown file.
 pub(super) const SCAN_INTERVAL: Duration = Duration::from_secs(1);
-/// Bytes to read for a batch at least, even if less of its write was observed.
+/// Minimum of bytes to read for a batch, even if less of its write was observed.
 const MIN_READ_BYTES: u64 = 4 << 20;
 /// Limit of files in memory.
 const MAX_FILES: usize = 1 << 20;
@@ -38,8 +38,8 @@ pub(super) struct PartitionFile {
     pub(super) name: Arc<str>,
     pub(super) kind: FileKind,
     pub(super) topic_partition: TopicPartition,
-    /// Generation of the inode, which differs between files that had it; `None` until it is needed, and if the file system does
-    /// not report it.
+    /// Generation of the inode, which differs between files that had it.
+    /// `None` until it is needed, and if the file system does not report it.
     generation: Option<u32>,
 }
 

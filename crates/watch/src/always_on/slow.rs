@@ -88,8 +88,9 @@ impl Names {
         ops.into_iter().map(Event::from).chain([request.into()]).collect()
     }
 
-    /// The calls that read a slow request. If the first call read all of it, that is the only one. Otherwise the number of calls
-    /// is unknown: the first and the last are reported, each with one byte that it read.
+    /// The calls that read a slow request.
+    /// If the first call read all of it, that is the only one. Otherwise the number of calls is unknown: the first and
+    /// the last are reported, each with one byte that it read.
     fn reads(&mut self, slow: &SlowRequest, clock: ClockOffset) -> Vec<SocketOp> {
         let Request { reader_tid, last_read_ns, request_bytes, .. } = slow.request;
         let (first, last) = (clock.from_monotonic(slow.first_read_ns), clock.from_monotonic(last_read_ns));

@@ -78,13 +78,14 @@ impl Handover {
         lock(&self.0).attached = Some(at);
     }
 
-    /// Records that all packets before this time have been read. Called before the capture begins and after each read.
+    /// Records that all packets before this time have been read.
+    /// Called before the capture begins and after each read.
     pub(crate) fn set_packets_read(&self, until_ns: u64) {
         lock(&self.0).packets_read_ns = Some(until_ns);
     }
 
-    /// Assigns kernel events from now on to the always-on sources. Called after the capture ends, so that the probes see the
-    /// writes of each request that packets showed.
+    /// Assigns kernel events from now on to the always-on sources.
+    /// Called after the capture ends, so that the probes see the writes of each request that packets showed.
     pub(super) fn detach(&self, at: Nanos) {
         lock(&self.0).detached = Some(at);
     }
@@ -99,7 +100,8 @@ impl Handover {
         lock(&self.0).packets_read_ns = None;
     }
 
-    /// Time until which it is known which requests packets showed; `None` while no packets are captured.
+    /// Time until which it is known which requests packets showed.
+    /// `None` while no packets are captured.
     pub(crate) fn known_until_ns(&self) -> Option<u64> {
         lock(&self.0).packets_read_ns.map(|read| read.saturating_sub(LATENESS_NS))
     }

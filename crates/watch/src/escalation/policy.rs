@@ -1,4 +1,5 @@
-//! Decides when an always-on watch escalates, and for how long. A pure function of times and counts.
+//! Decides when an always-on watch escalates, and for how long.
+//! A pure function of times and counts.
 
 use std::collections::VecDeque;
 

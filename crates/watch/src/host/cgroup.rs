@@ -1,4 +1,5 @@
-//! The broker's cgroup, in version 1, version 2, or both. Finds its directories and unifies the figures of both versions.
+//! The broker's cgroup, in version 1, version 2, or both.
+//! Finds its directories and unifies the figures of both versions.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,9 +15,9 @@ use super::metrics;
 use super::text::{self, Kernel};
 use crate::mounts::{self, DeviceNumber, Mount};
 
-/// Moves the calling thread to the cgroup namespace of the host's first process. Within a container's cgroup namespace, a
-/// broker's cgroup in another one has no name (`cgroup_namespaces(7)`). Needs `CAP_SYS_ADMIN` and the host's process ids;
-/// without them, nothing changes.
+/// Moves the calling thread to the cgroup namespace of the host's first process.
+/// Within a container's cgroup namespace, a broker's cgroup in another one has no name (`cgroup_namespaces(7)`). Needs
+/// `CAP_SYS_ADMIN` and the host's process ids; without them, nothing changes.
 #[allow(clippy::disallowed_methods, reason = "/proc or /sys")]
 pub(super) fn see_all() {
     let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/cgroup")).ok();
@@ -117,7 +118,8 @@ impl Cgroup {
         least(self.memory_directory()?, limit).map(|bytes| bytes as u64)
     }
 
-    /// The lowest I/O limits of the cgroup and its ancestors, by device. Devices without limits are left out.
+    /// The lowest I/O limits of the cgroup and its ancestors, by device.
+    /// Devices without limits are left out.
     pub(super) fn io_limits(&self, kernel: &Kernel) -> IoLimits {
         let mut limits = IoLimits::new();
         let mut hold = |metric, (device, limit): (DeviceNumber, u64)| {

@@ -45,8 +45,8 @@ pub(super) fn disks(kernel: &Kernel, device: DeviceNumber, mounts: &[Mount]) -> 
     disks
 }
 
-/// The device of the file system that holds a path. Btrfs and overlays do not have a device's number: their mounts name the
-/// device.
+/// The device of the file system that holds a path.
+/// Btrfs and overlays do not have a device's number: their mounts name the device.
 pub(super) fn device_of(path: &Path, mounts: &[Mount], through_overlay: bool) -> Option<DeviceNumber> {
     let number = number(fs::metadata(path).ok()?.dev());
     if number.0 != 0 {

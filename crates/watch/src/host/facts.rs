@@ -1,6 +1,6 @@
-//! Host facts, read once: host, limits, file systems, interfaces, the JVM's command line. Read-only: reads files in `/proc`,
-//! `/sys` and the log dirs, ext4 superblocks, and the sysfs of the broker's network namespace. A fact that cannot be read has
-//! the reason.
+//! Host facts, read once: host, limits, file systems, interfaces, the JVM's command line.
+//! Read-only: reads files in `/proc`, `/sys` and the log dirs, ext4 superblocks, and the sysfs of the broker's network
+//! namespace. A fact that cannot be read has the reason.
 //! Not fuzzed: the kernel writes what is read by its format.
 
 #![allow(clippy::disallowed_methods, reason = "/proc or /sys")]
@@ -163,7 +163,8 @@ fn huge_pages(kernel: &Kernel) -> Known<Arc<str>> {
     chosen.map(Into::into).ok_or_else(|| format!("{}: no mode is chosen", path.display()).into())
 }
 
-/// JVM options, those from the environment first. The rest of the command line may be confidential and is left out.
+/// JVM options, those from the environment first.
+/// The rest of the command line may be confidential and is left out.
 fn jvm_arguments(kernel: &Kernel, pid: Pid) -> Known<Vec<Arc<str>>> {
     let arguments = read(&kernel.of_process(pid, "cmdline"))?;
     // The environment of another user's process cannot be read; then the command line has to do.

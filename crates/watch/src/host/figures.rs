@@ -8,7 +8,8 @@ use model::{Event, HostSample, HostScope, Nanos};
 
 use super::metrics::{METRICS, Metric, Read};
 
-/// The current and the previous readings. Reading takes some time, so each counter has its own.
+/// The current and the previous reading.
+/// A reading takes some time, so each counter has its own timestamp.
 #[derive(Default)]
 pub(super) struct Figures {
     /// When the previous reading began.
@@ -31,7 +32,7 @@ pub(super) struct Counter {
     pub(super) at: Nanos,
 }
 
-/// A counter's increase, and its time.
+/// A counter's increase over an interval.
 struct Increase {
     by: u64,
     since: Nanos,
@@ -94,7 +95,8 @@ pub(super) enum Bits {
 }
 
 impl Bits {
-    /// The increase between two readings. A 32-bit counter has wrapped if it went from its upper half to its lower half.
+    /// The increase between two readings.
+    /// A 32-bit counter has wrapped if it went from its upper half to its lower half.
     fn increase(self, before: u64, now: u64) -> Option<u64> {
         const HALF: u64 = 1 << 31;
         match (now.checked_sub(before), self) {

@@ -1,4 +1,5 @@
-//! Samples the interfaces of the broker's network namespace. Interfaces without traffic are left out.
+//! Samples the interfaces of the broker's network namespace.
+//! Interfaces without traffic are left out.
 
 use std::collections::HashMap;
 use std::fs;
@@ -64,9 +65,9 @@ pub(super) fn is_same_network(kernel: &Kernel, pid: u32) -> bool {
     namespace(kernel.of_process(pid, "ns/net")) == namespace(kernel.proc.join("self/ns/net"))
 }
 
-/// Finds a sysfs's `class/net` that shows the broker's network. A sysfs shows the network namespace of its mounter, and each
-/// namespace has a separate file system (`sysfs_init_fs_context`, fs/sysfs/mount.c): `None` if a broker in another namespace sees
-/// this process's sysfs.
+/// Finds a sysfs's `class/net` that shows the broker's network.
+/// A sysfs shows the network namespace of its mounter, and each namespace has a separate file system
+/// (`sysfs_init_fs_context`, fs/sysfs/mount.c): `None` if a broker in another namespace sees this process's sysfs.
 pub(super) fn sysfs(kernel: &Kernel, pid: u32) -> Option<PathBuf> {
     if is_same_network(kernel, pid) {
         return Some(kernel.sys.join("class/net"));

@@ -1,4 +1,5 @@
-//! The list of all metrics of host samples: name with unit, source, computation and meaning. Also reads those in text files.
+//! The list of all metrics of host samples: name with unit, source, computation and meaning.
+//! Also reads those in text files.
 //!
 //! `…_per_second` and `…_ratio` are increases over the sample's interval divided by its length; `…_bytes` and `…_count` are
 //! values at its end; `…_ms` are means over operations that ended in the interval, and absent if none did. A metric whose
@@ -24,8 +25,8 @@ pub struct Metric {
     /// Its name in samples.
     pub name: &'static str,
     pub(super) read: Read,
-    /// Each is a file below `/proc` or in a cgroup, with a field and the field's unit. The first that exists is used, unless the
-    /// metric combines them.
+    /// Each is a file below `/proc` or in a cgroup, with a field and the field's unit.
+    /// The first that exists is used, unless the metric combines them.
     pub(super) sources: &'static [(&'static str, f64)],
     /// Its description.
     pub meaning: &'static str,

@@ -22,7 +22,8 @@ pub(super) struct Kernel {
     open: RefCell<HashMap<PathBuf, Option<File>, RandomState>>,
 }
 
-/// Limit of files that stay open or are known to be missing. An open file takes a descriptor and a page of kernel memory.
+/// Limit of files that stay open or are known to be missing.
+/// An open file takes a descriptor and a page of kernel memory.
 const MAX_KNOWN_FILES: usize = 128;
 
 impl Default for Kernel {
@@ -130,8 +131,8 @@ pub(super) fn keyed(text: &str, key: &str) -> Option<u64> {
     })
 }
 
-/// A field of `/proc/PID/stat` by its number in `proc_pid_stat(5)`. The name may contain blanks and parentheses; the first
-/// field after it is 3.
+/// A field of `/proc/PID/stat` by its number in `proc_pid_stat(5)`.
+/// The name may contain blanks and parentheses; the first field after it is 3.
 pub(super) fn process_stat(line: &str, number: usize) -> Option<&str> {
     line.rsplit_once(')')?.1.split_ascii_whitespace().nth(number.checked_sub(3)?)
 }

@@ -1,5 +1,6 @@
-//! CPU time of the broker's threads, by role. Without full names, only the kernel's 15 characters are known: request handlers,
-//! network threads and acceptors of the data plane share theirs (`data-plane-kafk`) and are one role.
+//! CPU time of the broker's threads, by role.
+//! Without full names, only the kernel's 15 characters are known: request handlers, network threads and acceptors of
+//! the data plane share theirs (`data-plane-kafk`) and are one role.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -15,12 +16,13 @@ use super::figures::{Figures, seconds};
 use super::text::{self, Kernel};
 use crate::thread_names::{NameReader, count_threads, list_threads};
 
-/// Interval of reading a thread's name, in readings. A thread is named after it has started, so its name is also read again
-/// at its second and third reading.
+/// Interval of reading a thread's name, in readings.
+/// A thread is named after it has started, so its name is also read again at its second and third reading.
 const NAME_EVERY: u32 = 60;
 
-/// Bounds of the threads whose files stay open, half of the process's descriptor limit: opening such a file takes three times as
-/// long as reading it. Each also takes a page of kernel memory. The probes take about a hundred descriptors.
+/// Fewest and most threads whose files stay open; in between, half of the process's descriptor limit.
+/// Opening such a file takes three times as long as reading it. Each also takes a page of kernel memory. The probes take
+/// about a hundred descriptors.
 const MIN_OPEN_FILES: u64 = 256;
 const MAX_OPEN_FILES: u64 = 1_024;
 /// Limit of a `schedstat` line, which has three numbers.
@@ -54,7 +56,7 @@ type Rates = [f64; 3];
 
 /// Rates of the threads of one role since the last reading.
 #[derive(Default)]
-struct Done {
+struct RoleRates {
     rates: Rates,
     threads: u32,
 }
@@ -65,7 +67,8 @@ impl Threads {
         Self { names, pid: 0, known: HashMap::new(), max_open_files, read: None }
     }
 
-    /// Samples all threads. A broker has hundreds, and there may be pauses between them, so each thread has its own time.
+    /// Samples all threads.
+    /// A broker has hundreds, and there may be pauses between them, so each thread has its own time.
     pub(super) fn sample(
         &mut self,
         kernel: &Kernel,
@@ -102,7 +105,7 @@ impl Threads {
         directory: &Path,
         tids: Vec<u32>,
         before: &mut HashMap<u32, Known>,
-        roles: &mut BTreeMap<&'static str, Done>,
+        roles: &mut BTreeMap<&'static str, RoleRates>,
         moment: &mut Moment<'_>,
     ) {
         for tid in tids {
@@ -169,9 +172,9 @@ fn parse(text: &str) -> Option<Times> {
     Some([words.next()?, words.next()?, words.next()?])
 }
 
-impl Done {
-    /// Adds a thread's increase since its last reading. The times of a thread that is new all count as since `since`, the
-    /// last reading of all.
+impl RoleRates {
+    /// Adds a thread's increase since its last reading.
+    /// The times of a thread that is new all count as since `since`, the last reading of all.
     fn add(&mut self, thread: &Known, before: Option<&Known>, since: Option<Nanos>) {
         let (earlier, since) = match before {
             Some(before) => (before.times, Some(before.at)),

@@ -56,7 +56,7 @@ const WAIT: Duration = Duration::from_millis(100);
 /// How often to read an agent's ring, unless it held as much as arrives in this time at 50 MB/s.
 const LOOK: Duration = Duration::from_millis(20);
 const MANY_BYTES: u64 = 1 << 20;
-/// How long an agent may take to stop: it checks five times a second.
+/// How long an agent may take to stop: it checks five times a second whether it should.
 const AGENT_STOPS: Duration = Duration::from_secs(2);
 /// How often the parser sends its counters.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
@@ -240,8 +240,8 @@ impl Parser {
         }
     }
 
-    /// Sends the requests in the available packets. Pauses after each [`Slice`], unless the ring is filling up or it is the
-    /// last read.
+    /// Sends the requests in the available packets.
+    /// Pauses after each [`Slice`], unless the ring is filling up or it is the last read.
     fn read_packets(&mut self, timeout: Duration, is_last: bool) -> io::Result<()> {
         let Some(Input::Packets(live)) = &mut self.input else { return Ok(()) };
         let (analyzer, requests, channel) = (&mut self.analyzer, &mut self.requests, &self.channel);
@@ -334,8 +334,9 @@ impl PacketClock {
 }
 
 impl ReadingClock {
-    /// Converts a packet's time. The packet may have arrived before or after a step of the wall clock: takes the later time
-    /// that is not in the future.
+    /// Converts a packet's time.
+    /// The packet may have arrived before or after a step of the wall clock: takes the later time that is not in the
+    /// future.
     fn time_of(&self, realtime_ns: i64) -> Nanos {
         let now = self.clock.from_monotonic(self.near.monotonic_ns);
         let by = |pair| self.clock.from_realtime(realtime_ns, pair);

@@ -1,5 +1,5 @@
-//! The process that parses Kafka's request log: receives pieces of the log by its socket, and sends back rows. Clients choose
-//! some of the log's content, so the process opens nothing and needs no capability. Fuzzed by: log.
+//! The process that parses Kafka's request log: receives pieces of the log through its socket, and sends back rows.
+//! Clients choose some of the log's content, so the process opens nothing and needs no capability. Fuzzed by: log.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

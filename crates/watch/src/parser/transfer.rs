@@ -1,5 +1,5 @@
-//! Encodes rows for the transfer from a parser process to the watch. The code for each type is generated from its row
-//! declaration.
+//! Encodes rows for the transfer from a parser process to the watch.
+//! The code for each type is generated from its row declaration.
 //!
 //! The reader trusts no byte, because the parser may have been compromised by what it parsed. Decoded values take at most a few
 //! times the memory of their bytes.

@@ -1,4 +1,5 @@
-//! Declares layouts of bodies as lists of fields, and reads bytes by them. Does not know which API has which layout.
+//! Declares layouts of bodies as lists of fields, and reads bytes by them.
+//! Does not know which API has which layout.
 //!
 //! A layout lists a body's fields in the order of Kafka's message schemas, each with the versions that have it. Fields
 //! without a use are skipped by their type; the others become [`Values`]. In flexible versions, structures in arrays
@@ -51,13 +52,14 @@ enum Elements {
     Structs,
     /// Structures, each of which contains the rows of a topic. Not null.
     Topics,
-    /// Structures, each of which is passed on once it is read. Not null. Nested rows come before the row that contains
-    /// them.
+    /// Structures, each of which is passed on once it is read.
+    /// Not null. Nested rows come before the row that contains them.
     Rows,
 }
 
-/// A number that is read, by its meaning. Numbers of requests and of responses have the same low bits: no body contains
-/// both, so they share slots in [`Values`].
+/// A number that is read, by its meaning.
+/// Numbers of requests and of responses have the same low bits: no body contains both, so they share slots in
+/// [`Values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
     /// The partition's number.
@@ -245,8 +247,9 @@ impl<'a> Values<'a> {
         self.number(number).map(|value| value as i16)
     }
 
-    /// The group's id; `None` also if there are several. `FindCoordinator`'s keys are groups (type 0, and before there
-    /// were types) or transactions (type 1); keys of share groups (type 2) contain more than a group.
+    /// The group's id; `None` also if there are several.
+    /// `FindCoordinator`'s keys are groups (type 0, and before there were types) or transactions (type 1); keys of
+    /// share groups (type 2) contain more than a group.
     pub fn group_id(&self) -> Option<&'a str> {
         self.group.once().or(self.key.once().filter(|_| self.number(Number::KeyType).unwrap_or(0) == 0))
     }

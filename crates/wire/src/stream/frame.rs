@@ -129,7 +129,8 @@ pub struct ProduceBody {
     pub partitions: Vec<Partition>,
 }
 
-/// One partition of a request or a response. Fields that its kind of frame does not have are as in [`Self::default`].
+/// One partition of a request or a response.
+/// Fields that its kind of frame does not have are as in [`Self::default`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Partition {
     /// The topic.
@@ -265,8 +266,8 @@ const MAX_KEPT_BYTES: usize = 8 << 20;
 const MAX_POOLED_PARTITIONS: usize = 1024;
 const MAX_POOLED_BYTES: usize = 1 << 20;
 
-/// Fills a body's list of partitions, within [`MAX_KEPT_BYTES`]. An earlier body's partitions stay in the list until it
-/// is finished, so that their buffers are reused in place.
+/// Fills a body's list of partitions, within [`MAX_KEPT_BYTES`].
+/// An earlier body's partitions stay in the list until it is finished, so that their buffers are reused in place.
 #[derive(Default)]
 pub(super) struct PartitionFiller {
     filled: usize,
@@ -282,7 +283,8 @@ impl PartitionFiller {
         (self.filled, self.kept_bytes) = (0, 0);
     }
 
-    /// Moves partitions of an earlier body beyond the limit out of its list; those that stay keep their buffers.
+    /// Frees an earlier body's partitions beyond [`MAX_POOLED_PARTITIONS`], or all if they take too much memory.
+    /// Those that stay keep their buffers.
     pub(super) fn shorten(&mut self, partitions: &mut Vec<Partition>) {
         if partitions.len() > MAX_POOLED_PARTITIONS {
             partitions.truncate(MAX_POOLED_PARTITIONS);
@@ -299,8 +301,8 @@ impl PartitionFiller {
         self.list_bytes + self.pool_bytes + self.kept_bytes
     }
 
-    /// How many batch headers a partition may have now, up to `limit`. They take at most half of the remaining memory,
-    /// so that batches do not crowd out partitions.
+    /// How many batch headers a partition may have now, up to `limit`.
+    /// They take at most half of the remaining memory, so that batches do not crowd out partitions.
     pub(super) fn batch_limit(&mut self, limit: usize) -> usize {
         let kept_bytes = self.kept_bytes + size_of::<BatchHeader>();
         if kept_bytes > MAX_KEPT_BYTES / 2 {

@@ -1,6 +1,6 @@
-//! Cuts a direction's bytes into frames, however they are chunked. Knows neither headers nor bodies: a [`Direction`]
-//! reads those, and `body.rs` passes it bodies. `resync.rs` finds the next frame when out of step, and handles missing
-//! bytes and bytes between frames; `tls.rs` recognizes TLS.
+//! Cuts a direction's bytes into frames, however they are chunked.
+//! Knows neither headers nor bodies: a [`Direction`] reads those, and `body.rs` passes it bodies. `resync.rs` finds the
+//! next frame when out of step, and handles missing bytes and bytes between frames; `tls.rs` recognizes TLS.
 
 use std::ops::RangeInclusive;
 
@@ -11,7 +11,7 @@ mod body;
 mod resync;
 mod tls;
 
-/// After this many bytes without a frame, the stream is another protocol.
+/// After this many bytes without a frame, the stream counts as another protocol.
 const GIVE_UP_BYTES: u64 = 1 << 20;
 /// Larger buffers are freed at a frame's end.
 const KEEP_BUFFER_BYTES: usize = 256 << 10;
@@ -92,8 +92,8 @@ pub(super) trait Direction<T> {
     fn head(&mut self, bytes: &[u8], scrutiny: Scrutiny) -> Head;
     /// Begins a frame; `head` contains its size field and header.
     fn begin(&mut self, head: &[u8], span: Span<T>);
-    /// Like [`Self::begin`], for a frame whose header is cut off after `head`. Returns how many bytes belong to the
-    /// header; `None` if they are too few to identify the frame.
+    /// Like [`Self::begin`], for a frame whose header is cut off after `head`.
+    /// Returns how many bytes belong to the header; `None` if they are too few to identify the frame.
     fn begin_cut(&mut self, head: &[u8], span: Span<T>, cut: Cut) -> Option<usize>;
     /// Reads on in the body. `left` counts the frame's bytes from the start of `bytes`, `at` those before.
     fn step(&mut self, bytes: &[u8], left: u64, at: usize) -> Step;
@@ -193,7 +193,7 @@ pub(super) struct Framing<T> {
     position: u64,
     state: State,
     trust: Trust,
-    /// The start of the next element, and the bytes needed to continue.
+    /// The first bytes of the next element, and how many are needed to continue.
     carry: Vec<u8>,
     want: usize,
     /// The stamp of each byte in `carry` while at a head.
@@ -287,7 +287,7 @@ impl<T: Copy> Framing<T> {
         self.state == State::Hunt
     }
 
-    /// Frees buffers, unless a frame that will be returned has begun; returns whether it did.
+    /// Frees buffers, unless a frame that will be returned has begun; returns whether it freed them.
     pub(super) fn release_buffers(&mut self) -> bool {
         let is_between_frames = self.state != State::Body && !self.held();
         if is_between_frames && self.carry.is_empty() {
@@ -513,7 +513,7 @@ impl<T: Copy> Framing<T> {
     }
 
     fn pass(&mut self, direction: &mut impl Direction<T>, chunk: &mut Chunk<'_, T>) -> Flow {
-        if self.should_yield(direction, chunk) {
+        if self.try_yield(direction, chunk) {
             return Flow::Continue;
         }
         let n = self.left.min(chunk.rest().len() as u64);

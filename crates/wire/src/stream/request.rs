@@ -15,9 +15,9 @@ use crate::{ApiKey, Error, ErrorKind};
 
 /// A header of version 0: key, version and correlation id.
 const MIN_SIZE: u32 = 8;
-/// In step, keys newer than the table are accepted up to this one, and versions too, in a connection's first request
-/// and in one that fills its chunk.
+/// In step, keys newer than the table are accepted up to this one.
 const MAX_NEW_KEY: i16 = 1023;
+/// Newer versions are accepted up to this one: in step, in a connection's first request and in one that fills its chunk.
 const MAX_NEW_VERSION: i16 = 127;
 /// Maximum number of buffered bytes of a body.
 const MAX_BODY_BYTES: usize = 8 << 20;
@@ -66,10 +66,10 @@ impl<T: Copy> RequestStream<T> {
         (used, if frame { self.decoder.frame.as_ref() } else { None })
     }
 
-    /// Reports that `n` bytes of the stream are missing here. If they end within the current frame and its header is
-    /// known, the stream stays in step, and the frame or one of its partitions gets an error unless only records were
-    /// lost. A header counts as known if it is there up to its correlation id. Otherwise the current frame is returned
-    /// as far as it was read, and the next one is searched for.
+    /// Reports that `n` bytes of the stream are missing here.
+    /// If they end within the current frame and its header is known, the stream stays in step, and the frame or one of
+    /// its partitions gets an error unless only records were lost. A header counts as known if it is there up to its
+    /// correlation id. Otherwise the current frame is returned as far as it was read, and the next one is searched for.
     pub fn lost(&mut self, n: u64, at: T) -> Option<&RequestFrame<T>> {
         let frame = self.framing.lost(&mut self.decoder, n, at);
         if frame { self.decoder.frame.as_ref() } else { None }
@@ -299,9 +299,10 @@ struct ClientIdDoubt {
     must_be_named: bool,
 }
 
-/// Skips a client id, if it is a valid one. A search does not accept its absence unless the body can confirm the frame:
-/// record batches are full of zeros that look like headers without a client id. Nor is its absence accepted in an
-/// unknown version at a connection's start, except for the request that every client may send first.
+/// Skips a client id, if it is a valid one.
+/// A search does not accept its absence unless the body can confirm the frame: record batches are full of zeros that
+/// look like headers without a client id. Nor is its absence accepted in an unknown version at a connection's start,
+/// except for the request that every client may send first.
 fn plausible_client_id(reader: &mut Reader<'_>, doubt: ClientIdDoubt) -> Result<bool, Error> {
     let ClientIdDoubt { is_guess, must_be_named } = doubt;
     let length = reader.i16()?;

@@ -56,8 +56,9 @@ impl<T: Copy> ResponseStream<T> {
         self.framing.restart(offset);
     }
 
-    /// Like [`super::RequestStream::advance`]. `pending` returns the request with a correlation id, without removing
-    /// it: it may be called with ids that were never used, and more than once.
+    /// Like [`super::RequestStream::advance`].
+    /// `pending` returns the request with a correlation id, without removing it: it may be called with ids that were
+    /// never used, and more than once.
     pub fn advance(
         &mut self,
         bytes: &[u8],

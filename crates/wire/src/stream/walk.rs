@@ -71,8 +71,8 @@ impl BodyWalk {
         }
     }
 
-    /// Begins a body of this API and version, if it lists partitions. Its list should be an earlier body's, so that the
-    /// buffers are reused.
+    /// Begins a body of this API and version, if it lists partitions.
+    /// Its list should be an earlier body's, so that the buffers are reused.
     pub(super) fn begin(&mut self, api_key: ApiKey, version: i16) -> Result<(), Error> {
         if self.is_of != Some((api_key, version)) {
             self.levels = match self.origin {
@@ -114,9 +114,9 @@ impl BodyWalk {
         self.topic = TopicRef::default();
     }
 
-    /// Reads those elements that are complete in `bytes`; at least one, or none with the reason. `left` is the number
-    /// of bytes in the frame from the start of `bytes` on, `at` the number before; an error's offset is relative to the
-    /// frame. `top` receives the fields before the topics.
+    /// Reads those elements that are complete in `bytes`; at least one, or none with the reason.
+    /// `left` is the number of bytes in the frame from the start of `bytes` on, `at` the number before; an error's
+    /// offset is relative to the frame. `top` receives the fields before the topics.
     pub(super) fn step(
         &mut self,
         partitions: &mut Vec<Partition>,

@@ -39,7 +39,7 @@ pub(super) fn collect(args: &Advise) -> anyhow::Result<Findings> {
     let mut notes = Vec::new();
     let mut inputs = Inputs {
         settings: broker.as_ref().map(|broker| in_force(broker, client, &mut notes)).map_err(why),
-        surroundings: read_host_facts(pid, &log_dirs(args, &broker)),
+        host_facts: read_host_facts(pid, &log_dirs(args, &broker)),
         dumps: Err(NO_DUMPS.into()),
         ..Inputs::unknown(NOT_WATCHED)
     };

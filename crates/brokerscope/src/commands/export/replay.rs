@@ -50,7 +50,7 @@ pub(super) fn run(args: &Export, directory: &Path, server: Server) -> anyhow::Re
     service.set_ready(Ok(()));
     output::log_notes(&source.gaps(args.service.scope.slow.slower_than).notes);
     tracing::info!("{}: read to its end, still serving; Ctrl-C stops", directory.display());
-    while !stop.is_requested() {
+    while !stop.should_stop() {
         sleep(POLL_INTERVAL);
         service.feed(|_| ());
     }
@@ -96,7 +96,7 @@ impl Replay<'_> {
             }
             self.burst.push(event);
             if self.burst.len() >= MAX_BURST {
-                if self.stop.is_requested() {
+                if self.stop.should_stop() {
                     return false;
                 }
                 self.feed();
@@ -109,7 +109,7 @@ impl Replay<'_> {
     /// Feeds the buffered events and waits; false if it is time to stop.
     fn wait_until(&mut self, due: Instant) -> bool {
         while let Some(left) = due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-            if self.stop.is_requested() {
+            if self.stop.should_stop() {
                 return false;
             }
             self.feed();
@@ -135,8 +135,8 @@ impl Pace {
         Self { speed, start: None }
     }
 
-    /// Returns when an event is due: its time since the first event, divided by the speed. Earlier events are due at
-    /// once.
+    /// Returns when an event is due: its time since the first event, divided by the speed.
+    /// Earlier events are due at once.
     fn due(&mut self, time: Nanos) -> Instant {
         let (start, first) = *self.start.get_or_insert_with(|| (Instant::now(), time));
         let after = (time - first).at_least_zero().0 as f64 / 1e9 / self.speed;

@@ -56,7 +56,8 @@ impl EventSink for Intake {
 }
 
 impl Intake {
-    /// Creates an intake of these rows. A request that takes `slower_than` or longer counts as slow.
+    /// Creates an intake of these rows.
+    /// A request that takes `slower_than` or longer counts as slow.
     pub(super) fn new(rows: recording::Intake, flight: Option<FlightRecorder>, slower_than: Nanos) -> Self {
         let (counts, notes) = (Counts::default(), ManifestNotes::default());
         Self(Arc::new(Mutex::new(Inner { rows, flight, slower_than, counts, notes })))

@@ -90,7 +90,7 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
     // If the kernel refuses, the recorder works all the same.
     let _ = watch::set_sched_batch();
     let pause = if always_on.is_some() { ALWAYS_ON_PAUSE } else { PAUSE };
-    while !stop.is_requested() {
+    while !stop.should_stop() {
         std::thread::sleep(pause);
         recorder.poll();
         if recorder.must_end(args) {
@@ -224,7 +224,8 @@ impl Recorder {
         self.manifest.sources.retain(|purpose, _| plan::sees(&self.manifest.plan, purpose));
     }
 
-    /// Reports the first failure. A full disk may have room again, so recording continues and failures are counted.
+    /// Reports the first failure.
+    /// A full disk may have room again, so recording continues and failures are counted.
     fn check(&mut self, done: Result<(), recording::Error>) {
         if let Err(error) = done {
             if !self.failed {
@@ -280,7 +281,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Ends the watch while writing continues. Also returns how many of its last events did not fit.
+    /// Ends the watch while writing continues.
+    /// Also returns how many of its last events did not fit.
     fn end(&mut self, watch: Watch) -> (WatchSummary, u64) {
         let (mut last, mut refused) = (self.intake.clone(), 0);
         let ended = watch.stop_with(&mut |event| match event {

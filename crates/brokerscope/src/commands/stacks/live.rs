@@ -24,7 +24,7 @@ pub(super) fn profile(args: &Stacks) -> anyhow::Result<super::Profile> {
     let profile = Profile::attach(&options).with_context(|| format!("{name}: no profile can be taken"))?;
     tracing::info!("profiling {name}{}", args.source.length.until());
     let (started, process) = (Instant::now(), Process::of(pid));
-    while !stop.is_requested() && !process.is_gone() {
+    while !stop.should_stop() && !process.is_gone() {
         std::thread::sleep(POLL_INTERVAL);
     }
     let took = Nanos(i64::try_from(started.elapsed().as_nanos()).unwrap_or(i64::MAX));
@@ -113,17 +113,17 @@ fn format_losses(losses: &ProfileLosses) -> Vec<String> {
 
 /// Explains in one line why Java's frames are missing, and what to do.
 fn java(java: &Java, pid: u32) -> Option<String> {
-    if !java.is_jvm || (java.frame_pointers && java.no_list.is_none() && !java.unnamed) {
+    if !java.is_jvm || (java.frame_pointers && java.no_perf_map.is_none() && !java.unnamed) {
         return None;
     }
     let mut lacks = Vec::new();
     if !java.frame_pointers {
         lacks.push("start the broker with -XX:+PreserveFramePointer".to_owned());
     }
-    if let Some(why) = &java.no_list {
+    if let Some(why) = &java.no_perf_map {
         lacks.push(format!("run `jcmd {pid} Compiler.perfmap` (JDK 17) while it is watched ({why})"));
     }
-    if java.no_list.is_none() && java.unnamed {
+    if java.no_perf_map.is_none() && java.unnamed {
         lacks.push(format!(
             "run `jcmd {pid} Compiler.perfmap` again: [java] was compiled after it wrote its list"
         ));

@@ -29,7 +29,7 @@ pub(super) fn run(args: &Top) -> anyhow::Result<()> {
     let mut live = Live { start: Instant::now(), source, analysis, filter: ScreenFilter::new(args) };
     let result = show(args, &mut live, &mut state, &stop);
     // From here on a second signal ends the process at once.
-    stop.is_requested();
+    stop.should_stop();
     live.source.end();
     while !matches!(live.source.next(), Step::End) {}
     output::log_notes(&live.source.gaps(args.scope.slow.slower_than).notes);

@@ -171,8 +171,8 @@ impl Clock {
         Self { at: None, last_read: Instant::now(), speed, paused: false }
     }
 
-    /// The time due by now in a recording that starts at `start`. Time between two calls counts in full; if the replay
-    /// could not keep up, it does not catch up.
+    /// The time due by now in a recording that starts at `start`.
+    /// Time between two calls counts in full; if the replay could not keep up, it does not catch up.
     fn due(&mut self, start: Nanos) -> Nanos {
         let elapsed = self.last_read.elapsed();
         self.last_read += elapsed;

@@ -15,8 +15,8 @@ fn extents(row: &Request) -> Extents {
     (row.correlation_id, ends)
 }
 
-/// One request and its answer, cut into packets of `packet_bytes`; returns the row's expected extents. The client's
-/// sequence numbers wrap within the first request.
+/// One request and its answer, cut into packets of `packet_bytes`; returns the row's expected extents.
+/// The client's sequence numbers wrap within the first request.
 fn exchange(talk: &mut Conversation, correlation_id: i32, packet_bytes: usize) -> Extents {
     let time = i64::from(correlation_id) * 100;
     let (asked, answered) = (talk.client.seq, talk.broker.seq);

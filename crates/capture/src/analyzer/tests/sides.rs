@@ -45,7 +45,7 @@ fn raw_tokens_are_counted_and_the_requests_after_them_have_their_rows() {
         let counters = analyzer.counters();
         assert_eq!(counters.sasl_tokens, 4);
         assert_eq!((counters.undecodable_frames, counters.unmatched_responses), (0, 0));
-        // The capture joins the broker's stream in its middle, and so does the search for its first answer.
+        // A stream that is joined in its middle starts with a search, which is not a resync.
         assert_eq!(counters.resyncs, 0);
     }
 }
@@ -161,7 +161,7 @@ fn responses_alone_are_said_to_be_that() {
     }
 }
 
-/// A capture that ends between a request and its answer has captured both sides.
+/// A capture that ends between a request and its answer is not one-sided.
 #[test]
 fn the_edge_of_a_capture_is_no_lone_side() {
     let mut talk = Conversation::standard();
@@ -262,7 +262,7 @@ fn a_produce_request_cut_in_its_header_is_the_first_seen_of_a_known_client() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Segments of an earlier connection whose sequence and acknowledgement numbers both do not fit.
+    /// Segments of an earlier connection: neither their sequence nor their acknowledgement numbers fit.
     #[test]
     fn no_stray_segment_makes_a_row(
         strays in prop::collection::vec((any::<bool>(), 0x2000_0000..0xd000_0000u32, 0x2000_0000..0xd000_0000u32), 1..20),

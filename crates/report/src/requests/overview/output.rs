@@ -229,8 +229,8 @@ fn distribution<R: Report>(
     columns
 }
 
-/// Producers and how full their batches are. A column named after a quantity holds its mean, followed by its
-/// percentiles.
+/// Producers and how full their batches are.
+/// A column named after a quantity holds its mean, followed by its percentiles.
 struct Producers {
     wide: bool,
 }
@@ -431,7 +431,8 @@ fn format_latencies(row: &GroupRow<'_>, by: GroupBy, wide: bool) -> Vec<String> 
     latencies.into_iter().flatten().map(|ns| three_digits(ns as f64 / 1e6)).collect()
 }
 
-/// `client-id@host`, with the port of a connection: the id is shortened if both do not fit. Escaped.
+/// `client-id@host`, with the port of a connection: the id is shortened if both do not fit.
+/// Escaped.
 fn format_client(client: &Client, port: Option<u16>, max: usize) -> String {
     let address =
         port.map_or_else(|| client.host.to_string(), |port| SocketAddr::new(client.host, port).to_string());

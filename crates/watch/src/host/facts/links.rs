@@ -1,4 +1,5 @@
-//! The interfaces of the broker's network namespace, with MTU and speed. Does not count their traffic.
+//! The interfaces of the broker's network namespace, with MTU and speed.
+//! Does not count their traffic.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};

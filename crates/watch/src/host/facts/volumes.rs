@@ -1,4 +1,5 @@
-//! Volumes of log dirs: mount, options, device, disks beneath, and ext4 features. Does not read their figures.
+//! Volumes of log dirs: mount, options, device, disks beneath, and ext4 features.
+//! Does not read their figures.
 
 use std::fs;
 use std::fs::File;

@@ -1,10 +1,11 @@
-//! Passes a frame's body to its decoder, directly from the chunk if possible. Does not know what is in it.
+//! Passes a frame's body to its decoder, directly from the chunk if possible.
+//! Does not know what is in it.
 
 use super::{Chunk, Direction, Flow, Framing, Step};
 
 impl<T: Copy> Framing<T> {
     pub(super) fn body(&mut self, direction: &mut impl Direction<T>, chunk: &mut Chunk<'_, T>) -> Flow {
-        if self.should_yield(direction, chunk) {
+        if self.try_yield(direction, chunk) {
             return Flow::Continue;
         }
         loop {

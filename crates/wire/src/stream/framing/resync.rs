@@ -77,7 +77,7 @@ impl<T: Copy> Framing<T> {
     }
 
     /// Abandons a frame on trial if a chunk starts with a better one, which the search then finds.
-    pub(super) fn should_yield(&mut self, direction: &mut impl Direction<T>, chunk: &Chunk<'_, T>) -> bool {
+    pub(super) fn try_yield(&mut self, direction: &mut impl Direction<T>, chunk: &Chunk<'_, T>) -> bool {
         if self.in_step() || chunk.used > 0 || self.mid_chunk || chunk.bytes.is_empty() {
             return false;
         }
@@ -230,8 +230,8 @@ impl<T: Copy> Framing<T> {
         self.drop_carry();
     }
 
-    /// Begins the frame whose header starts in the carried bytes, if they identify it. A search accepts this only at a
-    /// chunk's start, and if the missing bytes end where the frame does.
+    /// Begins the frame whose header starts in the carried bytes, if they identify it.
+    /// A search accepts this only at a chunk's start, and if the missing bytes end where the frame does.
     fn begin_cut(&mut self, direction: &mut impl Direction<T>, n: u64) {
         let (Some(size), Some(first)) = (size_field(&self.carry), self.stamps.first().copied()) else {
             return;

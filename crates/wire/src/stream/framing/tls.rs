@@ -1,4 +1,5 @@
-//! Recognizes TLS: by its handshake, or, without it, by consecutive records whose lengths fit. Does not decrypt.
+//! Recognizes TLS: by its handshake, or, without it, by consecutive records whose lengths fit.
+//! Does not decrypt.
 
 /// A TLS handshake record: type 22, version 3.0 to 3.4 (RFC 8446, 5.1).
 pub(super) fn is_tls(bytes: &[u8]) -> bool {
@@ -21,8 +22,8 @@ pub(super) struct TlsTrail {
 }
 
 impl TlsTrail {
-    /// Follows the next bytes of a stream, at `position` in it; returns whether they are TLS. A trail starts where a
-    /// chunk does; missing bytes, or a record header split between chunks, end it.
+    /// Follows the next bytes of a stream, at `position` in it; returns whether they are TLS.
+    /// A trail starts where a chunk does; missing bytes, or a record header split between chunks, end it.
     pub(super) fn follow(&mut self, position: u64, bytes: &[u8]) -> bool {
         if self.records == 0 || self.due < position || !self.go_on(position, bytes) {
             *self = Self { records: 0, due: position };
