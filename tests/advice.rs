@@ -138,7 +138,7 @@ fn advise(command: Command, pid: u32, more: &[&str]) -> Vec<Value> {
     objects(command)
 }
 
-fn told(objects: &[Value], kind: &str, rule: &str) -> Option<String> {
+fn find_object(objects: &[Value], kind: &str, rule: &str) -> Option<String> {
     objects.iter().find(|object| object["type"] == kind && object["rule"] == rule).map(Value::to_string)
 }
 
@@ -167,9 +167,9 @@ fn a_broker_is_advised_and_left_as_it_is() {
     let before = state(&broker);
 
     let all = advise(brokerscope::command(), broker.pid, &[]);
-    assert!(told(&all, "silent", "heap").unwrap().contains("for 100 partitions"), "{all:#?}");
-    assert!(told(&all, "advice", "flush-interval").is_some());
-    assert!(told(&all, "silent", "min-insync").is_some(), "one replica is all there is");
+    assert!(find_object(&all, "silent", "heap").unwrap().contains("for 100 partitions"), "{all:#?}");
+    assert!(find_object(&all, "advice", "flush-interval").is_some());
+    assert!(find_object(&all, "silent", "min-insync").is_some(), "one replica is all there is");
     let missing = all.iter().filter(|object| object["type"] == "missing");
     let inputs: Vec<_> = missing.map(|object| object["input"].as_str().unwrap()).collect();
     // Without a watch and dumps, everything else is known.
@@ -190,8 +190,8 @@ fn a_broker_is_advised_and_left_as_it_is() {
     assert!(altered.status.success(), "{}", String::from_utf8_lossy(&altered.stderr));
     let set = in_force(&kafka, &broker);
     let changed = advise(brokerscope::command(), broker.pid, &[]);
-    assert!(told(&all, "silent", "unclean-election").is_some(), "{all:#?}");
-    assert!(told(&changed, "advice", "unclean-election").is_some(), "{changed:#?}");
+    assert!(find_object(&all, "silent", "unclean-election").is_some(), "{all:#?}");
+    assert!(find_object(&changed, "advice", "unclean-election").is_some(), "{changed:#?}");
     let notes = changed.last().unwrap()["notes"].to_string();
     // Kafka 4.1 sets min.insync.replicas itself in the same way.
     assert!(
@@ -211,9 +211,12 @@ fn a_broker_is_advised_and_left_as_it_is() {
     let mut of_recording = brokerscope::command();
     of_recording.args(["advise", "--all", "--format", "json", &recording]);
     let recorded = objects(of_recording);
-    assert!(told(&recorded, "silent", "heap").unwrap().contains("for 100 partitions"), "{recorded:#?}");
     assert!(
-        told(&recorded, "advice", "unclean-election").is_some(),
+        find_object(&recorded, "silent", "heap").unwrap().contains("for 100 partitions"),
+        "{recorded:#?}"
+    );
+    assert!(
+        find_object(&recorded, "advice", "unclean-election").is_some(),
         "it keeps what the broker said: {recorded:#?}"
     );
     let notes = recorded.last().unwrap()["notes"].to_string();
@@ -222,7 +225,10 @@ fn a_broker_is_advised_and_left_as_it_is() {
     let few = advise(as_nobody(), broker.pid, &[]);
     let why = few.iter().find(|object| object["input"] == "the broker's settings").unwrap();
     assert!(why["why"].as_str().unwrap().contains("denied"), "{why}");
-    assert!(told(&few, "silent", "collector").is_some(), "command lines are open to everybody: {few:#?}");
+    assert!(
+        find_object(&few, "silent", "collector").is_some(),
+        "command lines are open to everybody: {few:#?}"
+    );
     assert_eq!(state(&broker), before);
     assert_eq!(in_force(&kafka, &broker), set);
     drop(broker);

@@ -53,7 +53,7 @@ fn percentiles_are_those_of_packets() {
     // The broker's own requests may come while only one of the recorders is running.
     let sent = send(broker.listener());
     recorders.into_iter().for_each(Recorder::stop);
-    let counted = counted(&always_on);
+    let counted = read_counts(&always_on);
     let captured = captured(&full);
     for (&api, &sent) in &sent {
         let found = [&counted, &captured].map(|latencies| latencies[&api].len());
@@ -104,7 +104,7 @@ fn send(broker: SocketAddr) -> BTreeMap<i16, usize> {
 }
 
 /// The counts of the always-on programs.
-fn counted(recording: &Path) -> Latencies {
+fn read_counts(recording: &Path) -> Latencies {
     let mut latencies = Latencies::default();
     for event in Recording::open(recording).unwrap().events_of(&[Table::RequestLatencies]) {
         let Event::RequestLatencies(row) = event.unwrap() else { continue };

@@ -29,8 +29,8 @@ const SLOWER_THAN: &str = "65ms";
 const ENOUGH: usize = 5;
 
 /// Checks that `record --slower-than` is always-on by default, and that its recording has the same cause.
-fn assert_recorded_the_same(recording: &str, said: &str) {
-    assert!(said.contains("--watch always-on by default"), "{said}");
+fn assert_recorded_the_same(recording: &str, stderr: &str) {
+    assert!(stderr.contains("--watch always-on by default"), "{stderr}");
     let arguments = ["explain", recording, "--slower-than", SLOWER_THAN, "--format", "json"];
     let (objects, summary) = brokerscope::run(arguments).done().objects();
     let of_journal: Vec<_> = objects.iter().filter(|object| object["cause"] == "journal-commit").collect();
@@ -82,13 +82,13 @@ fn slow_requests_have_their_cause() {
     load.check().unwrap_or_else(|error| panic!("{error}"));
     let (objects, summary) = explained.objects();
     let verdicts: Vec<&Value> = objects.iter().filter(|object| object["type"] == "verdict").collect();
-    let said = &explained.stderr;
-    assert!(verdicts.len() >= ENOUGH, "{} requests were slow: {summary:#}\n{said}", verdicts.len());
+    let stderr = &explained.stderr;
+    assert!(verdicts.len() >= ENOUGH, "{} requests were slow: {summary:#}\n{stderr}", verdicts.len());
     let of_journal = verdicts.iter().filter(|verdict| verdict["cause"] == "journal-commit").count();
     // Other slow requests here have other reasons.
     assert!(
         of_journal * 10 >= verdicts.len() * 9,
-        "{of_journal} of {}: {verdicts:#?}\n{said}",
+        "{of_journal} of {}: {verdicts:#?}\n{stderr}",
         verdicts.len()
     );
     let of_journal = verdicts.iter().filter(|verdict| verdict["cause"] == "journal-commit");

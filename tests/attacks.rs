@@ -81,8 +81,8 @@ fn forged_packets_and_files_that_block_cost_counted_data_at_most() {
 fn more_connections_than_there_is_memory_for_are_followed() {
     let Some(_alone) = gate::live("more_connections_than_there_is_memory_for_are_followed") else { return };
     let (kafka, directory) = (kafka(), directory("attacked-connections"));
-    let wanted = (attack_time().as_secs() * CONNECTIONS_A_SECOND).min(MAX_CONNECTIONS);
-    let connections = raise_open_files(wanted + DESCRIPTORS) - DESCRIPTORS;
+    let target_connections = (attack_time().as_secs() * CONNECTIONS_A_SECOND).min(MAX_CONNECTIONS);
+    let connections = raise_open_files(target_connections + DESCRIPTORS) - DESCRIPTORS;
     let mut options = BrokerOptions::new(directory.join("broker"));
     options.jvm_arguments.push("-Xmx2g".to_owned());
     // With the default of 50, many clients retry after a second.
@@ -92,12 +92,15 @@ fn more_connections_than_there_is_memory_for_are_followed() {
     let recording = directory.join("recording");
     let flags = ["--max-memory", &format!("{CEILING_MIB}MiB")];
     let recorder = Recorder::start_by_with(group.command(), &recording, broker.pid, &flags);
-    let asked = attack_by("connected.py", &broker, &[connections, ASKED_A_SECOND]);
+    let sent_requests = attack_by("connected.py", &broker, &[connections, ASKED_A_SECOND]);
     let peak_mib = peak_mib(recorder.pid());
     recorder.stop();
     let rows = rows_of(&recording, "one-of-many", api_key::API_VERSIONS) as u64;
-    println!("{rows} rows of {asked} requests on {connections} connections; {peak_mib} MiB at most");
-    assert!(asked > 100 && rows as f64 >= MIN_SHARE * asked as f64 && rows <= asked, "{rows} of {asked}");
+    println!("{rows} rows of {sent_requests} requests on {connections} connections; {peak_mib} MiB at most");
+    assert!(
+        sent_requests > 100 && rows as f64 >= MIN_SHARE * sent_requests as f64 && rows <= sent_requests,
+        "{rows} of {sent_requests}"
+    );
     assert!(peak_mib <= CEILING_MIB, "{peak_mib} MiB");
     group.assert_served();
 }
@@ -201,12 +204,12 @@ fn peak_mib(pid: u32) -> i64 {
 
 /// Raises the limit of file descriptors of this process and its children, and returns it: in a container, root may not
 /// raise it.
-fn raise_open_files(wanted: u64) -> u64 {
+fn raise_open_files(target: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: Some(wanted), maximum: limit.maximum.map(|most| most.max(wanted)) };
+    let raised = Rlimit { current: Some(target), maximum: limit.maximum.map(|most| most.max(target)) };
     match (setrlimit(Resource::Nofile, raised), limit.maximum) {
-        (Err(_), Some(most)) => most.min(wanted),
-        _ => wanted,
+        (Err(_), Some(most)) => most.min(target),
+        _ => target,
     }
 }
 

@@ -86,7 +86,7 @@ fn logs(arguments: &[&str]) -> String {
 }
 
 /// Runs a broker that rolls small segments under load, and stops it; its GC log is in the same directory as its own.
-fn left(version: &str) -> Remains {
+fn run_broker(version: &str) -> Remains {
     let directory = directory(&format!("logs-{version}"));
     let kafka = Kafka::prepare(version).unwrap_or_else(|error| panic!("{error}"));
     let mut options = BrokerOptions::new(directory.join("broker"));
@@ -223,7 +223,7 @@ fn of_a_topic(left: &Remains, log: &str) {
 #[test]
 fn a_broker_s_logs_tell_what_it_did() {
     let Some(_alone) = gate::live("logs against a broker's own") else { return };
-    let left = left(DEFAULT_VERSION);
+    let left = run_broker(DEFAULT_VERSION);
     agree(&left);
     requests_agree(&left);
 }
@@ -231,7 +231,7 @@ fn a_broker_s_logs_tell_what_it_did() {
 #[test]
 fn an_old_broker_s_logs_tell_what_it_did() {
     let Some(_alone) = gate::live("logs against an old broker's own") else { return };
-    let left = left(OLD_VERSION);
+    let left = run_broker(OLD_VERSION);
     agree(&left);
     requests_agree(&left);
 }

@@ -107,8 +107,8 @@ fn two_brokers_are_kept_apart_and_a_restart_is_survived() {
     let clients: BTreeSet<&str> =
         read.requests.iter().filter_map(|request| request["client_id"].as_str()).collect();
     assert!(clients.contains("before-producer") && clients.contains("after-producer"), "{clients:?}");
-    let said = brokerscope::run(["explain".as_ref(), recording.as_os_str()]).done();
-    let noted = format!("{}{}", said.stdout, said.stderr);
+    let explained = brokerscope::run(["explain".as_ref(), recording.as_os_str()]).done();
+    let noted = format!("{}{}", explained.stdout, explained.stderr);
     assert!(noted.contains("restarted") && noted.contains(&first_pid.to_string()), "{noted}");
     drop(other);
 }
@@ -158,9 +158,9 @@ fn appended(partition: &Path) -> u64 {
 /// Checks that a JVM that does not answer is left alone, and that one line reports it and what is not observed as a
 /// result.
 fn assert_says_once_that_the_jvm_is_not_asked(recording: &Path) {
-    let said = fs::read_to_string(recording.with_extension("txt")).unwrap();
-    let lines: Vec<&str> = said.lines().filter(|line| line.contains(UNASKED)).collect();
-    let [line] = lines[..] else { panic!("one line says so:\n{said}") };
+    let log = fs::read_to_string(recording.with_extension("txt")).unwrap();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains(UNASKED)).collect();
+    let [line] = lines[..] else { panic!("one line says so:\n{log}") };
     assert!(line.starts_with("not seen: thread-names, lock-waits: "), "{line}");
 }
 
@@ -189,11 +189,12 @@ fn a_segment_s_roll_is_seen_with_every_file_it_syncs_and_what_that_waited_for() 
     drop(broker);
 
     assert_says_once_that_the_jvm_is_not_asked(&recording);
-    let told = operations(&recording, &ground.device());
-    let syncs: Vec<_> = told
+    let all_operations = operations(&recording, &ground.device());
+    let syncs: Vec<_> = all_operations
         .iter()
-        .filter(|told| {
-            matches!(told.op.as_str(), "fsync" | "fdatasync" | "msync") && told.file.starts_with("rolled-0/")
+        .filter(|operation| {
+            matches!(operation.op.as_str(), "fsync" | "fdatasync" | "msync")
+                && operation.file.starts_with("rolled-0/")
         })
         .collect();
     let table: Vec<String> =

@@ -73,8 +73,8 @@ impl Site {
         let arguments = ["advise", "--format", "json", "--pid", &pid, "--client-properties", &client];
         let output = brokerscope::run(arguments);
         assert_eq!(output.status, Some(0), "{}", output.stderr);
-        for said in [&output.stdout, &output.stderr] {
-            assert!(!said.contains("secret"), "{said}");
+        for text in [&output.stdout, &output.stderr] {
+            assert!(!text.contains("secret"), "{text}");
         }
         let summary: Value = serde_json::from_str(output.stdout.lines().last().unwrap()).unwrap();
         summary["notes"].to_string()
@@ -190,15 +190,18 @@ fn settings_in_force_come_over_tls_and_by_a_password() {
         "does it require a client's certificate",
     );
 
-    let (said, manifest) =
+    let (messages, manifest) =
         site.record("recording", &by_password("right", "SCRAM-SHA-512", PASSWORD, &trusted));
     assert_eq!(manifest["broker"]["settings_in_force"]["num.io.threads"], "9", "{manifest}");
-    assert!(!said.contains("are not known"), "{said}");
-    let (said, manifest) = site.record("refused", &by_password("wrong", "PLAIN", "other-secret", &trusted));
+    assert!(!messages.contains("are not known"), "{messages}");
+    let (messages, manifest) =
+        site.record("refused", &by_password("wrong", "PLAIN", "other-secret", &trusted));
     assert!(manifest["broker"]["settings_in_force"].is_null(), "{manifest}");
-    let line =
-        said.lines().filter(|line| line.contains("settings in force are not known: ")).collect::<Vec<_>>();
-    assert!(matches!(line[..], [line] if line.contains("refused the user name or password")), "{said}");
+    let line = messages
+        .lines()
+        .filter(|line| line.contains("settings in force are not known: "))
+        .collect::<Vec<_>>();
+    assert!(matches!(line[..], [line] if line.contains("refused the user name or password")), "{messages}");
 }
 
 /// PEM as a value with continued lines.

@@ -196,8 +196,8 @@ fn a_real_broker_in_a_container_is_recorded_with_its_requests() {
     produce.args(["--producer-props", "bootstrap.servers=127.0.0.1:9092", "client.id=inside", "acks=1"]);
     let mut in_its_network = enter(broker.pid, &["--net"]);
     in_its_network.arg(produce.get_program()).args(produce.get_args());
-    let said = in_its_network.output().unwrap();
-    assert!(said.status.success(), "{said:?}");
+    let output = in_its_network.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
     recorder.stop();
     drop(broker);
 
@@ -247,7 +247,7 @@ impl Drop for ContainerProcess {
 }
 
 fn start_inside(image: &Image, kafka: &Kafka, properties: &Path, directory: &Path) -> ContainerProcess {
-    let said = File::create(directory.join("broker.txt")).unwrap();
+    let log_file = File::create(directory.join("broker.txt")).unwrap();
     let server = kafka.command(&["-Xmx512m".to_owned(), "-XX:+UseG1GC".to_owned()], "kafka.Kafka");
     let child = image
         .command()
@@ -255,8 +255,8 @@ fn start_inside(image: &Image, kafka: &Kafka, properties: &Path, directory: &Pat
         .args(server.get_args())
         .arg(properties)
         .stdin(Stdio::null())
-        .stdout(said.try_clone().unwrap())
-        .stderr(said)
+        .stdout(log_file.try_clone().unwrap())
+        .stderr(log_file)
         .spawn()
         .unwrap();
     let mut contained = ContainerProcess { child, pid: 0 };

@@ -59,17 +59,17 @@ fn target(export: &Export, configuration: &'static str) -> Target {
 }
 
 /// Starts an export of a recording at a multiple of its speed.
-fn replay(said: &Path, recording: &Path, speed: &str) -> Export {
-    Export::start(said, &["--speed", speed, "--from", recording.to_str().unwrap()])
+fn replay(output_path: &Path, recording: &Path, speed: &str) -> Export {
+    Export::start(output_path, &["--speed", speed, "--from", recording.to_str().unwrap()])
 }
 
 fn promtool(arguments: &[&str], paths: &[PathBuf]) -> String {
     let output = Command::new("promtool").args(arguments).args(paths).output();
     let output = output.expect("promtool starts (setup/debian test installs it)");
-    let said =
+    let text =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "promtool {arguments:?} {paths:?}: {said}");
-    said
+    assert!(output.status.success(), "promtool {arguments:?} {paths:?}: {text}");
+    text
 }
 
 #[test]
@@ -101,8 +101,8 @@ fn rules_say_what_they_say_of_known_series() {
     let Some(_alone) = gate::live("Prometheus' rules, which need promtool") else { return };
     promtool(&["check", "config"], &[root().join("deploy/prometheus/prometheus.yml")]);
     promtool(&["check", "rules", "--lint=all", "--lint-fatal"], &rule_files());
-    let said = promtool(&["test", "rules"], &files("deploy/prometheus/tests", ".yml"));
-    assert!(said.contains("SUCCESS") && !said.contains("FAILED"), "{said}");
+    let report = promtool(&["test", "rules"], &files("deploy/prometheus/tests", ".yml"));
+    assert!(report.contains("SUCCESS") && !report.contains("FAILED"), "{report}");
     // An alert that no test names would always pass.
     let tests = fs::read_to_string(root().join("deploy/prometheus/tests/rules.yml")).unwrap();
     let alerts = fs::read_to_string(root().join("deploy/prometheus/brokerscope.alerts.yml")).unwrap();
@@ -129,7 +129,7 @@ fn every_panel_of_every_dashboard_has_an_answer() {
     let targets = [target(&sample, "ext4"), target(&made, "xfs"), target(&live, "ext4")];
     let prometheus = Prometheus::start(&directory.join("prometheus"), &targets, &rule_files(), "");
     workload.order("open s topicA-0/00000000000000000000.log create");
-    let mut open = asked(&targets);
+    let mut open = questions(&targets);
     let end = Instant::now() + PATIENCE;
     while !open.is_empty() && Instant::now() < end {
         workload.order("write s 1000");
@@ -137,7 +137,7 @@ fn every_panel_of_every_dashboard_has_an_answer() {
         sleep(Duration::from_millis(500));
         open.retain(|question| !question.forms.iter().any(|form| prometheus.answers(form)));
     }
-    assert!(open.is_empty(), "no answer to {open:#?}\n{}", prometheus.said());
+    assert!(open.is_empty(), "no answer to {open:#?}\n{}", prometheus.log());
     assert_variables(&prometheus, &targets);
     assert_rules(&prometheus);
 }
@@ -152,7 +152,7 @@ struct Question {
 
 /// Every query of every dashboard, for one broker where it needs one; and every series that a rule records or an alert
 /// uses.
-fn asked(targets: &[Target]) -> Vec<Question> {
+fn questions(targets: &[Target]) -> Vec<Question> {
     let mut questions = Vec::new();
     for dashboard in dashboards() {
         for PanelQuery { panel, query, .. } in dashboard.queries() {
@@ -194,7 +194,7 @@ fn assert_variables(prometheus: &Prometheus, targets: &[Target]) {
     for dashboard in dashboards() {
         for (metric, label) in dashboard.variables() {
             let metric = filled(&metric, &targets[0]);
-            let values = prometheus.ask(&format!("label/{label}/values"), &[("match[]", &metric)]);
+            let values = prometheus.get_data(&format!("label/{label}/values"), &[("match[]", &metric)]);
             assert!(!values.as_array().unwrap().is_empty(), "{}: {metric} has no {label}", dashboard.name());
         }
     }
@@ -202,7 +202,7 @@ fn assert_variables(prometheus: &Prometheus, targets: &[Target]) {
 
 /// Checks that every rule was evaluated, and none failed.
 fn assert_rules(prometheus: &Prometheus) {
-    let data = prometheus.ask("rules", &[]);
+    let data = prometheus.get_data("rules", &[]);
     let groups = data["groups"].as_array().unwrap();
     let rules: Vec<&Value> = groups.iter().flat_map(|group| group["rules"].as_array().unwrap()).collect();
     assert!(rules.len() > 20, "{}", rules.len());
@@ -222,7 +222,7 @@ fn native_histograms_are_scraped_as_such() {
         "histogram_quantile(0.999, rate(brokerscope_request_duration_seconds{api=\"PRODUCE\"}[30s]))";
     let end = Instant::now() + PATIENCE;
     while !prometheus.answers(quantile) {
-        assert!(Instant::now() < end, "no native histogram: {}", prometheus.said());
+        assert!(Instant::now() < end, "no native histogram: {}", prometheus.log());
         sleep(Duration::from_millis(500));
     }
 }

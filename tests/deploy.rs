@@ -108,10 +108,10 @@ fn the_network_policy_is_of_the_daemon_sets_pods_and_their_port() {
 /// Runs a command to its end.
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let said =
+    let text =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{command:?}: {said}");
-    said
+    assert!(output.status.success(), "{command:?}: {text}");
+    text
 }
 
 /// cargo-deb, installed below the target directory the first time.
@@ -251,8 +251,14 @@ fn goes(image: &Image) {
 }
 
 /// The purposes that an export of this workload, by a command that ends with the binary, reports as served.
-fn seen(command: Command, workload: &Workload, mode: &str, said: &Path) -> BTreeSet<String> {
-    let export = Export::start_by(command, said, &["--pid", &workload.pid().to_string(), "--watch", mode]);
+fn served_purposes(
+    command: Command,
+    workload: &Workload,
+    mode: &str,
+    output_path: &Path,
+) -> BTreeSet<String> {
+    let export =
+        Export::start_by(command, output_path, &["--pid", &workload.pid().to_string(), "--watch", mode]);
     let metrics = export.metrics();
     export.stop();
     let sources = metrics.lines().filter(|line| line.starts_with("brokerscope_source_up{"));
@@ -303,12 +309,12 @@ fn unit_and_daemon_set_give_what_watching_takes() {
     // A container's root has the added capabilities, and no ambient set.
     let confinements = [("unit", USER, of_unit, true), ("daemon-set", "0", of_daemon_set(), false)];
     for mode in ["auto", "full"] {
-        let by_root = seen(brokerscope::command(), &workload, mode, &directory.join("root.txt"));
+        let by_root = served_purposes(brokerscope::command(), &workload, mode, &directory.join("root.txt"));
         assert!(by_root.len() > 10, "{by_root:?}");
         for (name, user, capabilities, ambient) in &confinements {
             let mut command = confined(user, capabilities, *ambient);
             command.arg(brokerscope::binary().unwrap());
-            let by_this = seen(command, &workload, mode, &directory.join(format!("{name}.txt")));
+            let by_this = served_purposes(command, &workload, mode, &directory.join(format!("{name}.txt")));
             let missing: Vec<&String> = by_root.difference(&by_this).collect();
             assert!(missing.is_empty(), "--watch {mode}: {name} does not see {missing:?}");
         }

@@ -197,7 +197,7 @@ fn missing_packets_cost_their_requests_only() {
         let whole = Whole::new(damage::segmented(&capture, most), &broker, &traffic().output);
         for seed in SEEDS {
             let left = damage::thinned(whole.packets(), 10, &mut Rng::with_seed(seed));
-            let output = read_damaged(&format!("thinned-{seed}"), &whole.left(&left));
+            let output = read_damaged(&format!("thinned-{seed}"), &whole.filter_packets(&left));
             assert!(output.count("gaps") > 0 && output.count("gap_bytes") > 0, "{}", output.summary);
             let share = whole.judge(&left, &output);
             println!("seed {seed}: {:.2} % of {} intact requests", share.percent(), share.intact);
@@ -221,7 +221,7 @@ fn missing_packets_of_the_sample_cost_their_requests_only() {
         let whole = Whole::new(capture, "127.0.0.1:29092", &output);
         for seed in 0..30 {
             let left = damage::thinned(whole.packets(), 10, &mut Rng::with_seed(seed));
-            fs::write(&path, whole.left(&left).bytes()).unwrap();
+            fs::write(&path, whole.filter_packets(&left).bytes()).unwrap();
             let damaged = brokerscope::requests(&path, 29092);
             assert_eq!(few(with_whole(&damaged, &output).altered), none(), "seed {seed}, {most} bytes");
             let share = whole.judge(&left, &damaged);

@@ -84,17 +84,17 @@ fn the_second_of_two_like_stalls_has_its_cause() {
     let explained =
         brokerscope::run(["explain", &path, "--slower-than", SLOWER_THAN, "--format", "json"]).done();
     let (objects, summary) = explained.objects();
-    let said = &recorded.stderr;
+    let stderr = &recorded.stderr;
     let verdicts: Vec<&Value> = objects.iter().filter(|object| object["type"] == "verdict").collect();
     let is_first = |verdict: &&Value| verdict["request"]["arrival_ns"].as_i64().unwrap() < second_ns;
     let (first, second): (Vec<&Value>, Vec<&Value>) = verdicts.into_iter().partition(is_first);
     let by_packets = |verdict: &&&Value| verdict["request"]["seen_by"] == "packets";
     let by_calls = first.iter().filter(|verdict| !by_packets(verdict)).collect::<Vec<_>>();
-    assert!(by_calls.len() >= 3, "{first:#?}\n{summary:#}\n{said}");
+    assert!(by_calls.len() >= 3, "{first:#?}\n{summary:#}\n{stderr}");
     assert!(by_calls.iter().all(|verdict| verdict["cause"] != "java-wait"), "{by_calls:#?}");
     let explained = second.iter().filter(by_packets).filter(|verdict| verdict["cause"] == "java-wait");
     let explained = explained.count();
-    assert!(explained + 1 >= TIMES, "{explained} of {}: {second:#?}\n{summary:#}\n{said}", second.len());
+    assert!(explained + 1 >= TIMES, "{explained} of {}: {second:#?}\n{summary:#}\n{stderr}", second.len());
     let requests = rows(&recording, "requests");
     assert_no_request_twice(&requests);
     let changes = rows(&recording, "broker_changes");

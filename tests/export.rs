@@ -47,23 +47,23 @@ const STAGES: &str = "brokerscope_request_stage_duration_seconds_count";
 struct Exporting {
     child: Child,
     address: SocketAddr,
-    said: PathBuf,
+    log_path: PathBuf,
 }
 
 impl Exporting {
-    fn start(pid: u32, said: &Path, mode: &[&str]) -> Self {
+    fn start(pid: u32, log_path: &Path, mode: &[&str]) -> Self {
         let mut command = brokerscope::command();
         command.args(["export", "--listen", "127.0.0.1:0", "--pid", &pid.to_string()]).args(mode);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(fs::File::create(said).unwrap());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(fs::File::create(log_path).unwrap());
         // The test must not depend on how much CPU time other processes leave to it.
         let mut child = ahead(|| command.spawn()).unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/metrics"));
-        let said = said.to_owned();
-        let says = || fs::read_to_string(&said).unwrap_or_default();
-        let address = address.unwrap_or_else(|| panic!("it says where it is: {line:?}, {}", says()));
-        Self { child, address: address.parse().unwrap(), said }
+        let log_path = log_path.to_owned();
+        let log = || fs::read_to_string(&log_path).unwrap_or_default();
+        let address = address.unwrap_or_else(|| panic!("it says where it is: {line:?}, {}", log()));
+        Self { child, address: address.parse().unwrap(), log_path }
     }
 
     fn get(&self, path: &str) -> (u16, String) {
@@ -98,13 +98,13 @@ impl Exporting {
             if is_so(&scraped) {
                 return scraped;
             }
-            assert!(Instant::now() < end, "not so: {what}: {scraped:#?}\n{}", self.says());
+            assert!(Instant::now() < end, "not so: {what}: {scraped:#?}\n{}", self.log());
             sleep(Duration::from_millis(200));
         }
     }
 
-    fn says(&self) -> String {
-        fs::read_to_string(&self.said).unwrap_or_default()
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log_path).unwrap_or_default()
     }
 
     fn stop(mut self) {
@@ -114,10 +114,10 @@ impl Exporting {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            assert!(Instant::now() < end, "it does not end: {}", self.says());
+            assert!(Instant::now() < end, "it does not end: {}", self.log());
             sleep(Duration::from_millis(20));
         };
-        assert!(status.success(), "{status}: {}", self.says());
+        assert!(status.success(), "{status}: {}", self.log());
     }
 }
 
@@ -227,7 +227,7 @@ fn count_each_request_once(exporting: Exporting, before: &Client, broker: &Broke
     }
     // Only a connection from before the start may have been missed.
     let of_connections = sum(&counted, "brokerscope_losses_total", "kind=\"requests-uncounted\"");
-    assert_eq!(sum(&counted, "brokerscope_losses_total", ""), of_connections, "{}", exporting.says());
+    assert_eq!(sum(&counted, "brokerscope_losses_total", ""), of_connections, "{}", exporting.log());
     assert!(!counted.keys().any(|series| series.starts_with("brokerscope_topic_")), "{counted:#?}");
     exporting.stop();
 }
@@ -259,8 +259,8 @@ fn assert_sheds(exporting: Exporting) {
         let cost = sum(&scraped, "brokerscope_cost_ratio", part);
         assert!(cost > 0.0001 && cost < 10.0, "{part}: {cost}");
     }
-    let said = exporting.says();
-    assert!(said.contains("cpu-samples is not watched from now on: over --max-cost 0.01 %"), "{said}");
+    let log = exporting.log();
+    assert!(log.contains("cpu-samples is not watched from now on: over --max-cost 0.01 %"), "{log}");
     exporting.stop();
 }
 
@@ -320,7 +320,7 @@ fn a_real_broker_is_told_of_and_followed_through_a_restart() {
         &directory.join("always-on.txt"),
         &["--slower-than", "65ms", "--max-cost", "none"],
     );
-    assert!(always_on.says().contains("--watch always-on by default"), "{}", always_on.says());
+    assert!(always_on.log().contains("--watch always-on by default"), "{}", always_on.log());
     let mut client = Client::connect(&broker);
     for _ in 0..10 {
         client.produce();

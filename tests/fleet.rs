@@ -23,12 +23,12 @@ const REPLAYED: [&str; 6] = ["--brokers", "4", "--seconds", "3", "--state", "16"
 fn the_mysterious_reads_are_replayed_and_named() {
     let Some(_alone) = gate::live("brokerscope-lab fleet") else { return };
     let site = directory("fleet-replay");
-    let kept = site.join("kept");
-    let replay = [&["fleet", "--seed", "3", "--keep", kept.to_str().unwrap()][..], &REPLAYED].concat();
+    let output_dir = site.join("kept");
+    let replay = [&["fleet", "--seed", "3", "--keep", output_dir.to_str().unwrap()][..], &REPLAYED].concat();
     let replay = brokerscope::run_lab(replay);
     println!("{}{}", replay.stderr, replay.stdout);
     // Lines are wrapped anywhere.
-    let shown = replay.done().stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let stdout = replay.done().stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     for (command, words) in [
         ("fleet", "4 brokers compared, "),
         ("files", "reads without egress: reads "),
@@ -36,17 +36,17 @@ fn the_mysterious_reads_are_replayed_and_named() {
         ("advise", "confluent.tier.partition.state.cleanup.delay.ms: not set (the default) -> 2592000000"),
         ("advise", "ages count from when the cleanup is first on"),
     ] {
-        assert!(shown.contains(&format!("$ brokerscope {command} ")) && shown.contains(words), "{words}");
+        assert!(stdout.contains(&format!("$ brokerscope {command} ")) && stdout.contains(words), "{words}");
     }
-    assert!(shown.contains(" injected: broker ") && !shown.contains("MISSED"), "{shown}");
-    assert_reduction(&kept);
-    assert_is_refused_again(&kept);
+    assert!(stdout.contains(" injected: broker ") && !stdout.contains("MISSED"), "{stdout}");
+    assert_reduction(&output_dir);
+    assert_is_refused_again(&output_dir);
     fs::remove_dir_all(&site).unwrap();
 }
 
 /// Checks the broker's own log lines, with a separate reader: each file is smaller by one entry per removed segment.
-fn assert_reduction(kept: &Path) {
-    let log = fs::read_to_string(kept.join("server.log")).unwrap();
+fn assert_reduction(output_dir: &Path) {
+    let log = fs::read_to_string(output_dir.join("server.log")).unwrap();
     let cleanups =
         log.lines().filter(|line| line.contains(" segments removed by cleanup from tier partition"));
     let mut removed = 0;
@@ -60,7 +60,7 @@ fn assert_reduction(kept: &Path) {
         assert!(now * 100 < before && line.ends_with("(kafka.tier.state.FileTierPartitionState)"), "{line}");
         removed += segments;
     }
-    let path = kept.join("server.log");
+    let path = output_dir.join("server.log");
     let (_, summary) =
         brokerscope::run(["logs", path.to_str().unwrap(), "--format", "json"]).done().objects();
     assert_eq!(summary["tier_cleanup"]["segments"], removed, "{summary}");
@@ -68,8 +68,8 @@ fn assert_reduction(kept: &Path) {
 }
 
 /// Checks that a second replay into the same directory is refused.
-fn assert_is_refused_again(kept: &Path) {
-    let again = brokerscope::run_lab(["fleet", "--keep", kept.to_str().unwrap()]);
+fn assert_is_refused_again(output_dir: &Path) {
+    let again = brokerscope::run_lab(["fleet", "--keep", output_dir.to_str().unwrap()]);
     assert_eq!(again.status, Some(1), "{}", again.stderr);
     assert!(again.stderr.contains("is not empty: name another --keep"), "{}", again.stderr);
 }

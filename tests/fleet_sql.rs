@@ -86,8 +86,8 @@ fn sql_says_in_both_engines_what_fleet_says() {
     }
     unfinish(&made::folder(&site, UNFINISHED));
     let path = site.to_str().unwrap();
-    let told = brokerscope::run(["fleet", path, "--figures", "--format", "json"]).done().stdout;
-    let brokers: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let stdout = brokerscope::run(["fleet", path, "--figures", "--format", "json"]).done().stdout;
+    let brokers: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (differences, _) = brokerscope::run(["fleet", path, "--format", "json"]).done().objects();
     let by = ["cluster", "broker", "figure"];
     for engine in ENGINES {
@@ -96,7 +96,7 @@ fn sql_says_in_both_engines_what_fleet_says() {
         assert_same(&format!("figures in {engine}"), &figures, &own_figures(&brokers));
         for field in ["value", "median", "mad", "score"] {
             let found = numbers(&views["fleet_differences"], &by, field);
-            let expected = told_of(&differences, field);
+            let expected = own_differences(&differences, field);
             assert_same(&format!("{field} of differences in {engine}"), &found, &expected);
         }
         assert_reasons(engine, &views, &differences);
@@ -131,7 +131,7 @@ fn own_figures(brokers: &[Value]) -> Numbers {
     figures
 }
 
-fn told_of(differences: &[Value], field: &str) -> Numbers {
+fn own_differences(differences: &[Value], field: &str) -> Numbers {
     let of_figures = differences.iter().filter(|row| row["figure"] != "slow_ms_per_minute");
     numbers(&of_figures.cloned().collect::<Vec<_>>(), &["cluster", "broker", "figure"], field)
 }

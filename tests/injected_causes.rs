@@ -42,23 +42,28 @@ fn recorded(
     ground.clear();
     recorder.stop();
     drop(workload);
-    let told = operations(&recording, &ground.device());
-    told.into_iter().filter(|operation| operation.file == SEGMENT).collect()
+    let all_operations = operations(&recording, &ground.device());
+    all_operations.into_iter().filter(|operation| operation.file == SEGMENT).collect()
 }
 
 /// Checks that operations that took at least this long blame one of the causes for more of their time than anything
 /// else, with one exception in ten, because a machine has other troubles too. The reasons of each operation must add
 /// up.
-fn assert_slow_because(told: &[Operation], slower_than_ms: i64, at_least: usize, causes: &[&str]) {
-    for operation in told {
+fn assert_slow_because(operations: &[Operation], slower_than_ms: i64, at_least: usize, causes: &[&str]) {
+    for operation in operations {
         let total: i64 = operation.reasons.values().sum();
         assert_eq!(total, operation.latency_ns, "reasons do not add up: {operation:?}");
     }
     let slow: Vec<&Operation> =
-        told.iter().filter(|operation| operation.latency_ns >= slower_than_ms * 1_000_000).collect();
+        operations.iter().filter(|operation| operation.latency_ns >= slower_than_ms * 1_000_000).collect();
     let table: Vec<String> = slow.iter().map(|slow| format!("{} {:?}", slow.op, slow.reasons)).collect();
-    println!("{} of {} operations were slow:\n{}", slow.len(), told.len(), table.join("\n"));
-    assert!(slow.len() >= at_least, "what was injected slowed {} operations of {}", slow.len(), told.len());
+    println!("{} of {} operations were slow:\n{}", slow.len(), operations.len(), table.join("\n"));
+    assert!(
+        slow.len() >= at_least,
+        "what was injected slowed {} operations of {}",
+        slow.len(),
+        operations.len()
+    );
     let others: Vec<_> = slow.iter().filter(|slow| !causes.contains(&slow.main_reason().0)).collect();
     assert!(others.len() * 10 < slow.len(), "not {causes:?}: {others:#?}");
 }
@@ -67,13 +72,13 @@ fn assert_slow_because(told: &[Operation], slower_than_ms: i64, at_least: usize,
 fn a_journal_stall_is_blamed_for_appends() {
     let Some(_alone) = gate::live("a journal stall") else { return };
     let mut ground = Ground::prepare("journal-stall", "commit=1");
-    let told = recorded(&mut ground, &FIRST, |ground, workload| {
+    let operations = recorded(&mut ground, &FIRST, |ground, workload| {
         workload.order(&format!("open s {SEGMENT} create"));
         workload.order("write s 4096");
         ground.delay_journal(200);
         workload.order("repeat 400 10 write s 4096");
     });
-    assert_slow_because(&told, 50, 2, &["journal-commit"]);
+    assert_slow_because(&operations, 50, 2, &["journal-commit"]);
 }
 
 #[test]
@@ -81,13 +86,13 @@ fn dirty_throttling_is_blamed_for_writes() {
     let Some(_alone) = gate::live("dirty throttling") else { return };
     let mut ground = Ground::prepare("dirty-throttling", "");
     let _limit = ground.limit_dirty_bytes(1 << 20);
-    let told = recorded(&mut ground, &FIRST, |ground, workload| {
+    let operations = recorded(&mut ground, &FIRST, |ground, workload| {
         workload.order(&format!("open s {SEGMENT} create"));
         // The length of a pause depends on the device's earlier speed, also in earlier tests.
         ground.delay_all_but_the_journal(Direction::Write, 40);
         workload.order(&format!("repeat 40 0 write s {CHUNK}"));
     });
-    assert_slow_because(&told, 20, 3, &["dirty-throttling"]);
+    assert_slow_because(&operations, 20, 3, &["dirty-throttling"]);
 }
 
 #[test]
@@ -95,7 +100,7 @@ fn direct_reclaim_is_blamed_for_writes() {
     let Some(_alone) = gate::live("direct reclaim") else { return };
     let mut ground = Ground::prepare("direct-reclaim", "");
     let limit = MemoryLimit::new(24 << 20);
-    let told = recorded(&mut ground, &FIRST, |ground, workload| {
+    let operations = recorded(&mut ground, &FIRST, |ground, workload| {
         workload.order(&format!("open s {SEGMENT} create"));
         limit.put(workload.pid());
         ground.delay_all_but_the_journal(Direction::Write, 40);
@@ -107,14 +112,14 @@ fn direct_reclaim_is_blamed_for_writes() {
         };
         (0..MAX_ROUNDS).filter(is_slow).take(6).for_each(drop);
     });
-    assert_slow_because(&told, 20, 3, &["memory-reclaim"]);
+    assert_slow_because(&operations, 20, 3, &["memory-reclaim"]);
 }
 
 #[test]
 fn a_slow_device_is_blamed_for_direct_writes_reads_and_for_fsyncs() {
     let Some(_alone) = gate::live("a slow device") else { return };
     let mut ground = Ground::prepare("slow-device", "");
-    let told = recorded(&mut ground, &FIRST, |ground, workload| {
+    let operations = recorded(&mut ground, &FIRST, |ground, workload| {
         workload.order(&format!("open s {SEGMENT} direct"));
         workload.order(&format!("write s {CHUNK}"));
         workload.order("fsync s");
@@ -129,15 +134,20 @@ fn a_slow_device_is_blamed_for_direct_writes_reads_and_for_fsyncs() {
         workload.order("pwrite b 16384 4096");
         workload.order("fdatasync b");
     });
-    assert_slow_because(&told, 50, 7, &["device", "writeback-wait"]);
-    for slow in told.iter().filter(|told| told.latency_ns > 50_000_000) {
+    assert_slow_because(&operations, 50, 7, &["device", "writeback-wait"]);
+    for slow in operations.iter().filter(|operation| operation.latency_ns > 50_000_000) {
         let reason = if slow.op == "fdatasync" { "writeback-wait" } else { "device" };
         assert_eq!(slow.main_reason().0, reason, "{slow:?}");
     }
-    let slow = |op: &str| told.iter().filter(|told| told.op == op && told.latency_ns > 50_000_000).count();
+    let slow = |op: &str| {
+        operations.iter().filter(|operation| operation.op == op && operation.latency_ns > 50_000_000).count()
+    };
     assert_eq!((slow("write"), slow("fdatasync")), (4, 1));
-    let from_disk: Vec<i64> =
-        told.iter().filter(|told| told.op == "read").filter_map(|told| told.disk_bytes).collect();
+    let from_disk: Vec<i64> = operations
+        .iter()
+        .filter(|operation| operation.op == "read")
+        .filter_map(|operation| operation.disk_bytes)
+        .collect();
     assert_eq!(from_disk, [512, 512], "a read that misses the page cache brings its bytes from the device");
 }
 
@@ -145,14 +155,15 @@ fn a_slow_device_is_blamed_for_direct_writes_reads_and_for_fsyncs() {
 fn a_processor_that_is_taken_is_blamed_for_what_needs_nothing_else() {
     let Some(_alone) = gate::live("run-queue delay") else { return };
     let mut ground = Ground::prepare("run-queue", "");
-    let told = recorded(&mut ground, &["taskset", "--cpu-list", "1", "nice", "-n", "10"], |_, workload| {
-        workload.order(&format!("open s {SEGMENT} create"));
-        // A hole, so that reading needs only a CPU, for longer than one time slice.
-        workload.order(&format!("truncate s {}", 32 * CHUNK));
-        let _hog = Hog::on_processor("1");
-        workload.order(&format!("repeat 3 0 pread s 0 {}", 32 * CHUNK));
-    });
-    assert_slow_because(&told, 20, 3, &["run-queue"]);
+    let operations =
+        recorded(&mut ground, &["taskset", "--cpu-list", "1", "nice", "-n", "10"], |_, workload| {
+            workload.order(&format!("open s {SEGMENT} create"));
+            // A hole, so that reading needs only a CPU, for longer than one time slice.
+            workload.order(&format!("truncate s {}", 32 * CHUNK));
+            let _hog = Hog::on_processor("1");
+            workload.order(&format!("repeat 3 0 pread s 0 {}", 32 * CHUNK));
+        });
+    assert_slow_because(&operations, 20, 3, &["run-queue"]);
 }
 
 /// A process that spins on a CPU; killed when dropped.

@@ -53,61 +53,66 @@ fn step(order: impl Into<String>, call: &'static str, expected: impl Into<Option
     Step { order: order.into(), call, expected: expected.into() }
 }
 
-fn seen(op: &'static str, file: &str, bytes: i64, offset: u64) -> Expectation {
+fn expectation(op: &'static str, file: &str, bytes: i64, offset: u64) -> Expectation {
     Expectation { op, file: file.to_owned(), bytes: Some(bytes), offset, renamed_to: None, failed: false }
 }
 
 /// Every kind of operation, in an order in which each leaves a distinct trace.
 fn script() -> Vec<Step> {
     let mut steps = vec![
-        step(format!("open s {SEGMENT} create"), "openat", seen("open", SEGMENT, 0, 0)),
-        step("write s 1000", "write", seen("write", SEGMENT, 1000, 0)),
-        step("write s 2009", "write", seen("write", SEGMENT, 2009, 1000)),
-        step("writev s 100 200 300", "writev", seen("write", SEGMENT, 600, 3009)),
-        step("pwrite s 10000 77", "pwrite64", seen("write", SEGMENT, 77, 10_000)),
-        step("pwritev s 20000 11 22", "pwritev", seen("write", SEGMENT, 33, 20_000)),
+        step(format!("open s {SEGMENT} create"), "openat", expectation("open", SEGMENT, 0, 0)),
+        step("write s 1000", "write", expectation("write", SEGMENT, 1000, 0)),
+        step("write s 2009", "write", expectation("write", SEGMENT, 2009, 1000)),
+        step("writev s 100 200 300", "writev", expectation("write", SEGMENT, 600, 3009)),
+        step("pwrite s 10000 77", "pwrite64", expectation("write", SEGMENT, 77, 10_000)),
+        step("pwritev s 20000 11 22", "pwritev", expectation("write", SEGMENT, 33, 20_000)),
         // Past its end: the file has 20,033 bytes, and the call ends there.
-        step("pread s 20000 500", "pread64", seen("read", SEGMENT, 33, 20_000)),
-        step("preadv s 100 5 6", "preadv", seen("read", SEGMENT, 11, 100)),
+        step("pread s 20000 500", "pread64", expectation("read", SEGMENT, 33, 20_000)),
+        step("preadv s 100 5 6", "preadv", expectation("read", SEGMENT, 11, 100)),
         step("seek s 1000", "lseek", None),
-        step("read s 50", "read", seen("read", SEGMENT, 50, 1000)),
-        step("readv s 7 8", "readv", seen("read", SEGMENT, 15, 1050)),
-        step("sendfile s 300 4000", "sendfile", seen("sendfile", SEGMENT, 4000, 300)),
-        step("splice s 4096 600", "splice", seen("splice", SEGMENT, 600, 4096)),
+        step("read s 50", "read", expectation("read", SEGMENT, 50, 1000)),
+        step("readv s 7 8", "readv", expectation("read", SEGMENT, 15, 1050)),
+        step("sendfile s 300 4000", "sendfile", expectation("sendfile", SEGMENT, 4000, 300)),
+        step("splice s 4096 600", "splice", expectation("splice", SEGMENT, 600, 4096)),
         step("say 300", "sendto", None),
-        step("fsync s", "fsync", seen("fsync", SEGMENT, 0, 0)),
-        step(format!("open a {ROLLED} append"), "openat", seen("open", ROLLED, 0, 0)),
-        step("write a 4096", "write", seen("write", ROLLED, 4096, 0)),
-        step("write a 10", "write", seen("write", ROLLED, 10, 4096)),
-        step("fdatasync a", "fdatasync", seen("fdatasync", ROLLED, 0, 0)),
-        step("allocate a 8192 65536", "fallocate", seen("allocate", ROLLED, 0, 8192)),
-        step("truncate a 5000", "ftruncate", seen("truncate", ROLLED, 0, 5000)),
-        step(format!("open r {ROLLED} read"), "openat", seen("open", ROLLED, 0, 0)),
-        step("write r 10", "write", Expectation { failed: true, bytes: None, ..seen("write", ROLLED, 0, 0) }),
-        step(format!("open d {DEEP} create"), "openat", seen("open", DEEP, 0, 0)),
-        step("truncate d 10485760", "ftruncate", seen("truncate", DEEP, 0, 10_485_760)),
+        step("fsync s", "fsync", expectation("fsync", SEGMENT, 0, 0)),
+        step(format!("open a {ROLLED} append"), "openat", expectation("open", ROLLED, 0, 0)),
+        step("write a 4096", "write", expectation("write", ROLLED, 4096, 0)),
+        step("write a 10", "write", expectation("write", ROLLED, 10, 4096)),
+        step("fdatasync a", "fdatasync", expectation("fdatasync", ROLLED, 0, 0)),
+        step("allocate a 8192 65536", "fallocate", expectation("allocate", ROLLED, 0, 8192)),
+        step("truncate a 5000", "ftruncate", expectation("truncate", ROLLED, 0, 5000)),
+        step(format!("open r {ROLLED} read"), "openat", expectation("open", ROLLED, 0, 0)),
+        step(
+            "write r 10",
+            "write",
+            Expectation { failed: true, bytes: None, ..expectation("write", ROLLED, 0, 0) },
+        ),
+        step(format!("open d {DEEP} create"), "openat", expectation("open", DEEP, 0, 0)),
+        step("truncate d 10485760", "ftruncate", expectation("truncate", DEEP, 0, 10_485_760)),
         step("map d 10485760", "mmap", None),
         step("store d 4096", "", None),
-        step("msync d", "msync", seen("msync", DEEP, 0, 0)),
-        step("pwrite d 1048576 12", "pwrite64", seen("write", DEEP, 12, 1_048_576)),
+        step("msync d", "msync", expectation("msync", DEEP, 0, 0)),
+        step("pwrite d 1048576 12", "pwrite64", expectation("write", DEEP, 12, 1_048_576)),
     ];
     let deleted_file = format!("{SEGMENT}.deleted");
-    let moved = Expectation { renamed_to: Some(deleted_file.clone()), ..seen("rename", SEGMENT, 0, 0) };
+    let moved =
+        Expectation { renamed_to: Some(deleted_file.clone()), ..expectation("rename", SEGMENT, 0, 0) };
     steps.extend([
         step(format!("rename {SEGMENT} {deleted_file}"), "rename", moved),
-        step("pwrite s 0 5", "pwrite64", seen("write", &deleted_file, 5, 0)),
+        step("pwrite s 0 5", "pwrite64", expectation("write", &deleted_file, 5, 0)),
     ]);
     // The directory moves, with every open file in it.
     let (old, new) = ("topicA-0", DELETED);
-    let (gone, kept) = (deleted_file.replace(old, new), ROLLED.replace(old, new));
-    let moved = Expectation { renamed_to: Some(new.to_owned()), ..seen("rename", old, 0, 0) };
+    let (deleted_path, rolled_path) = (deleted_file.replace(old, new), ROLLED.replace(old, new));
+    let moved = Expectation { renamed_to: Some(new.to_owned()), ..expectation("rename", old, 0, 0) };
     steps.extend([
         step(format!("rename {old} {new}"), "rename", moved),
-        step("pwrite s 7 6", "pwrite64", seen("write", &gone, 6, 7)),
-        step("pread r 1 9", "pread64", seen("read", &kept, 9, 1)),
-        step(format!("unlink {gone}"), "unlink", seen("unlink", &gone, 0, 0)),
+        step("pwrite s 7 6", "pwrite64", expectation("write", &deleted_path, 6, 7)),
+        step("pread r 1 9", "pread64", expectation("read", &rolled_path, 9, 1)),
+        step(format!("unlink {deleted_path}"), "unlink", expectation("unlink", &deleted_path, 0, 0)),
         // It no longer has a name, and keeps its last one.
-        step("pwrite s 9 3", "pwrite64", seen("write", &gone, 3, 9)),
+        step("pwrite s 9 3", "pwrite64", expectation("write", &deleted_path, 3, 9)),
     ]);
     steps
 }
@@ -143,44 +148,44 @@ fn every_operation_is_told_once_with_its_file_and_agrees_with_strace() {
     recorder.stop();
     drop(workload);
 
-    let told = operations(&recording, &ground.device());
-    compare(&steps, &told);
-    compare_durations(&steps, &told, &calls);
+    let observed = operations(&recording, &ground.device());
+    compare(&steps, &observed);
+    compare_durations(&steps, &observed, &calls);
 }
 
-fn compare(steps: &[Step], told: &[Operation]) {
+fn compare(steps: &[Step], observed: &[Operation]) {
     let expected: Vec<Expectation> = steps.iter().filter_map(|step| step.expected.clone()).collect();
-    let said: Vec<Expectation> = told.iter().map(expected_of).collect();
+    let actual: Vec<Expectation> = observed.iter().map(expected_of).collect();
     let mut wrong = Vec::new();
-    for at in 0..expected.len().max(said.len()) {
-        let (wanted, found) = (expected.get(at), said.get(at));
-        if wanted != found {
-            wrong.push(format!("wanted {wanted:?}\n found {found:?}"));
+    for at in 0..expected.len().max(actual.len()) {
+        let (expected_op, found) = (expected.get(at), actual.get(at));
+        if expected_op != found {
+            wrong.push(format!("wanted {expected_op:?}\n found {found:?}"));
         }
     }
     assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), expected.len(), wrong.join("\n"));
 }
 
-fn expected_of(told: &Operation) -> Expectation {
+fn expected_of(observed: &Operation) -> Expectation {
     Expectation {
-        op: Box::leak(told.op.clone().into_boxed_str()),
-        file: told.file.clone(),
-        bytes: told.bytes,
-        offset: told.offset,
-        renamed_to: told.renamed_to.clone(),
-        failed: told.errno.is_some(),
+        op: Box::leak(observed.op.clone().into_boxed_str()),
+        file: observed.file.clone(),
+        bytes: observed.bytes,
+        offset: observed.offset,
+        renamed_to: observed.renamed_to.clone(),
+        failed: observed.errno.is_some(),
     }
 }
 
 /// strace stops the thread before and after the probes' measurement: its time is never shorter, and both agree when the
 /// device made the call long.
-fn compare_durations(steps: &[Step], told: &[Operation], calls: &[Call]) {
+fn compare_durations(steps: &[Step], observed: &[Operation], calls: &[Call]) {
     let mut rest = calls.iter();
     let mut long = 0;
-    for (step, told) in steps.iter().filter(|step| step.expected.is_some()).zip(told) {
+    for (step, observed) in steps.iter().filter(|step| step.expected.is_some()).zip(observed) {
         let call = rest.by_ref().find(|call| call.name.trim_end_matches('2') == step.call);
         let call = call.unwrap_or_else(|| panic!("strace did not see {}", step.order));
-        let seconds = told.latency_ns as f64 / 1e9;
+        let seconds = observed.latency_ns as f64 / 1e9;
         assert!(
             seconds <= call.seconds + SLACK_SECONDS,
             "{}: {seconds} s, strace {}",

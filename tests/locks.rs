@@ -133,11 +133,11 @@ fn assert_inferred(recording: &Path, site: &Path) {
     let lines = fs::read_to_string(site.join(LIVE)).unwrap();
     let live: Vec<Value> =
         lines.lines().map(|line| serde_json::from_str(line).expect("a row is JSON")).collect();
-    let said = fs::read_to_string(site.join(LIVE).with_extension("json.err")).unwrap();
-    assert!(said.contains("inferred"), "{said}");
+    let stderr = fs::read_to_string(site.join(LIVE).with_extension("json.err")).unwrap();
+    assert!(stderr.contains("inferred"), "{stderr}");
     let from = recording.to_str().unwrap();
     let recorded = brokerscope::run(["locks", "--from", from, "--slower-than", "50ms", "--format", "json"]);
-    let told: Vec<Value> = recorded
+    let lock_waits: Vec<Value> = recorded
         .done()
         .stdout
         .lines()
@@ -145,8 +145,8 @@ fn assert_inferred(recording: &Path, site: &Path) {
         .filter(|row: &Value| row["seen_by"] == "jfr")
         .collect();
     let end = |row: &Value| row["end_ns"].as_i64().unwrap();
-    let is_told = |row: &Value| {
-        told.iter().any(|other| other["tid"] == row["tid"] && (end(other) - end(row)).abs() < NEAR_NS)
+    let is_recorded = |row: &Value| {
+        lock_waits.iter().any(|other| other["tid"] == row["tid"] && (end(other) - end(row)).abs() < NEAR_NS)
     };
     assert!(
         live.iter().all(|row| row["seen_by"] == "inferred" && row["lock"]["name"] == "log lock"),
@@ -161,7 +161,7 @@ fn assert_inferred(recording: &Path, site: &Path) {
         row["start_ns"].as_i64() >= Some(from) && row["end_ns"].as_i64() <= manifest["ended_ns"].as_i64()
     };
     let both: Vec<&Value> = live.iter().filter(watched).collect();
-    let right = both.iter().filter(|row| is_told(row)).count();
+    let right = both.iter().filter(|row| is_recorded(row)).count();
     assert!(right >= 3 && right * 10 >= both.len() * 9, "{right} of {} were waits: {both:#?}", both.len());
 }
 

@@ -70,19 +70,19 @@ impl Rights {
 
     /// Whether only the rights for watching are left, and none can be gained.
     fn are_dropped(&self, thread: &str) -> bool {
-        let within = |name: &str| self.set(name) & !kept_by(thread) == 0;
+        let within = |name: &str| self.set(name) & !allowed_capabilities(thread) == 0;
         let none = |name: &str| self.set(name) == 0;
         within("CapEff")
             && within("CapPrm")
             // Without root it cannot be reduced; nothing can be gained by it.
-            && self.set("CapBnd") & !(kept_by(thread) | KEPT) == 0
+            && self.set("CapBnd") & !(allowed_capabilities(thread) | KEPT) == 0
             && none("CapInh")
             && none("CapAmb")
             && self.set("NoNewPrivs") == 1
     }
 }
 
-fn kept_by(thread: &str) -> u64 {
+fn allowed_capabilities(thread: &str) -> u64 {
     match thread {
         JVM_THREAD => KEPT | BECOME_ANOTHER,
         COST_THREAD => SYS_ADMIN,
@@ -141,8 +141,8 @@ fn what_root_does_not_need_to_watch_is_given_away() {
     let names: Vec<&str> = threads.iter().map(|(name, _)| name.as_str()).collect();
     assert!(names.len() >= 4, "every source has a thread: {names:?}");
     for (name, rights) in &threads {
-        let kept = kept_by(name);
-        assert_eq!((rights.set("CapEff"), rights.set("CapPrm")), (kept, kept), "{name}: {rights:#x?}");
+        let allowed = allowed_capabilities(name);
+        assert_eq!((rights.set("CapEff"), rights.set("CapPrm")), (allowed, allowed), "{name}: {rights:#x?}");
     }
     let parser = child_with(recorder.pid(), "parse-packets").expect("nothing parses packets");
     for (name, rights) in Rights::of_threads(parser) {
@@ -243,8 +243,8 @@ fn a_recording_ends_where_others_fill_the_disk() {
     let recording = disk.0.join("recording");
     let recorder = Recorder::start_with(&recording, workload.pid(), &MIN_FREE);
     fs::write(disk.0.join("filler"), vec![1; 40 << 20]).unwrap();
-    let said = recorder.end();
-    assert!(said.contains("less of its file system is free than --min-free says: it ends"), "{said}");
+    let log = recorder.end();
+    assert!(log.contains("less of its file system is free than --min-free says: it ends"), "{log}");
     let info = brokerscope::command().args(["explain".as_ref(), recording.as_os_str()]).output().unwrap();
     let notes = String::from_utf8_lossy(&info.stderr).into_owned() + &String::from_utf8_lossy(&info.stdout);
     assert!(info.status.success() && notes.contains("--min-free"), "{notes}");

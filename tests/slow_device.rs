@@ -70,9 +70,9 @@ fn median(mut all: Vec<f64>) -> f64 {
     all[all.len() / 2]
 }
 
-fn assert_near(what: &str, found: f64, wanted: f64) {
-    println!("{what}: {found:.3}, known: {wanted:.3}");
-    assert!((found - wanted).abs() <= ROOM * wanted, "{what}: {found} is not within 10 % of {wanted}");
+fn assert_near(what: &str, found: f64, expected: f64) {
+    println!("{what}: {found:.3}, known: {expected:.3}");
+    assert!((found - expected).abs() <= ROOM * expected, "{what}: {found} is not within 10 % of {expected}");
 }
 
 /// Checks a value: at least the injected one, and at most what the orders took; on an idle machine they are the same.
@@ -109,14 +109,14 @@ fn service_times_utilisation_and_the_split_of_writes_are_the_device_s() {
     let Some(_alone) = gate::live("a device with a known delay") else { return };
     let mut ground = Ground::prepare("known-delay", "");
     let mut own = Vec::new();
-    let told = recorded(&mut ground, |ground, workload| {
+    let observed = recorded(&mut ground, |ground, workload| {
         ground.delay_all_but_the_journal(Direction::Write, DELAY_MS);
         // Busy all the time, then half of it.
         own.push(own_ms(&workload.order(&format!("repeat {WRITES} 0 pwrite s 8192 4096"))));
         own.push(own_ms(&workload.order(&format!("repeat {WRITES} {DELAY_MS} pwrite s 16384 8192"))));
     });
     let of_bytes = |bytes: i64| -> Vec<&Operation> {
-        told.operations.iter().filter(|told| told.op == "write" && told.bytes == Some(bytes)).collect()
+        observed.operations.iter().filter(|op| op.op == "write" && op.bytes == Some(bytes)).collect()
     };
     for (bytes, own) in [4096, 8192].into_iter().zip(own) {
         let writes = of_bytes(bytes);
@@ -124,7 +124,7 @@ fn service_times_utilisation_and_the_split_of_writes_are_the_device_s() {
         // Kernel workers that write back metadata write such sizes too; a direct write is submitted by its own thread.
         let tid = f64::from(u32::try_from(writes[0].tid).unwrap());
         let ours = |row: &&Row| row.number("bytes") == Some(bytes as f64) && row.number("tid") == Some(tid);
-        let latencies = told.requests.iter().filter(ours);
+        let latencies = observed.requests.iter().filter(ours);
         let service: Vec<f64> = latencies.map(|row| row.number("latency_ns").unwrap() / NS_PER_MS).collect();
         assert_eq!(service.len(), WRITES, "one request a write");
         assert!(service.iter().all(|ms| *ms >= DELAY_MS as f64), "{service:?}");
@@ -141,15 +141,15 @@ fn service_times_utilisation_and_the_split_of_writes_are_the_device_s() {
         // The device was busy exactly as long as it had requests.
         let (start, end) = span(&writes);
         let busy = service.iter().sum::<f64>() * NS_PER_MS / (end - start);
-        let utilisation = mean_of_samples(&told.samples, "util_ratio", (start, end));
+        let utilisation = mean_of_samples(&observed.samples, "util_ratio", (start, end));
         assert_near("utilisation", utilisation, busy);
-        let rate = mean_of_samples(&told.samples, "writes_per_second", (start, end));
+        let rate = mean_of_samples(&observed.samples, "writes_per_second", (start, end));
         // Includes what the file system itself wrote meanwhile.
         let is_within = |row: &&Row| {
             row.text("direction") == "write"
                 && row.number("end_ns").is_some_and(|at| at >= start && at <= end)
         };
-        let all = told.requests.iter().filter(is_within).count();
+        let all = observed.requests.iter().filter(is_within).count();
         let a_second = |writes: usize| writes as f64 * 1e9 / (end - start);
         assert_between("writes a second", rate, a_second(WRITES), a_second(all));
     }
@@ -160,11 +160,11 @@ fn a_limited_rate_is_time_that_writes_wait_and_not_the_device_s() {
     let Some(_alone) = gate::live("a device with a limited rate") else { return };
     let mut ground = Ground::prepare("limited-rate", "");
     let (major, minor) = ground.device_number();
-    let told = recorded(&mut ground, |_, workload| {
+    let observed = recorded(&mut ground, |_, workload| {
         let _limit = WriteLimit::new(major, minor, LIMITED_BYTES_PER_SECOND);
         workload.order(&format!("repeat {LIMITED_WRITES} 0 pwrite s 0 {LIMITED_BYTES}"));
     });
-    let writes: Vec<&Operation> = told.operations.iter().filter(|told| told.op == "write").collect();
+    let writes: Vec<&Operation> = observed.operations.iter().filter(|op| op.op == "write").collect();
     assert_eq!(writes.len(), LIMITED_WRITES);
     let known = LIMITED_BYTES as f64 / LIMITED_BYTES_PER_SECOND as f64 * 1e3;
     // The first ones may use saved credit.
@@ -176,6 +176,6 @@ fn a_limited_rate_is_time_that_writes_wait_and_not_the_device_s() {
         ["device-queue", "device"].iter().filter_map(|reason| write.reasons.get(*reason)).sum::<i64>()
     };
     assert_near("of it before or in the device, ms", ms(&waiting), known);
-    let serving: Vec<f64> = told.requests.iter().filter_map(|row| row.number("latency_ns")).collect();
+    let serving: Vec<f64> = observed.requests.iter().filter_map(|row| row.number("latency_ns")).collect();
     assert!(median(serving) / NS_PER_MS < known / 2.0, "the device itself was quick");
 }

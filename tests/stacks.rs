@@ -44,8 +44,8 @@ fn profile(into: &Path) -> (String, String) {
     let (to, graph) = (folded.to_str().unwrap(), svg.to_str().unwrap());
     let mut arguments = vec!["stacks", "--pid", &pid, "--inside", "write", "--thread", "test-appends"];
     arguments.extend(["--for", "3s", "--folded", to, "-o", graph]);
-    let said = brokerscope::run(arguments).done().stderr;
-    assert!(said.contains(" off CPU in "), "{said}");
+    let stderr = brokerscope::run(arguments).done().stderr;
+    assert!(stderr.contains(" off CPU in "), "{stderr}");
     (fs::read_to_string(&folded).unwrap(), fs::read_to_string(&svg).unwrap())
 }
 

@@ -114,7 +114,7 @@ fn explain(recording: &Path, log: &Path) -> Value {
     let mut all = vec!["explain".as_ref(), recording.as_os_str()];
     all.extend(arguments.iter().map(std::ffi::OsStr::new));
     all.push(log.as_os_str());
-    let told = brokerscope::run(all).done();
-    let last = told.stdout.lines().last().expect("a summary");
+    let output = brokerscope::run(all).done();
+    let last = output.stdout.lines().last().expect("a summary");
     serde_json::from_str(last).expect("JSON")
 }

@@ -36,7 +36,7 @@ const SITE: &str = "s3://recordings/site";
 struct Bucket {
     child: Child,
     /// Its address, and the keys.
-    told: Value,
+    endpoints: Value,
     copies: PathBuf,
 }
 
@@ -45,30 +45,31 @@ impl Bucket {
     fn start(folder: &Path, beside: &Path) -> Self {
         let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("store");
         let python = clients::python(&programs.join("requirements.txt"));
-        let said = beside.join("bucket.txt");
+        let log_path = beside.join("bucket.txt");
         let mut command = Command::new(python);
         without_settings(&mut command);
         command.arg(programs.join("bucket.py")).arg(folder).arg(beside).env("PYTHONDONTWRITEBYTECODE", "1");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&said).unwrap());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&log_path).unwrap());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let told = serde_json::from_str(&line);
-        let told = told.unwrap_or_else(|_| panic!("no bucket: {}", fs::read_to_string(&said).unwrap()));
+        let endpoints = serde_json::from_str(&line);
+        let endpoints =
+            endpoints.unwrap_or_else(|_| panic!("no bucket: {}", fs::read_to_string(&log_path).unwrap()));
         let copies = beside.join("copies");
         fs::create_dir_all(&copies).unwrap();
-        Self { child, told, copies }
+        Self { child, endpoints, copies }
     }
 
     fn key(&self, user: &str, part: &str) -> &str {
-        self.told[user][part].as_str().unwrap()
+        self.endpoints[user][part].as_str().unwrap()
     }
 
     /// Sets a command's environment for the bucket and the credentials.
     fn settings(&self, command: &mut Command, id: &str, secret: &str) {
         without_settings(command);
         command
-            .env("AWS_ENDPOINT_URL", self.told["endpoint"].as_str().unwrap())
+            .env("AWS_ENDPOINT_URL", self.endpoints["endpoint"].as_str().unwrap())
             .env("AWS_ALLOW_HTTP", "true");
         command.env("AWS_ACCESS_KEY_ID", id).env("AWS_SECRET_ACCESS_KEY", secret);
     }
@@ -207,10 +208,12 @@ fn assert_same_over_tls(bucket: &Bucket, site: &str) {
     let fleet = |authority: bool| {
         let mut command = brokerscope::command();
         bucket.settings(&mut command, bucket.key("reader", "id"), bucket.key("reader", "secret"));
-        command.env("AWS_ENDPOINT_URL", bucket.told["tls"].as_str().unwrap()).env_remove("AWS_ALLOW_HTTP");
+        command
+            .env("AWS_ENDPOINT_URL", bucket.endpoints["tls"].as_str().unwrap())
+            .env_remove("AWS_ALLOW_HTTP");
         command.env("TMPDIR", &bucket.copies);
         if authority {
-            command.env("SSL_CERT_FILE", bucket.told["authority"].as_str().unwrap());
+            command.env("SSL_CERT_FILE", bucket.endpoints["authority"].as_str().unwrap());
         }
         finished(command.args(["fleet", SITE, "--format", "json"]))
     };
@@ -230,10 +233,10 @@ fn assert_large_parts_come_in_part(bucket: &Bucket, local: &str) {
     let here = brokerscope::run(["fleet", local, "--figures", "--format", "json"]).done();
     let there = bucket.run(&["fleet", "s3://recordings/large", "--figures", "--format", "json"]).done();
     assert_eq!(there.stdout, here.stdout);
-    let said = there.stderr.lines().last().unwrap();
-    let (came, of) = said.strip_suffix(" fetched").unwrap().split_once(" of ").unwrap();
-    println!("{said}");
-    assert!(mib(of) > 2.0 && mib(came) < mib(of), "{said}");
+    let last_line = there.stderr.lines().last().unwrap();
+    let (came, of) = last_line.strip_suffix(" fetched").unwrap().split_once(" of ").unwrap();
+    println!("{last_line}");
+    assert!(mib(of) > 2.0 && mib(came) < mib(of), "{last_line}");
 }
 
 fn mib(size: &str) -> f64 {
@@ -249,7 +252,7 @@ fn mib(size: &str) -> f64 {
 fn assert_refusals(bucket: &Bucket) {
     let (id, secret) = (bucket.key("reader", "id"), bucket.key("reader", "secret"));
     let (stranger, its_secret) = (bucket.key("stranger", "id"), bucket.key("stranger", "secret"));
-    for (id, secret, url, told) in [
+    for (id, secret, url, expected) in [
         (id, secret, "s3://no-such-bucket/site", "there is no such bucket"),
         (id, secret, "s3://recordings/none", "it holds no recording"),
         (id, "no such secret", SITE, "access denied (SignatureDoesNotMatch)"),
@@ -259,6 +262,9 @@ fn assert_refusals(bucket: &Bucket) {
         let finished = bucket.run_as(id, secret, &["fleet", url]);
         assert_eq!((finished.status, finished.stdout.as_str()), (Some(1), ""), "{}", finished.stderr);
         let line = finished.stderr;
-        assert!(line.lines().count() == 1 && line.contains(url) && line.contains(told), "{line}, not {told}");
+        assert!(
+            line.lines().count() == 1 && line.contains(url) && line.contains(expected),
+            "{line}, not {expected}"
+        );
     }
 }

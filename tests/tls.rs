@@ -50,7 +50,7 @@ fn a_broker_that_takes_no_agent_says_so() {
     Recorder::start_with(&recording, broker.pid, &["--see-tls"]).stop();
     let manifest: Value =
         serde_json::from_slice(&fs::read(recording.join("manifest.json")).unwrap()).unwrap();
-    let said = manifest["plan"].to_string();
-    assert!(said.contains("tls-requests") && said.contains("-XX:-EnableDynamicAgentLoading"), "{said}");
+    let plan = manifest["plan"].to_string();
+    assert!(plan.contains("tls-requests") && plan.contains("-XX:-EnableDynamicAgentLoading"), "{plan}");
     broker.stop();
 }

@@ -41,34 +41,35 @@ fn settings(run: &Value) -> Value {
 fn a_piece_of_advice_is_followed_and_measured() {
     let Some(_live) = gate::live("brokerscope-lab tune --follow-advice") else { return };
     let site = directory("tuning");
-    let kept = site.join("kept");
-    let followed = follow(&kept);
-    let told = &followed.stdout;
-    let account: Value = serde_json::from_slice(&fs::read(kept.join("experiment.json")).unwrap()).unwrap();
+    let output_dir = site.join("kept");
+    let followed = follow(&output_dir);
+    let stdout = &followed.stdout;
+    let account: Value =
+        serde_json::from_slice(&fs::read(output_dir.join("experiment.json")).unwrap()).unwrap();
     let runs = account["runs"].as_array().unwrap();
-    assert_eq!(runs.len(), 2, "{told}");
+    assert_eq!(runs.len(), 2, "{stdout}");
     assert_ne!(settings(&runs[0]), settings(&runs[1]), "advice changes something");
     for run in runs {
         assert!(run["measured"]["records_per_s"].as_f64().unwrap() > 1_000.0, "{run}");
     }
 
     // The advice that was followed is for the first run's recording, with its evidence.
-    let start = kept.join(runs[0]["asked"]["setup"]["id"].as_str().unwrap());
+    let start = output_dir.join(runs[0]["asked"]["setup"]["id"].as_str().unwrap());
     let advice = lines(&start.join("advice.jsonl"));
-    let is_told = |line: &&Value| {
+    let is_printed = |line: &&Value| {
         let word = |field: &str| line[field].as_str().unwrap_or_default();
-        line["type"] == "advice" && told.contains(&format!("      {}: {}", word("rule"), word("evidence")))
+        line["type"] == "advice" && stdout.contains(&format!("      {}: {}", word("rule"), word("evidence")))
     };
-    let rule = advice.iter().find(is_told).unwrap_or_else(|| panic!("no rule of {advice:?} in\n{told}"));
+    let rule = advice.iter().find(is_printed).unwrap_or_else(|| panic!("no rule of {advice:?} in\n{stdout}"));
     assert!(rule["changes"][0]["target"].is_object(), "{rule}");
     for part in ["STEP   RECORDS/S", "After 1 step(s)", "Record bytes per second", "0 out of the box"] {
-        assert!(told.contains(part), "{part} in\n{told}");
+        assert!(stdout.contains(part), "{part} in\n{stdout}");
     }
 
-    let again = follow(&kept);
+    let again = follow(&output_dir);
     assert!(!again.stderr.contains("lab: run: "), "{}", again.stderr);
     assert!(again.stderr.contains("2 of them done"), "{}", again.stderr);
     let table = |text: &str| text.split("PRODUCE requests").next().unwrap().to_owned();
-    assert_eq!(table(&again.stdout), table(told));
+    assert_eq!(table(&again.stdout), table(stdout));
     fs::remove_dir_all(&site).unwrap();
 }

@@ -10,7 +10,7 @@ use anyhow::ensure;
 use lab::kafka::{DEFAULT_VERSION, Kafka};
 use lab::{Broker, BrokerOptions};
 
-use crate::kernel::stage::claim;
+use crate::kernel::test_bed::claim;
 use crate::run::run;
 use crate::stop;
 use crate::target::{Bound, Target};

@@ -47,7 +47,7 @@ pub(crate) fn hold(directory: &Path) -> anyhow::Result<Vec<Target>> {
     for _ in 0..ROUNDS {
         for load in &mut loads {
             stop::check()?;
-            let packets = load.ask(REQUESTS)?;
+            let packets = load.make_requests(REQUESTS)?;
             let cost = load.record(&packets, &directory)?;
             load.costs_us.push(cost.as_secs_f64() * 1e6 / REQUESTS as f64);
         }
@@ -68,7 +68,7 @@ struct Load {
     packets: PacketWriter<Vec<u8>>,
     batch: Vec<u8>,
     rng: Rng,
-    asked: i32,
+    request_count: i32,
     analyzer: Analyzer,
     /// CPU time per request, in each round.
     costs_us: Vec<f64>,
@@ -86,7 +86,7 @@ impl Load {
             packets: PacketWriter::new(Vec::new())?,
             batch: small_batch(),
             rng: Rng::with_seed(10),
-            asked: 0,
+            request_count: 0,
             analyzer: Analyzer::new(config),
             costs_us: Vec::new(),
         };
@@ -105,7 +105,7 @@ impl Load {
     }
 
     /// The packets of `requests` requests on random connections.
-    fn ask(&mut self, requests: u64) -> io::Result<Vec<u8>> {
+    fn make_requests(&mut self, requests: u64) -> io::Result<Vec<u8>> {
         for _ in 0..requests {
             let connection = self.rng.usize(..self.connections.len());
             self.exchange(connection)?;
@@ -116,9 +116,10 @@ impl Load {
     /// A Produce or Fetch request for one partition, its answer, and the client's acknowledgement.
     fn exchange(&mut self, connection: usize) -> io::Result<()> {
         let (topic, partition) = (format!("topic-{:05}", self.rng.u64(..self.topics)), self.rng.i32(0..2));
-        let of = OfPartition { correlation_id: self.asked, topic: &topic, partition, batch: &self.batch };
-        let (request, answer) = if self.asked % 2 == 0 { of.produce() } else { of.fetch() };
-        self.asked += 1;
+        let of =
+            OfPartition { correlation_id: self.request_count, topic: &topic, partition, batch: &self.batch };
+        let (request, answer) = if self.request_count % 2 == 0 { of.produce() } else { of.fetch() };
+        self.request_count += 1;
         let Some([client, broker]) = self.connections.get_mut(connection) else { return Ok(()) };
         self.packets.wait(INTERVAL_NS);
         self.packets.send(client, broker, 0x08, &request)?;

@@ -12,7 +12,7 @@ use anyhow::{Context as _, ensure};
 use crate::kernel::Load;
 use crate::kernel::accounts::{peak_memory, processor_time};
 use crate::kernel::run::measure;
-use crate::kernel::stage::{Setting, Stage};
+use crate::kernel::test_bed::{Setting, TestBed};
 use crate::kernel::watcher::{Kind, Watcher};
 use crate::table;
 use crate::target::{Bound, Target};
@@ -63,14 +63,14 @@ impl Run {
 }
 
 fn live(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
-    let stage = Stage::set(&directory.join("export"), &Setting::default())?;
+    let bed = TestBed::set(&directory.join("export"), &Setting::default())?;
     for _ in 0..2 {
-        measure(&stage, Kind::Nobody, WARM_UP, &[])?;
+        measure(&bed, Kind::Nobody, WARM_UP, &[])?;
     }
     let mut runs = Vec::new();
     for _ in 0..PAIRS {
-        runs.push(recorded(brokerscope, &stage)?);
-        runs.push(exported(brokerscope, &stage)?);
+        runs.push(recorded(brokerscope, &bed)?);
+        runs.push(exported(brokerscope, &bed)?);
     }
     println!("5,000 requests/s:");
     let headings =
@@ -92,20 +92,20 @@ fn target(what: &str, runs: &[f64], most: f64, unit: &'static str) -> Target {
     Target::of_runs(what.to_owned(), runs, Bound::AtMost(most), unit)
 }
 
-fn recorded(brokerscope: &Path, stage: &Stage) -> anyhow::Result<Run> {
-    let recording = stage.path("recording");
+fn recorded(brokerscope: &Path, bed: &TestBed) -> anyhow::Result<Run> {
+    let recording = bed.path("recording");
     let _ = std::fs::remove_dir_all(&recording);
-    let watcher = Watcher::brokerscope(brokerscope, &recording, stage.pid(), &[])?;
-    let run = loaded("record", stage, watcher.pid())?;
+    let watcher = Watcher::brokerscope(brokerscope, &recording, bed.pid(), &[])?;
+    let run = loaded("record", bed, watcher.pid())?;
     watcher.stop()?;
     Ok(run)
 }
 
-fn exported(brokerscope: &Path, stage: &Stage) -> anyhow::Result<Run> {
-    let watcher = Watcher::exporter(brokerscope, &stage.path("export.out"), stage.pid())?;
-    let address = scraping::address(&watcher.said())?;
+fn exported(brokerscope: &Path, bed: &TestBed) -> anyhow::Result<Run> {
+    let watcher = Watcher::exporter(brokerscope, &bed.path("export.out"), bed.pid())?;
+    let address = scraping::address(&watcher.log())?;
     let scraping = Scraping::start(address, EVERY);
-    let run = loaded("export", stage, watcher.pid())?;
+    let run = loaded("export", bed, watcher.pid())?;
     let scraped = scraping.stop()?;
     ensure!(scraped.requests > 0.0, "the exporter saw no request");
     watcher.stop()?;
@@ -113,10 +113,10 @@ fn exported(brokerscope: &Path, stage: &Stage) -> anyhow::Result<Run> {
 }
 
 /// Runs the load once before the measurement, so that one-time reads are done.
-fn loaded(who: &'static str, stage: &Stage, pid: u32) -> anyhow::Result<Run> {
-    measure(stage, Kind::Brokerscope, WARM_UP, &[])?;
+fn loaded(who: &'static str, bed: &TestBed, pid: u32) -> anyhow::Result<Run> {
+    measure(bed, Kind::Brokerscope, WARM_UP, &[])?;
     let (cpu, begun) = (processor_time(pid)?, Instant::now());
-    let run = measure(stage, Kind::Brokerscope, LOAD, &[])?;
+    let run = measure(bed, Kind::Brokerscope, LOAD, &[])?;
     let took = processor_time(pid)?.saturating_sub(cpu);
     Ok(Run {
         who,

@@ -15,8 +15,8 @@ pub(crate) mod latencies;
 pub(crate) mod producer;
 pub(crate) mod recorded;
 pub(crate) mod run;
-pub(crate) mod stage;
 pub(crate) mod stand_in;
+pub(crate) mod test_bed;
 pub(crate) mod watcher;
 
 use std::path::Path;
@@ -27,8 +27,8 @@ pub(crate) use bystander::bystand;
 pub(crate) use flood::flood;
 pub(crate) use producer::{pace, produce};
 use run::Run;
-use stage::{Setting, Stage};
 pub(crate) use stand_in::idle;
+use test_bed::{Setting, TestBed};
 use watcher::Kind;
 
 /// The first argument that makes this binary [`produce`].
@@ -66,31 +66,31 @@ pub(crate) struct Load {
 
 /// Measures the requested part, prints tables, and returns the results.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
-    let stage = Stage::set(&directory.join("kernel"), &Setting::default())?;
+    let bed = TestBed::set(&directory.join("kernel"), &Setting::default())?;
     let mut targets = Vec::new();
     for (shape, records) in SHAPES {
         let unpaced = Load { records, rate: 0, seconds: MEASURED_SECONDS };
         for _ in 0..WARM_UPS {
-            Run::hold(&stage, brokerscope, Kind::Nobody, unpaced)?;
+            Run::hold(&bed, brokerscope, Kind::Nobody, unpaced)?;
         }
-        for mut target in saturated(shape, records, &stage, brokerscope)? {
+        for mut target in saturated(shape, records, &bed, brokerscope)? {
             target.what = format!("kernel: {shape}: {}", target.what);
             targets.push(target);
         }
     }
-    targets.extend(bystander::hold(&stage, brokerscope)?);
-    targets.extend(flood::hold(&stage, brokerscope)?);
+    targets.extend(bystander::hold(&bed, brokerscope)?);
+    targets.extend(flood::hold(&bed, brokerscope)?);
     Ok(targets)
 }
 
 /// Runs at saturation without a watcher, with hooks alone, with the recorder and with the tools, in turns.
-fn saturated(shape: &str, records: u64, stage: &Stage, brokerscope: &Path) -> anyhow::Result<Vec<Target>> {
+fn saturated(shape: &str, records: u64, bed: &TestBed, brokerscope: &Path) -> anyhow::Result<Vec<Target>> {
     let load = Load { records, rate: 0, seconds: MEASURED_SECONDS };
     let mut kinds = [Kind::Nobody, Kind::Hooks, Kind::Brokerscope, Kind::Tools];
     let mut runs = Vec::new();
     for _ in 0..ROUNDS {
         for kind in kinds {
-            runs.push(Run::hold(stage, brokerscope, kind, load)?);
+            runs.push(Run::hold(bed, brokerscope, kind, load)?);
         }
         kinds.rotate_left(1);
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use crate::rows::Rows;
-use crate::run::{MEASURE_UNTIL_TOLD, Running, errors_of};
+use crate::run::{MEASURE_UNTIL_CLOSED, Running, errors_of};
 use crate::target::{Bound, Target};
 use crate::{Capture, stop, table, traffic};
 pub(crate) use inject::inject;
@@ -49,11 +49,12 @@ struct Watch {
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let capture = Capture::make(directory, CAPTURE_TIMES)?;
     let namespace = Namespace::make()?;
-    let stage = Stage { namespace, capture: &capture, kept: CaptureOutput(directory.join("live.out")) };
+    let bed =
+        TestBed { namespace, capture: &capture, watcher_output: CaptureOutput(directory.join("live.out")) };
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        ours.push(stage.requests(brokerscope)?);
-        theirs.push(stage.tcpdump()?);
+        ours.push(bed.requests(brokerscope)?);
+        theirs.push(bed.tcpdump()?);
     }
     println!();
     let rows = ours.iter().map(|watch| watch.row("requests live:"));
@@ -64,10 +65,10 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
     Ok(targets(&ours, capture.contents.requests))
 }
 
-struct Stage<'a> {
+struct TestBed<'a> {
     namespace: Namespace,
     capture: &'a Capture,
-    kept: CaptureOutput,
+    watcher_output: CaptureOutput,
 }
 
 /// A watcher's output file; removed when dropped.
@@ -82,25 +83,25 @@ impl Drop for CaptureOutput {
     }
 }
 
-impl Stage<'_> {
+impl TestBed<'_> {
     fn requests(&self, brokerscope: &Path) -> anyhow::Result<Watch> {
         let (port, interface) = (traffic::PORT.to_string(), format!("live:{WATCHED}"));
         let program = brokerscope.to_str().unwrap_or_default();
         let watch = self.watch(&[program, "requests", &interface, "--port", &port, "--format", "json"])?;
-        let rows = Rows::count(BufReader::new(File::open(&self.kept.0)?))?;
+        let rows = Rows::count(BufReader::new(File::open(&self.watcher_output.0)?))?;
         Ok(Watch { seen: rows.packets, drops: rows.kernel_drops, requests: Some(rows.requests), ..watch })
     }
 
     fn tcpdump(&self) -> anyhow::Result<Watch> {
         let port = traffic::PORT.to_string();
         let watch = self.watch(&["tcpdump", "-i", WATCHED, "-w", "/dev/null", "tcp", "port", &port])?;
-        let said = std::fs::read_to_string(errors_of(&self.kept.0))?;
+        let stderr = std::fs::read_to_string(errors_of(&self.watcher_output.0))?;
         let count = |what: &str| {
-            let line = said.lines().find(|line| line.ends_with(what))?;
+            let line = stderr.lines().find(|line| line.ends_with(what))?;
             line.split_whitespace().next()?.parse().ok()
         };
-        let seen = count("captured").with_context(|| format!("tcpdump did not count: {said}"))?;
-        let drops = count("dropped by kernel").with_context(|| format!("tcpdump did not count: {said}"))?;
+        let seen = count("captured").with_context(|| format!("tcpdump did not count: {stderr}"))?;
+        let drops = count("dropped by kernel").with_context(|| format!("tcpdump did not count: {stderr}"))?;
         Ok(Watch { seen, drops, ..watch })
     }
 
@@ -109,15 +110,15 @@ impl Stage<'_> {
         stop::check()?;
         let bench = std::env::current_exe()?;
         let mut watcher = self.namespace.command(&bench);
-        watcher.arg(MEASURE_UNTIL_TOLD).arg(&self.kept.0).args(command);
+        watcher.arg(MEASURE_UNTIL_CLOSED).arg(&self.watcher_output.0).args(command);
         let watcher = Running::start(watcher)?;
         let mut sender = self.namespace.command(&bench);
         sender.args([INJECT, SENDING, WATCHED, self.capture.name()]).stderr(Stdio::inherit());
-        let told = sender.output().context("cannot run the sender")?;
+        let output = sender.output().context("cannot run the sender")?;
         sleep(DRAIN);
         let cost = watcher.stop().with_context(|| command.join(" "))?;
         stop::check()?;
-        let text = String::from_utf8_lossy(&told.stdout);
+        let text = String::from_utf8_lossy(&output.stdout);
         let numbers: Vec<u64> = text.split_whitespace().filter_map(|number| number.parse().ok()).collect();
         let [sent, micros] = numbers[..] else { bail!("the sender failed") };
         let seconds = micros as f64 / 1e6;

@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::kernel::Load;
 use crate::kernel::accounts::processor_time;
 use crate::kernel::run::measure;
-use crate::kernel::stage::{Setting, Stage};
+use crate::kernel::test_bed::{Setting, TestBed};
 use crate::kernel::watcher::Kind;
 use crate::target::{Bound, Target};
 use crate::{stop, table};
@@ -52,12 +52,12 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
     let mount_options = "commit=1".to_owned();
     let volume = VolumeOptions { device, file_system: FileSystem::Ext4, mount_options };
     let sites = directory.join("live-verdicts");
-    let mut stage = Stage::set_slow(&sites, &Setting::default(), &volume)?;
-    measure(&stage, Kind::Nobody, WARM_UP, &[])?;
-    let mut explaining = Explaining::start(brokerscope, &stage)?;
+    let mut bed = TestBed::set_slow(&sites, &Setting::default(), &volume)?;
+    measure(&bed, Kind::Nobody, WARM_UP, &[])?;
+    let mut explaining = Explaining::start(brokerscope, &bed)?;
     // After this run, one-time reads are done.
-    measure(&stage, Kind::Brokerscope, WARM_UP, &[])?;
-    let (per_second, percent) = load(&mut stage, explaining.child.id())?;
+    measure(&bed, Kind::Brokerscope, WARM_UP, &[])?;
+    let (per_second, percent) = load(&mut bed, explaining.child.id())?;
     let VerdictLags { mut lags_ms, requests, lost, lag } = explaining.stop()?;
     lags_ms.sort_by(f64::total_cmp);
     ensure!(lags_ms.len() >= LEAST_VERDICTS, "only {} requests were slow", lags_ms.len());
@@ -88,18 +88,18 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
 
 /// Runs the load with a journal that is slow at intervals: returns the rate of answers, and the CPU time of
 /// `explaining` meanwhile, in per cent.
-fn load(stage: &mut Stage, explaining: u32) -> anyhow::Result<(f64, f64)> {
-    let mut volume = stage.take_volume().context("a stage without a device")?;
+fn load(bed: &mut TestBed, explaining: u32) -> anyhow::Result<(f64, f64)> {
+    let mut volume = bed.take_volume().context("a test bed without a device")?;
     let over = &AtomicBool::new(false);
     std::thread::scope(|scope| {
         let steering = scope.spawn(move || {
             let steered = slow_in_turns(&mut volume, over);
             (volume, steered)
         });
-        let loaded = loaded(stage, explaining);
+        let loaded = loaded(bed, explaining);
         over.store(true, Ordering::Relaxed);
         let (volume, steered) = steering.join().map_err(|_| anyhow::anyhow!("who steers the device died"))?;
-        stage.give_back(volume);
+        bed.give_back(volume);
         steered.and(loaded)
     })
 }
@@ -121,9 +121,9 @@ fn slow_in_turns(volume: &mut Volume, over: &AtomicBool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn loaded(stage: &Stage, explaining: u32) -> anyhow::Result<(f64, f64)> {
+fn loaded(bed: &TestBed, explaining: u32) -> anyhow::Result<(f64, f64)> {
     let (cpu, wall) = (processor_time(explaining)?, Instant::now());
-    let run = measure(stage, Kind::Brokerscope, LOAD, &[])?;
+    let run = measure(bed, Kind::Brokerscope, LOAD, &[])?;
     let took = processor_time(explaining)?.saturating_sub(cpu);
     Ok((run.seen.per_second(), took.as_secs_f64() * 100.0 / wall.elapsed().as_secs_f64()))
 }
@@ -162,10 +162,10 @@ struct EndState {
 }
 
 impl Explaining {
-    fn start(brokerscope: &Path, stage: &Stage) -> anyhow::Result<Self> {
+    fn start(brokerscope: &Path, bed: &TestBed) -> anyhow::Result<Self> {
         let mut child = Command::new(brokerscope)
             .args(["explain", "live", "--format", "json", "--slower-than", SLOWER_THAN])
-            .args(["--pid", &stage.pid().to_string()])
+            .args(["--pid", &bed.pid().to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -173,24 +173,25 @@ impl Explaining {
             .with_context(|| format!("cannot run {}", brokerscope.display()))?;
         let output = child.stdout.take().context("no pipe")?;
         let errors = BufReader::new(child.stderr.take().context("no pipe")?);
-        let (told, heard) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         // Reads to the end, so that the process never waits for a reader.
         spawn(move || {
             for line in errors.lines().map_while(Result::ok) {
-                let _ = told.send(line);
+                let _ = sender.send(line);
             }
         });
         let explaining = Self { child, reader: Some(spawn(move || read(output))) };
         let end = Instant::now() + PATIENCE;
-        let mut said = Vec::new();
+        let mut log_lines = Vec::new();
         loop {
             stop::check()?;
             let left = end.saturating_duration_since(Instant::now());
-            let line = heard.recv_timeout(left).with_context(|| format!("it did not begin: {said:?}"))?;
+            let line =
+                receiver.recv_timeout(left).with_context(|| format!("it did not begin: {log_lines:?}"))?;
             if line.contains(BEGUN) {
                 return Ok(explaining);
             }
-            said.push(line);
+            log_lines.push(line);
         }
     }
 
@@ -218,24 +219,24 @@ impl Drop for Explaining {
 }
 
 fn read(output: ChildStdout) -> anyhow::Result<VerdictLags> {
-    let mut said = VerdictLags::default();
+    let mut verdict_lags = VerdictLags::default();
     for line in BufReader::new(output).lines() {
         let (line, now_ns) = (line?, now_ns());
-        let told: Line = serde_json::from_str(&line)?;
-        match told.kind {
+        let object: Line = serde_json::from_str(&line)?;
+        match object.kind {
             "verdict" => {
-                let EndState { end_ns } = told.request.context("a verdict without a request")?;
-                said.lags_ms.push((now_ns - end_ns) as f64 / 1e6);
+                let EndState { end_ns } = object.request.context("a verdict without a request")?;
+                verdict_lags.lags_ms.push((now_ns - end_ns) as f64 / 1e6);
             }
             "summary" => {
-                said.requests = told.requests.unwrap_or_default();
-                said.lost = told.losses.unwrap_or_default().to_string();
-                said.lag = told.lag.unwrap_or_default().to_string();
+                verdict_lags.requests = object.requests.unwrap_or_default();
+                verdict_lags.lost = object.losses.unwrap_or_default().to_string();
+                verdict_lags.lag = object.lag.unwrap_or_default().to_string();
             }
             _ => {}
         }
     }
-    Ok(said)
+    Ok(verdict_lags)
 }
 
 fn now_ns() -> i64 {

@@ -75,8 +75,8 @@ fn main() -> anyhow::Result<ExitCode> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         // This binary starts itself once for every run: see run.rs and live.rs.
         [run::MEASURE, program, ref rest @ ..] => run::measure(program, rest)?,
-        [run::MEASURE_UNTIL_TOLD, kept, program, ref rest @ ..] => {
-            run::measure_until_told(kept, program, rest)?;
+        [run::MEASURE_UNTIL_CLOSED, output_path, program, ref rest @ ..] => {
+            run::measure_until_closed(output_path, program, rest)?;
         }
         // Each is a separate process, as it would be without the bench.
         [kernel::PRODUCE, port, partitions, records, rate, seconds] => {

@@ -30,7 +30,7 @@ use anyhow::{Context as _, ensure};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::kernel::accounts::Counting;
-use crate::kernel::stage::{Setting, Stage};
+use crate::kernel::test_bed::{Setting, TestBed};
 use crate::target::{Bound, Target};
 use crate::{stop, table};
 pub(crate) use attach::attach;
@@ -202,7 +202,7 @@ impl Shape {
 }
 
 struct Bench<'s> {
-    stage: &'s Stage,
+    bed: &'s TestBed,
     tools: Tools<'s>,
     plan: &'static Plan,
 }
@@ -215,12 +215,12 @@ impl Bench<'_> {
     ) -> anyhow::Result<Vec<Target>> {
         let is_tls = plan.part == TLS;
         let setting = Setting { is_tls, ..Setting::default() };
-        let stage = Stage::set(&directory.join("overhead"), &setting)?;
-        let mut tools = Tools::new(brokerscope, &stage);
+        let bed = TestBed::set(&directory.join("overhead"), &setting)?;
+        let mut tools = Tools::new(brokerscope, &bed);
         if is_tls {
             tools.see_tls()?;
         }
-        let bench = Bench { stage: &stage, tools, plan };
+        let bench = Bench { bed: &bed, tools, plan };
         let held = bench.hold(directory)?;
         bench.tools.stop()?;
         Ok(held)
@@ -228,7 +228,7 @@ impl Bench<'_> {
 
     fn hold(&self, directory: &Path) -> anyhow::Result<Vec<Target>> {
         let Plan { part, shape, .. } = *self.plan;
-        let mut load = PacedLoad::start(self.stage, shape)?;
+        let mut load = PacedLoad::start(self.bed, shape)?;
         std::thread::sleep(WARM_UP);
         let log = directory.join(format!("{part}-{}.tsv", shape.name));
         let windows = self.alternate(&mut load, &log)?;
@@ -262,14 +262,14 @@ impl Bench<'_> {
         while Instant::now() < end {
             for &treatment in self.plan.treatments {
                 stop::check()?;
-                add(load.window(self.stage, None, &always)?)?;
+                add(load.window(self.bed, None, &always)?)?;
                 let watchers = self.tools.start(treatment)?;
                 let pids = [&always[..], &watchers.pids()].concat();
-                add(load.window(self.stage, Some(treatment), &pids)?)?;
+                add(load.window(self.bed, Some(treatment), &pids)?)?;
                 watchers.stop()?;
             }
         }
-        add(load.window(self.stage, None, &always)?)?;
+        add(load.window(self.bed, None, &always)?)?;
         Ok(windows)
     }
 
@@ -388,7 +388,7 @@ impl Bench<'_> {
             let mut counted = Vec::new();
             for _ in 0..COUNTED {
                 let watchers = self.tools.start(treatment)?;
-                counted.push(load.window(self.stage, Some(treatment), &watchers.pids())?);
+                counted.push(load.window(self.bed, Some(treatment), &watchers.pids())?);
                 watchers.stop()?;
             }
             window::print_programs(treatment, &counted);

@@ -18,8 +18,8 @@ use crate::stop;
 
 /// The first argument that makes this binary [`measure`].
 pub(crate) const MEASURE: &str = "--measure";
-/// The first argument that makes this binary [`measure_until_told`].
-pub(crate) const MEASURE_UNTIL_TOLD: &str = "--measure-until-told";
+/// The first argument that makes this binary [`measure_until_closed`].
+pub(crate) const MEASURE_UNTIL_CLOSED: &str = "--measure-until-told";
 
 /// Costs of a run.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ fn cost(output: &Output) -> anyhow::Result<Cost> {
 pub(crate) struct Running(Child);
 
 impl Running {
-    /// Starts `command`, which runs this binary with [`MEASURE_UNTIL_TOLD`].
+    /// Starts `command`, which runs this binary with [`MEASURE_UNTIL_CLOSED`].
     pub(crate) fn start(mut command: Command) -> anyhow::Result<Self> {
         Ok(Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?))
     }
@@ -85,31 +85,35 @@ pub(crate) fn measure(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
 }
 
 /// As [`measure`], but ends the program with SIGINT when standard input is closed, and saves its output: standard
-/// output in `kept`, standard error next to it.
-pub(crate) fn measure_until_told(kept: &str, program: &str, arguments: &[&str]) -> anyhow::Result<()> {
+/// output in `output_path`, standard error next to it.
+pub(crate) fn measure_until_closed(
+    output_path: &str,
+    program: &str,
+    arguments: &[&str],
+) -> anyhow::Result<()> {
     let start = Instant::now();
-    let said = errors_of(kept);
+    let error_path = errors_of(output_path);
     let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
-        .stdout(File::create(kept)?)
-        .stderr(File::create(&said)?)
+        .stdout(File::create(output_path)?)
+        .stderr(File::create(&error_path)?)
         .spawn()
         .with_context(|| format!("cannot run {program}"))?;
     std::io::stdin().lock().read_to_end(&mut Vec::new())?;
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT)?;
     let status = child.wait()?;
-    print_cost(program, status, start, &std::fs::read_to_string(said)?)
+    print_cost(program, status, start, &std::fs::read_to_string(error_path)?)
 }
 
-/// Path at which [`measure_until_told`] saves standard error.
-pub(crate) fn errors_of(kept: impl AsRef<Path>) -> PathBuf {
-    kept.as_ref().with_extension("err")
+/// Path at which [`measure_until_closed`] saves standard error.
+pub(crate) fn errors_of(output_path: impl AsRef<Path>) -> PathBuf {
+    output_path.as_ref().with_extension("err")
 }
 
-fn print_cost(program: &str, status: ExitStatus, start: Instant, said: &str) -> anyhow::Result<()> {
+fn print_cost(program: &str, status: ExitStatus, start: Instant, stderr: &str) -> anyhow::Result<()> {
     let wall = start.elapsed();
-    ensure!(status.success(), "{program}: {status}: {said}");
+    ensure!(status.success(), "{program}: {status}: {stderr}");
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let micros = |time: nix::sys::time::TimeVal| time.tv_sec() * 1_000_000 + time.tv_usec();
     println!(

@@ -7,20 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::ensure;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// Makes signals only request a stop from here on.
 pub(crate) fn catch() -> anyhow::Result<()> {
-    let asked = ASKED.get_or_init(Arc::default);
+    let flag = STOP.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(asked))?;
+        signal_hook::flag::register(signal, Arc::clone(flag))?;
     }
     Ok(())
 }
 
 /// Fails after a signal.
 pub(crate) fn check() -> anyhow::Result<()> {
-    let is_asked = ASKED.get().is_some_and(|asked| asked.load(Ordering::Relaxed));
-    ensure!(!is_asked, "stopped by a signal");
+    let is_stopping = STOP.get().is_some_and(|flag| flag.load(Ordering::Relaxed));
+    ensure!(!is_stopping, "stopped by a signal");
     Ok(())
 }

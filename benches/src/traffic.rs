@@ -40,7 +40,7 @@ pub(crate) fn write(path: &Path, bytes: u64) -> io::Result<Contents> {
         let chosen = rng.u64(..u64::from(CONNECTIONS)) as usize;
         let Some(connection) = connections.get_mut(chosen) else { break };
         if connection.unsent.is_empty() {
-            records += connection.ask(requests as i32, records, &mut rng);
+            records += connection.queue_request(requests as i32, records, &mut rng);
             requests += 1;
         }
         connection.send_burst(4 + rng.u64(..40) as usize, &mut writer)?;
@@ -92,7 +92,7 @@ impl Connection {
     }
 
     /// Queues another request of the client; returns its number of records.
-    fn ask(&mut self, correlation_id: i32, first_id: u64, rng: &mut Rng) -> u64 {
+    fn queue_request(&mut self, correlation_id: i32, first_id: u64, rng: &mut Rng) -> u64 {
         let mut request = Produce::new(correlation_id, &self.client_id, first_id, rng);
         let records = request.records;
         let bytes = std::mem::take(&mut request.bytes);

@@ -22,7 +22,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::kernel::PRODUCE;
-use crate::kernel::stage::{Setting, Stage};
+use crate::kernel::test_bed::{Setting, TestBed};
 use crate::kernel::watcher::Watcher;
 use crate::target::{Bound, Target};
 use crate::{stop, table};
@@ -59,19 +59,19 @@ type Kind = Option<(usize, Place)>;
 
 /// Measures and prints a line for each kind.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
-    let stage = Stage::set(&directory.join("wakeups"), &Setting::default())?;
+    let bed = TestBed::set(&directory.join("wakeups"), &Setting::default())?;
     let before = std::env::var_os("BROKERSCOPE_BEFORE").map(PathBuf::from);
     let binaries: Vec<PathBuf> = before.into_iter().chain([brokerscope.to_owned()]).collect();
     let places = [Place::Session, Place::Weight, Place::Idle];
     let of_binary = |number| places.map(|place| Some((number, place)));
     let mut kinds: Vec<Kind> = vec![None];
     kinds.extend((0..binaries.len()).flat_map(of_binary));
-    let _load = Load::start(&stage)?;
+    let _load = Load::start(&bed)?;
     sleep(WARM_UP);
     let mut windows = Vec::new();
     for round in 0..ROUNDS {
         for &kind in &kinds {
-            windows.push(Window::hold(&stage, &binaries, kind, round)?);
+            windows.push(Window::hold(&bed, &binaries, kind, round)?);
         }
         kinds.rotate_left(1);
     }
@@ -81,16 +81,16 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
 }
 
 fn judge(windows: &[Window], kinds: &[Kind], binaries: usize) -> Vec<Target> {
-    let kept: Vec<&Window> = windows.iter().filter(|window| window.steal <= MAX_STEAL).collect();
+    let quiet_windows: Vec<&Window> = windows.iter().filter(|window| window.steal <= MAX_STEAL).collect();
     println!(
         "threads that wake every {BEAT:?} on each CPU beside a broker of {RATE} requests/s: how late, in ms; medians of windows \
          (least to greatest); {} of {} windows had more than {:.0} % steal and are left out",
-        windows.len() - kept.len(),
+        windows.len() - quiet_windows.len(),
         windows.len(),
         MAX_STEAL * 100.0
     );
-    table::print(&HEADINGS, kinds.iter().map(|&kind| row(&kept, kind, binaries)));
-    let nobody = median(&of_kind(&kept, None, |window| window.late_ms[1]));
+    table::print(&HEADINGS, kinds.iter().map(|&kind| row(&quiet_windows, kind, binaries)));
+    let nobody = median(&of_kind(&quiet_windows, None, |window| window.late_ms[1]));
     if nobody > MAX_P99_MS {
         println!(
             "nobody's own p99 is {nobody:.2} ms: the broker and its load alone miss the target here; only the differences say \
@@ -98,7 +98,7 @@ fn judge(windows: &[Window], kinds: &[Kind], binaries: usize) -> Vec<Target> {
         );
     }
     let target = |(place, name)| {
-        let p99 = of_kind(&kept, Some((binaries - 1, place)), |window| window.late_ms[1]);
+        let p99 = of_kind(&quiet_windows, Some((binaries - 1, place)), |window| window.late_ms[1]);
         Target::of_runs(format!("wakeups: p99 beside record, {name}"), &p99, Bound::AtMost(MAX_P99_MS), "ms")
     };
     [(Place::Weight, "cgroup, weight 10"), (Place::Idle, "cgroup, idle")].map(target).into()
@@ -117,13 +117,13 @@ const HEADINGS: [&str; 9] = [
 ];
 
 fn row(windows: &[&Window], kind: Kind, binaries: usize) -> Vec<String> {
-    let figure = |of: fn(&Window) -> f64| shown(&of_kind(windows, kind, of));
+    let figure = |of: fn(&Window) -> f64| format_range(&of_kind(windows, kind, of));
     let pairs = windows.iter().filter(|window| window.kind == kind).filter_map(|window| {
         let nobody = windows.iter().find(|other| other.kind.is_none() && other.round == window.round)?;
         Some((window.late_ms[1], nobody.late_ms[1]))
     });
     let pairs: Vec<(f64, f64)> = pairs.collect();
-    let of_pairs = |of: fn(&(f64, f64)) -> f64| shown(&pairs.iter().map(of).collect::<Vec<_>>());
+    let of_pairs = |of: fn(&(f64, f64)) -> f64| format_range(&pairs.iter().map(of).collect::<Vec<_>>());
     vec![
         name(kind, binaries),
         of_kind(windows, kind, |_| 0.0).len().to_string(),
@@ -152,7 +152,7 @@ fn of_kind(windows: &[&Window], kind: Kind, of: impl Fn(&Window) -> f64) -> Vec<
     windows.iter().filter(|window| window.kind == kind).map(|window| of(window)).collect()
 }
 
-fn shown(figures: &[f64]) -> String {
+fn format_range(figures: &[f64]) -> String {
     let (least, most) =
         figures.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), &f| (a.min(f), b.max(f)));
     if figures.is_empty() {
@@ -182,7 +182,7 @@ struct Window {
 }
 
 impl Window {
-    fn hold(stage: &Stage, binaries: &[PathBuf], kind: Kind, round: usize) -> anyhow::Result<Self> {
+    fn hold(bed: &TestBed, binaries: &[PathBuf], kind: Kind, round: usize) -> anyhow::Result<Self> {
         stop::check()?;
         let Some((number, place)) = kind else {
             let (late_ms, steal) = measure()?;
@@ -191,11 +191,11 @@ impl Window {
         let binary = binaries.get(number).context("no such binary")?;
         let group = (place != Place::Session).then(|| Group::make(place)).transpose()?;
         let starter = match &group {
-            Some(group) => group.starter(binary, &stage.path("starter"))?,
+            Some(group) => group.starter(binary, &bed.path("starter"))?,
             None => binary.clone(),
         };
-        let recording = stage.path("recording");
-        let watcher = Watcher::brokerscope(&starter, &recording, stage.pid(), &[])?;
+        let recording = bed.path("recording");
+        let watcher = Watcher::brokerscope(&starter, &recording, bed.pid(), &[])?;
         let before = watcher.processor_time()?;
         let (late_ms, steal) = measure()?;
         let ran = watcher.processor_time()?.saturating_sub(before);
@@ -204,7 +204,7 @@ impl Window {
             group.iter().try_for_each(|group| group.write("cpu.idle", "0"))?;
         }
         watcher.stop()?;
-        let lost = lost(&recording)?;
+        let lost = sum_losses(&recording)?;
         fs::remove_dir_all(&recording)?;
         Ok(Self { kind, round, late_ms, steal, recorder: ran.as_secs_f64() / WINDOW.as_secs_f64(), lost })
     }
@@ -258,7 +258,7 @@ fn cpu_ticks() -> anyhow::Result<(u64, u64)> {
 }
 
 /// All losses in a recording's manifest.
-fn lost(recording: &Path) -> anyhow::Result<u64> {
+fn sum_losses(recording: &Path) -> anyhow::Result<u64> {
     let manifest: Value = serde_json::from_str(&fs::read_to_string(recording.join("manifest.json"))?)?;
     let losses = manifest.get("losses").and_then(Value::as_object).context("the manifest has no losses")?;
     Ok(losses.values().filter_map(Value::as_u64).sum())
@@ -268,8 +268,8 @@ fn lost(recording: &Path) -> anyhow::Result<u64> {
 struct Load(Child);
 
 impl Load {
-    fn start(stage: &Stage) -> anyhow::Result<Self> {
-        let numbers = [u64::from(stage.port()), stage.partitions().into(), 1, RATE, LOAD_SECONDS];
+    fn start(bed: &TestBed) -> anyhow::Result<Self> {
+        let numbers = [u64::from(bed.port()), bed.partitions().into(), 1, RATE, LOAD_SECONDS];
         let mut producer = Command::new(std::env::current_exe()?);
         producer.arg(PRODUCE).args(numbers.map(|number| number.to_string()));
         Ok(Self(producer.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?))

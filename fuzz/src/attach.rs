@@ -39,6 +39,6 @@ fn check_text(answer: &[u8], status: i32, text: &str, bytes: usize) {
     let rest = &answer[end + 1..];
     let most = rest.get(..bytes).unwrap_or(rest);
     // A cut character is replaced.
-    let kept = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
-    assert!(String::from_utf8_lossy(most).starts_with(kept), "{text:?}");
+    let prefix = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
+    assert!(String::from_utf8_lossy(most).starts_with(prefix), "{text:?}");
 }

@@ -4,7 +4,7 @@
 use wire::stream::{RequestFrame, RequestStream, ResponseFrame, ResponseStream, Start};
 use wire::{ApiKey, Error};
 
-use crate::frame::{asked, correlation_id, options};
+use crate::frame::{correlation_id, options, request_of};
 
 /// Asserts that no proper prefix of a valid body is valid, nor the body with an extra byte. Tries only some prefixes of
 /// a long body.
@@ -49,7 +49,7 @@ pub(crate) fn response(
     for len in pieces(&bytes).into_iter().chain([usize::MAX]) {
         let (mut piece, after) = rest.split_at(len.min(rest.len()));
         while !piece.is_empty() {
-            let (used, frame) = stream.advance(piece, 0, &mut asked);
+            let (used, frame) = stream.advance(piece, 0, &mut request_of);
             found = found.or_else(|| frame.cloned());
             piece = &piece[used..];
         }

@@ -3,7 +3,7 @@
 //!
 //! Input: mode, cuts, start and length of a loss, a byte each; then the stream. Bits of the mode: 0 responses, 1 from
 //! the middle, 2 message ids requested, 3 losses, 4 repeated, 5 a large one at the end. The request that a response
-//! answers is derived from its correlation id, see [`asked`].
+//! answers is derived from its correlation id, see [`request_of`].
 
 mod seen;
 
@@ -46,12 +46,12 @@ fn check(data: &[u8]) {
 }
 
 /// The request that a response with that number answers.
-pub fn asked(correlation_id: i32) -> Option<(ApiKey, i16)> {
+pub fn request_of(correlation_id: i32) -> Option<(ApiKey, i16)> {
     let api_key = ApiKey(i16::try_from(correlation_id >> 5).ok()?);
     (api_key.is_known()).then_some((api_key, (correlation_id & 31) as i16))
 }
 
-/// The correlation id for which [`asked`] returns this.
+/// The correlation id for which [`request_of`] returns this.
 pub fn correlation_id(api_key: ApiKey, version: i16) -> i32 {
     (i32::from(api_key.0) << 5) | i32::from(version)
 }
@@ -203,7 +203,7 @@ impl Direction {
                 (used, frame.cloned().map(Frame::from))
             }
             Self::Responses(stream) => {
-                let (used, frame) = stream.advance(bytes, at, &mut asked);
+                let (used, frame) = stream.advance(bytes, at, &mut request_of);
                 (used, frame.cloned().map(Frame::from))
             }
         }

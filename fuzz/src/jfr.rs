@@ -13,27 +13,30 @@ pub const TARGET: Target = Target { name: "jfr", check, spare_bytes: 2 << 20 };
 const MAX_STACK_BYTES: usize = 16 << 10;
 
 fn check(data: &[u8]) {
-    let whole = told(data);
+    let whole = count_events(data);
     // The generation in the header means that more is to come, so nothing after the chunk is read.
     let mut growing = data.to_vec();
     if let Some(generation) = growing.get_mut(64) {
         *generation = 1;
-        assert!(told(&growing) <= whole, "a chunk tells more while it is written than when it is finished");
+        assert!(
+            count_events(&growing) <= whole,
+            "a chunk tells more while it is written than when it is finished"
+        );
     }
 }
 
 /// Counts the events of a recording, and checks that all are within bounds.
-fn told(data: &[u8]) -> usize {
-    let mut told = 0;
+fn count_events(data: &[u8]) -> usize {
+    let mut events = 0;
     let mut recording = Recording::of(1);
     let _ = recording.read(data, &mut |observed| {
-        told += 1;
+        events += 1;
         check_event(&observed);
     });
     let summary = recording.summary();
     assert!(summary.bytes <= data.len() as u64 || summary.chunks == 0, "more bytes than there are");
     assert_eq!(summary.damaged == 0, summary.first_damage.is_none());
-    told
+    events
 }
 
 /// Checks that an event is ordered and bounded.

@@ -20,9 +20,9 @@ fn check(data: &[u8]) {
     let (patterns, log) = rest.split_at(usize::from(*length).min(rest.len()));
     let patterns = std::str::from_utf8(patterns).ok().and_then(|text| Patterns::parse(text).ok());
     let patterns = patterns.unwrap_or_default();
-    let (whole, counts) = told(&[log], &patterns);
+    let (whole, counts) = scan_pieces(&[log], &patterns);
     let pieces: Vec<&[u8]> = Cuts::new(*cuts).of(log).collect();
-    assert_eq!(told(&pieces, &patterns), (whole.clone(), counts));
+    assert_eq!(scan_pieces(&pieces, &patterns), (whole.clone(), counts));
     assert_eq!(counts.bytes, log.len() as u64);
     // One entry from a user's pattern, and one from a known one.
     assert!(whole.len() as u64 <= 2 * counts.lines);
@@ -69,11 +69,11 @@ fn rows(log: &[u8], pieces: &[&[u8]]) {
     }
 }
 
-fn told(pieces: &[&[u8]], patterns: &Patterns) -> (Vec<LogEntry>, Counts) {
+fn scan_pieces(pieces: &[&[u8]], patterns: &Patterns) -> (Vec<LogEntry>, Counts) {
     let mut scan = LogScanner::new(Zone::utc(), Some((2024, 5, 19)), patterns.clone());
     let mut entries = Vec::new();
-    let mut take = |told: LogItem<'_>| {
-        match told {
+    let mut take = |item: LogItem<'_>| {
+        match item {
             LogItem::Entry(entry) => entries.push(entry),
             LogItem::Request(request) => {
                 assert!(request.times.total >= Nanos::ZERO);

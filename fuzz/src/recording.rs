@@ -66,7 +66,7 @@ fn check_part(directory: &TempDir, table: Table, is_parquet: bool, file: &[u8]) 
     let name = if is_parquet { "part-00002.parquet" } else { "part-00002.arrows" };
     files::write(directory, Path::new(table.as_str()).join(name), file);
     let recording = Recording::open(directory.path()).expect("its manifest is sound");
-    let read = counted(recording.events());
+    let read = count_events(recording.events());
     let followed = followed(&recording);
     assert!(
         read >= MAX_EVENTS || followed >= MAX_EVENTS || read == followed,
@@ -75,7 +75,7 @@ fn check_part(directory: &TempDir, table: Table, is_parquet: bool, file: &[u8]) 
     recording.notes().iter().for_each(|note| check_line(note));
 }
 
-fn counted<T>(events: impl Iterator<Item = Result<T, Error>>) -> usize {
+fn count_events<T>(events: impl Iterator<Item = Result<T, Error>>) -> usize {
     let events = events.take(MAX_EVENTS).inspect(|event| {
         if let Err(error) = event {
             check_line(&error.to_string());
@@ -89,7 +89,7 @@ fn followed(recording: &Recording) -> usize {
     let mut tail = Tail::start(recording);
     let mut count = 0;
     while count < MAX_EVENTS && !tail.is_finished() {
-        count += counted(std::iter::from_fn(|| tail.next_event().transpose()));
+        count += count_events(std::iter::from_fn(|| tail.next_event().transpose()));
     }
     count
 }

@@ -35,11 +35,11 @@ fn check_file(bytes: &[u8]) {
     let characters: usize = read.iter().map(|(key, value)| key.chars().count() + value.chars().count()).sum();
     assert!(characters <= bytes.len(), "{characters} characters");
     assert_eq!(properties::parse(&[b"# a=b\r\n", bytes].concat()), read);
-    assert_eq!(properties::parse(written(&read).as_bytes()), read);
+    assert_eq!(properties::parse(format_properties(&read).as_bytes()), read);
 }
 
 /// A file with these properties, with every special character escaped.
-fn written(properties: &BTreeMap<String, String>) -> String {
+fn format_properties(properties: &BTreeMap<String, String>) -> String {
     let mut text = String::new();
     for (part, end) in properties.iter().flat_map(|(key, value)| [(key, '='), (value, '\n')]) {
         for c in part.chars() {
@@ -94,8 +94,11 @@ fn check_authentication(bytes: &[u8]) {
     match fuzzing::authenticate(is_scram, &answers) {
         Ok(()) => assert!(!is_scram, "{answers:?}"),
         Err(error) => {
-            let said = error.to_string();
-            assert!(!said.contains(char::is_control) && !said.contains(fuzzing::PASSWORD), "{said:?}");
+            let message = error.to_string();
+            assert!(
+                !message.contains(char::is_control) && !message.contains(fuzzing::PASSWORD),
+                "{message:?}"
+            );
         }
     }
 }

@@ -30,13 +30,13 @@ fn check(data: &[u8]) {
         follow(ends.map(|end| chunk[..end].to_vec()).chain(once(chunk.to_vec())), chunk.len());
         return;
     }
-    let (told, summary, is_sound) = read(chunk);
-    let (told_at_once, _) = follow(once(chunk.to_vec()), chunk.len());
+    let (events, summary, is_sound) = read(chunk);
+    let (events_at_once, _) = follow(once(chunk.to_vec()), chunk.len());
     let is_one = Header::parse(chunk, 0)
         .is_ok_and(|header| header.size_bytes >= chunk.len() as u64 && chunk[64] != UPDATING);
     assert!(
-        !is_one || told == told_at_once,
-        "{told} events of a file, {told_at_once} of the same in a folder"
+        !is_one || events == events_at_once,
+        "{events} events of a file, {events_at_once} of the same in a folder"
     );
     let growing = ends(chunk, usize::from(mode >> 1)).into_iter().map(|end| growing(chunk, end));
     let (_, grown) = follow(growing.chain(once(chunk.to_vec())), chunk.len());
@@ -47,29 +47,29 @@ fn check(data: &[u8]) {
 
 /// The number of events in a file, the counts, and whether all of it follows the format.
 fn read(chunk: &[u8]) -> (usize, Summary, bool) {
-    let (mut told, mut recording) = (0, Recording::of(1));
-    let read = recording.read(chunk, &mut |_| told += 1);
-    (told, recording.summary(), read.is_ok())
+    let (mut events, mut recording) = (0, Recording::of(1));
+    let read = recording.read(chunk, &mut |_| events += 1);
+    (events, recording.summary(), read.is_ok())
 }
 
 /// Like `read`, for a file that is polled each time it has grown.
 fn follow(contents: impl Iterator<Item = Vec<u8>>, bytes: usize) -> (usize, Summary) {
     let folder = files::directory();
     let mut tail = Tail::of(folder.path(), 1, ClockOffset::at(NOW), Nanos::MIN);
-    let mut told = 0;
-    let mut tell = |event| {
+    let mut events = 0;
+    let mut count_event = |event| {
         jfr::check_event(&event);
-        told += 1;
+        events += 1;
     };
     for content in contents {
         files::write(&folder, "chunk.jfr", &content);
         // A file that is not a chunk is not read further, and it is the only one.
-        let _ = tail.poll(NOW, &mut tell);
+        let _ = tail.poll(NOW, &mut count_event);
     }
-    tail.finish(&mut tell);
+    tail.finish(&mut count_event);
     let summary = tail.summary();
     assert!(summary.chunks <= 1 && summary.bytes <= bytes as u64, "more than there is: {summary:?}");
-    (told, summary)
+    (events, summary)
 }
 
 /// The chunk as the JVM leaves it after a flush.

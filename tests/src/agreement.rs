@@ -123,8 +123,8 @@ fn records_without_ids(traffic: &Traffic) -> BTreeMap<&str, Option<u64>> {
         for partition in row["partitions"].as_array().unwrap() {
             let records = partition["records"].as_u64();
             // Only a compressed message in a message set contains its records without a count.
-            let told = row["api_version"].as_i64() >= Some(3) || client_id.contains("-none-");
-            assert!(records.is_some() || !told, "{row}");
+            let has_count = row["api_version"].as_i64() >= Some(3) || client_id.contains("-none-");
+            assert!(records.is_some() || !has_count, "{row}");
             *sum = sum.zip(records).map(|(sum, records)| sum + records);
         }
     }
@@ -194,13 +194,13 @@ pub fn of_recorder_and_capture(traffic: &Traffic) {
     assert!(kinds.all(|kind| kind == "probe-events-dropped"), "{}", summary["losses"]);
     // Before it watches, the recorder requests the broker's settings: tcpdump captures that too.
     let is_recorders = |row: &&Value| row["client_id"] == "brokerscope";
-    let asked = traffic.output.rows.iter().filter(is_recorders).count();
-    assert!(asked <= 1, "the recorder asks once: {asked}");
+    let by_recorder = traffic.output.rows.iter().filter(is_recorders).count();
+    assert!(by_recorder <= 1, "the recorder asks once: {by_recorder}");
     // Only the recorder observes the controller's listener.
     let is_clients = |row: &&Value| row["broker"].as_str().unwrap().ends_with(&format!(":{}", traffic.port));
     let of_controller = traffic.recording.requests.iter().filter(|row| !is_clients(row)).count();
     assert!(of_controller > 0, "nothing was captured of the controller's listener");
-    let expected = traffic.output.rows.len() - asked + of_controller;
+    let expected = traffic.output.rows.len() - by_recorder + of_controller;
     assert_eq!(summary["requests"].as_u64().unwrap(), expected as u64);
     // Numbered separately: a port may be reused, and verdicts may lack requests of its first client.
     let captured = produced_by_key(&traffic.output.rows);

@@ -225,9 +225,9 @@ impl Clients {
 }
 
 /// Parses the last line that is JSON.
-fn report(said: &str) -> Report {
-    let report = said.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok());
-    let report = report.unwrap_or_else(|| panic!("no report in {said}"));
+fn report(output: &str) -> Report {
+    let report = output.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok());
+    let report = report.unwrap_or_else(|| panic!("no report in {output}"));
     Report {
         client: report["client"].as_str().unwrap().to_owned(),
         sent: report["sent"].as_u64().unwrap(),
@@ -240,16 +240,16 @@ fn report(said: &str) -> Report {
 pub struct Running {
     name: String,
     child: Child,
-    said: PathBuf,
+    output_path: PathBuf,
 }
 
 impl Running {
     fn start(command: &mut Command, name: &str, logs: &Path) -> Self {
-        let said = logs.join(format!("{name}.txt"));
-        let file = File::create(&said).unwrap();
+        let output_path = logs.join(format!("{name}.txt"));
+        let file = File::create(&output_path).unwrap();
         command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
         let child = command.spawn().unwrap_or_else(|error| panic!("{name} does not start: {error}"));
-        Self { name: name.to_owned(), child, said }
+        Self { name: name.to_owned(), child, output_path }
     }
 
     /// Waits for its end and returns its output.
@@ -262,15 +262,15 @@ impl Running {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            assert!(Instant::now() < end, "{} hangs: {}", self.name, self.said());
+            assert!(Instant::now() < end, "{} hangs: {}", self.name, self.output());
             sleep(Duration::from_millis(20));
         };
-        assert!(status.success(), "{} failed: {}", self.name, self.said());
-        self.said()
+        assert!(status.success(), "{} failed: {}", self.name, self.output());
+        self.output()
     }
 
-    fn said(&self) -> String {
-        fs::read_to_string(&self.said).unwrap_or_default()
+    fn output(&self) -> String {
+        fs::read_to_string(&self.output_path).unwrap_or_default()
     }
 }
 

@@ -104,10 +104,10 @@ fn compare(row: &Value, logged: &LoggedRequest, sizes: Option<&Sizes>, differenc
     if let Some(produce) = &logged.produce {
         partitions(row, &produce.partitions, answered, differences);
     }
-    if let Some(asked) = &logged.asked {
-        let actual = asked_of(row);
-        if &actual != asked {
-            differences.push(format!("asked for {actual:?}, expected {asked:?}: {row}"));
+    if let Some(requested) = &logged.requested {
+        let actual = requested_partitions(row);
+        if &actual != requested {
+            differences.push(format!("asked for {actual:?}, expected {requested:?}: {row}"));
         }
     }
     if let Some(fetched) = logged.fetched.as_ref().filter(|_| answered) {
@@ -119,18 +119,18 @@ fn compare(row: &Value, logged: &LoggedRequest, sizes: Option<&Sizes>, differenc
 }
 
 /// The requested partitions of a row, which also lists answered partitions that an earlier request named.
-fn asked_of(row: &Value) -> Vec<FetchPartition> {
-    let asked = row["partitions"].as_array().into_iter().flatten();
-    let asked = asked.filter_map(|partition| {
+fn requested_partitions(row: &Value) -> Vec<FetchPartition> {
+    let requested = row["partitions"].as_array().into_iter().flatten();
+    let requested = requested.filter_map(|partition| {
         Some(FetchPartition {
             topic: partition["topic_id"].as_str().or_else(|| partition["topic"].as_str())?.to_owned(),
             partition: partition["partition"].as_i64()?,
             fetch_offset: partition["fetch_offset"].as_i64()?,
         })
     });
-    let mut asked: Vec<FetchPartition> = asked.collect();
-    asked.sort();
-    asked
+    let mut requested: Vec<FetchPartition> = requested.collect();
+    requested.sort();
+    requested
 }
 
 /// The answered partitions of a row, which also lists requested partitions without an answer.
@@ -343,10 +343,10 @@ mod tests {
                        "base_offset": p.result.and_then(|r| r.base_offset), "error_code": p.result.map(|r| r.error_code)})
                 })
                 .collect();
-            let asked = logged.asked.iter().flatten().next().map(|asked| asked.fetch_offset);
+            let requested = logged.requested.iter().flatten().next().map(|requested| requested.fetch_offset);
             let fetched = logged.fetched.iter().flatten().map(|p| {
                 json!({"topic": p.topic, "partition": p.partition, "bytes": p.bytes, "error_code": p.error_code,
-                   "fetch_offset": asked})
+                   "fetch_offset": requested})
             });
             let partitions: Vec<Value> = partitions.into_iter().chain(fetched).collect();
             let acks = logged.produce.as_ref().map(|produce| produce.acks);
@@ -409,7 +409,8 @@ mod tests {
         let at = log.iter().position(|logged| logged.produce.is_none()).unwrap();
         let fetched = FetchedPartition { topic: "t".to_owned(), partition: 2, bytes: 99, error_code: 0 };
         log[at].fetched = Some(vec![fetched]);
-        log[at].asked = Some(vec![FetchPartition { topic: "t".to_owned(), partition: 2, fetch_offset: 7 }]);
+        log[at].requested =
+            Some(vec![FetchPartition { topic: "t".to_owned(), partition: 2, fetch_offset: 7 }]);
         let whole = rows(&log);
         assert_eq!(with_log(&whole, &log), Vec::<String>::new());
         for (field, differences) in

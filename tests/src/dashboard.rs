@@ -48,7 +48,7 @@ impl Dashboard {
     /// # Panics
     /// If a panel that is not a row has no query.
     pub fn queries(&self) -> Vec<PanelQuery> {
-        let shown = self.panels().filter(|panel| panel["type"] != "row");
+        let panels = self.panels().filter(|panel| panel["type"] != "row");
         let of_panel = |panel: &Value| -> Vec<PanelQuery> {
             let title = panel["title"].as_str().unwrap();
             let targets = panel["targets"].as_array().unwrap_or_else(|| panic!("{title} asks nothing"));
@@ -62,7 +62,7 @@ impl Dashboard {
                 })
                 .collect()
         };
-        shown.flat_map(of_panel).collect()
+        panels.flat_map(of_panel).collect()
     }
 
     /// The variables that Prometheus fills, with the metric and the label of `label_values(METRIC, LABEL)`.
@@ -71,8 +71,8 @@ impl Dashboard {
     /// If one is of another form.
     pub fn variables(&self) -> Vec<(String, String)> {
         let variables = self.json["templating"]["list"].as_array().unwrap().iter();
-        let asked = variables.filter(|variable| variable["type"] == "query");
-        asked
+        let query_variables = variables.filter(|variable| variable["type"] == "query");
+        query_variables
             .map(|variable| {
                 let query = variable["query"].as_str().unwrap();
                 let inner = query.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')'));

@@ -27,23 +27,23 @@ impl Export {
     ///
     /// # Panics
     /// If it does not.
-    pub fn start(said: &Path, arguments: &[&str]) -> Self {
-        Self::start_by(brokerscope::command(), said, arguments)
+    pub fn start(output_path: &Path, arguments: &[&str]) -> Self {
+        Self::start_by(brokerscope::command(), output_path, arguments)
     }
 
     /// As [`Export::start`], by a command that ends with the binary.
     ///
     /// # Panics
     /// As [`Export::start`].
-    pub fn start_by(mut brokerscope: Command, said: &Path, arguments: &[&str]) -> Self {
-        let output = File::create(said).unwrap();
+    pub fn start_by(mut brokerscope: Command, output_path: &Path, arguments: &[&str]) -> Self {
+        let output = File::create(output_path).unwrap();
         brokerscope.args(["export", "--listen", "127.0.0.1:0"]).args(arguments);
         brokerscope.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut this = Self { child: brokerscope.spawn().expect("brokerscope starts"), address: nowhere };
         let end = Instant::now() + PATIENCE;
         while get(this.address, "/healthz").is_none_or(|(status, _)| status != 200) {
-            let text = fs::read_to_string(said).unwrap_or_default();
+            let text = fs::read_to_string(output_path).unwrap_or_default();
             let ended = this.child.try_wait().unwrap();
             assert!(ended.is_none() && Instant::now() < end, "{brokerscope:?}: {text}");
             this.address = address_in(&text).unwrap_or(nowhere);
@@ -86,8 +86,8 @@ impl Drop for Export {
 }
 
 /// The address in its output.
-fn address_in(said: &str) -> Option<SocketAddr> {
-    let line = said.lines().find_map(|line| line.strip_prefix("http://"))?;
+fn address_in(output: &str) -> Option<SocketAddr> {
+    let line = output.lines().find_map(|line| line.strip_prefix("http://"))?;
     line.strip_suffix("/metrics")?.parse().ok()
 }
 

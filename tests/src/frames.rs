@@ -48,12 +48,12 @@ impl CapturedRequest {
 /// # Panics
 /// If the capture lacks bytes.
 pub fn sizes(capture: &CaptureFile, broker: &str) -> BTreeMap<Key, Sizes> {
-    let sizes = |asked: CapturedRequest| Sizes {
-        request: asked.request.len() as u64 - 4,
-        response: asked.response.map(|response| response.len() as u64 - 4),
-        whole: asked.whole,
+    let sizes = |request: CapturedRequest| Sizes {
+        request: request.request.len() as u64 - 4,
+        response: request.response.map(|response| response.len() as u64 - 4),
+        whole: request.whole,
     };
-    requests(capture, broker).into_iter().map(|asked| (asked.key.clone(), sizes(asked))).collect()
+    requests(capture, broker).into_iter().map(|request| (request.key.clone(), sizes(request))).collect()
 }
 
 /// Every request that was sent to `broker` (`address:port`).

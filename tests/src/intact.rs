@@ -51,28 +51,28 @@ impl Whole {
     }
 
     /// The capture with only these packets.
-    pub fn left(&self, is_left: &[bool]) -> CaptureFile {
+    pub fn filter_packets(&self, is_left: &[bool]) -> CaptureFile {
         let left = self.capture.packets.iter().zip(is_left).filter(|(_, is_left)| **is_left);
         self.capture.with(left.map(|(packet, _)| packet.clone()).collect())
     }
 
-    /// Judges the output of `requests` for [`Self::left`]. A request lacks nothing if each byte of it and of its
+    /// Judges the output of `requests` for [`Self::filter_packets`]. A request lacks nothing if each byte of it and of its
     /// response is in a remaining packet, including retransmissions. Excludes requests whose row in the intact capture
     /// has an error, such as a missing answer.
     pub fn judge(&self, is_left: &[bool], output: &Output) -> Share {
         let carried = self.carried(is_left);
         let by_number = by_number(output);
         let mut share = Share::default();
-        for asked in self.requests.iter().filter(|asked| is_intact(asked, &carried)) {
-            let Some(whole) = self.rows.get(&asked.key).filter(|row| row["error"].is_null()) else {
+        for request in self.requests.iter().filter(|request| is_intact(request, &carried)) {
+            let Some(whole) = self.rows.get(&request.key).filter(|row| row["error"].is_null()) else {
                 continue;
             };
             share.intact += 1;
-            let (client, id, _) = &asked.key;
+            let (client, id, _) = &request.key;
             let rows = by_number.get(&(client.clone(), *id)).map_or(&[][..], Vec::as_slice);
             if !rows.iter().any(|row| is_as_complete(row, whole)) {
-                let asked = format!("{:?} {:?} {:?}", asked.key, asked.request, asked.response);
-                share.missed.push(format!("{asked}\n  left: {rows:?}\n  whole: {whole}"));
+                let request = format!("{:?} {:?} {:?}", request.key, request.request, request.response);
+                share.missed.push(format!("{request}\n  left: {rows:?}\n  whole: {whole}"));
             }
         }
         share
@@ -101,14 +101,14 @@ fn joined(mut pieces: Vec<Range<usize>>) -> Vec<Range<usize>> {
     joined
 }
 
-fn is_intact(asked: &CapturedRequest, carried: &CapturedRanges) -> bool {
-    let has = |stream: &StreamKey, wanted: &Range<usize>| {
+fn is_intact(request: &CapturedRequest, carried: &CapturedRanges) -> bool {
+    let has = |stream: &StreamKey, needed: &Range<usize>| {
         let ranges = carried.get(stream).map_or(&[][..], Vec::as_slice);
-        let before = ranges.partition_point(|range| range.start <= wanted.start);
-        before > 0 && ranges[before - 1].end >= wanted.end
+        let before = ranges.partition_point(|range| range.start <= needed.start);
+        before > 0 && ranges[before - 1].end >= needed.end
     };
-    has(&asked.stream, &asked.request)
-        && asked.response.as_ref().is_none_or(|response| has(&asked.stream_back(), response))
+    has(&request.stream, &request.request)
+        && request.response.as_ref().is_none_or(|response| has(&request.stream_back(), response))
 }
 
 fn by_number(output: &Output) -> BTreeMap<(String, i64), Vec<&Value>> {
@@ -155,10 +155,10 @@ mod tests {
     }
 
     fn output(of: impl Iterator<Item = frames::CapturedRequest>) -> Output {
-        let rows = of.enumerate().map(|(i, asked)| {
-            let (client, id, _) = asked.key;
+        let rows = of.enumerate().map(|(i, request)| {
+            let (client, id, _) = request.key;
             json!({"type": "request", "client": client, "correlation_id": id, "arrival_ns": i, "error": null,
-                   "response_bytes": asked.response.map(|range| range.len())})
+                   "response_bytes": request.response.map(|range| range.len())})
         });
         Output { rows: rows.collect(), summary: Value::Null }
     }

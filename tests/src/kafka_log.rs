@@ -40,7 +40,7 @@ pub struct LoggedRequest {
     /// The body and response of a produce request.
     pub produce: Option<Produce>,
     /// The partitions and offsets requested by a fetch.
-    pub asked: Option<Vec<FetchPartition>>,
+    pub requested: Option<Vec<FetchPartition>>,
     /// The partitions in a fetch response.
     pub fetched: Option<Vec<FetchedPartition>>,
     /// Time from when the request was read until the response was written.
@@ -152,13 +152,13 @@ fn logged(line: &Value, names: &HashMap<String, String>) -> LoggedRequest {
         api_version: number(&header["requestApiVersion"]),
         correlation_id: number(&header["correlationId"]),
         client_id: header["clientId"].as_str().map(str::to_owned),
-        transactional_id: named(&line["request"], &TRANSACTIONS, 1),
-        group_id: named(&line["request"], &GROUPS, 0),
+        transactional_id: only_value(&line["request"], &TRANSACTIONS, 1),
+        group_id: only_value(&line["request"], &GROUPS, 0),
         error_code: line["response"]["errorCode"].as_i64(),
         throttle_ms: line["response"]["throttleTimeMs"].as_i64(),
         long_poll: line["request"]["minBytes"].as_i64().zip(line["request"]["maxWaitMs"].as_i64()),
         produce: (api_key == 0).then(|| produce(&line["request"], &line["response"], names)),
-        asked: (api_key == 1).then(|| asked(&line["request"])),
+        requested: (api_key == 1).then(|| requested_partitions(&line["request"])),
         fetched: (api_key == 1).then(|| fetched(&line["response"])),
         total_ms: milliseconds(line, "totalTimeMs"),
         send_ms: milliseconds(line, "sendTimeMs"),
@@ -171,7 +171,7 @@ const GROUPS: [&str; 4] = ["groupId", "groups", "groupIds", "groupsNames"];
 const TRANSACTIONS: [&str; 3] = ["transactionalId", "v3AndBelowTransactionalId", "transactions"];
 
 /// The value in one of these fields of a request, or its coordinator key of that type, if there is exactly one.
-fn named(request: &Value, fields: &[&str], key_type: i64) -> Option<String> {
+fn only_value(request: &Value, fields: &[&str], key_type: i64) -> Option<String> {
     let one = |value: &Value| match value {
         Value::Object(_) => {
             value["groupId"].as_str().or(value["transactionalId"].as_str()).map(str::to_owned)
@@ -220,20 +220,20 @@ fn produce(request: &Value, response: &Value, names: &HashMap<String, String>) -
 }
 
 /// In the order of topics and partitions.
-fn asked(request: &Value) -> Vec<FetchPartition> {
-    let mut asked = Vec::new();
+fn requested_partitions(request: &Value) -> Vec<FetchPartition> {
+    let mut requested = Vec::new();
     for topic in array(&request["topics"]) {
         let name = topic["topicId"].as_str().or_else(|| topic["topic"].as_str());
         for partition in array(&topic["partitions"]) {
-            asked.push(FetchPartition {
+            requested.push(FetchPartition {
                 topic: name.expect("a topic has a name or an id").to_owned(),
                 partition: number(&partition["partition"]),
                 fetch_offset: number(&partition["fetchOffset"]),
             });
         }
     }
-    asked.sort();
-    asked
+    requested.sort();
+    requested
 }
 
 /// In the order of topics and partitions.

@@ -72,8 +72,8 @@ impl Operation {
 pub fn operations(recording: &Path, device: &str) -> Vec<Operation> {
     let slower = ["--slower-than", "0", "--format", "json"].map(OsStr::new);
     let arguments = ["io".as_ref(), "--from".as_ref(), recording.as_os_str()];
-    let said = run(arguments.into_iter().chain(slower)).done().stdout;
-    let objects = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let output = run(arguments.into_iter().chain(slower)).done().stdout;
+    let objects = output.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let of_device = objects.filter(|object| object["type"] == "file-op" && object["device"] == device);
     let mut operations: Vec<Operation> = of_device.map(|object| Operation::read(&object)).collect();
     operations.sort_by_key(|operation| operation.start_ns);

@@ -34,7 +34,7 @@ pub struct Target {
 pub struct Prometheus {
     child: Child,
     address: SocketAddr,
-    said: PathBuf,
+    log_path: PathBuf,
 }
 
 impl Prometheus {
@@ -47,8 +47,8 @@ impl Prometheus {
         let config = directory.join("prometheus.json");
         // JSON is YAML.
         fs::write(&config, config_of(targets, rules).to_string()).unwrap();
-        let said = directory.join("prometheus.txt");
-        let output = File::create(&said).unwrap();
+        let log_path = directory.join("prometheus.txt");
+        let output = File::create(&log_path).unwrap();
         let address = free_address();
         let mut command = Command::new("prometheus");
         command.arg(format!("--config.file={}", config.display()));
@@ -59,7 +59,7 @@ impl Prometheus {
         }
         command.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
         let child = command.spawn().expect("prometheus starts (setup/debian test installs it)");
-        let mut this = Self { child, address, said };
+        let mut this = Self { child, address, log_path };
         this.wait_until_ready();
         this
     }
@@ -68,21 +68,21 @@ impl Prometheus {
         let end = Instant::now() + PATIENCE;
         while get(self.address, "/-/ready").is_none_or(|(status, _)| status != 200) {
             let ended = self.child.try_wait().unwrap();
-            assert!(ended.is_none() && Instant::now() < end, "prometheus: {}", self.said());
+            assert!(ended.is_none() && Instant::now() < end, "prometheus: {}", self.log());
             sleep(Duration::from_millis(50));
         }
     }
 
     /// Its output so far.
-    pub fn said(&self) -> String {
-        fs::read_to_string(&self.said).unwrap_or_default()
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log_path).unwrap_or_default()
     }
 
     /// The `data` of an answer of its API (`/api/v1/…`), with these parameters.
     ///
     /// # Panics
     /// If it answers with an error: a query that it does not understand.
-    pub fn ask(&self, path: &str, parameters: &[(&str, &str)]) -> Value {
+    pub fn get_data(&self, path: &str, parameters: &[(&str, &str)]) -> Value {
         let query: Vec<String> =
             parameters.iter().map(|(name, value)| format!("{}={}", escape(name), escape(value))).collect();
         let (status, body) =
@@ -95,9 +95,9 @@ impl Prometheus {
     /// Whether a query has a result now: a series with a number.
     ///
     /// # Panics
-    /// As [`Prometheus::ask`].
+    /// As [`Prometheus::get_data`].
     pub fn answers(&self, query: &str) -> bool {
-        let data = self.ask("query", &[("query", query)]);
+        let data = self.get_data("query", &[("query", query)]);
         let is_number = |sample: &Value| sample[1].as_str().is_some_and(|number| number != "NaN");
         let results = data["result"].as_array().unwrap();
         results.iter().any(|series| is_number(&series["value"]) || series["histogram"].is_array())

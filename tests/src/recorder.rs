@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Recorder {
     child: Child,
     directory: PathBuf,
-    said: PathBuf,
+    log_path: PathBuf,
 }
 
 impl Recorder {
@@ -58,17 +58,17 @@ impl Recorder {
     }
 
     fn run(mut brokerscope: Command, directory: &Path, pid: u32, flags: &[&str]) -> Self {
-        let said = directory.with_extension("txt");
-        let output = File::create(&said).unwrap();
+        let log_path = directory.with_extension("txt");
+        let output = File::create(&log_path).unwrap();
         brokerscope.arg("record").arg("-o").arg(directory).args(["--pid", &pid.to_string()]).args(flags);
         // The test must not depend on how much CPU time other processes leave to it.
         brokerscope.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
         let child = ahead(|| brokerscope.spawn()).expect("brokerscope starts");
-        let mut this = Self { child, directory: directory.to_owned(), said };
+        let mut this = Self { child, directory: directory.to_owned(), log_path };
         let end = Instant::now() + PATIENCE;
         while !this.records() {
-            let ended = this.child.try_wait().unwrap();
-            assert!(ended.is_none() && Instant::now() < end, "the recorder: {}", this.said());
+            let exit_status = this.child.try_wait().unwrap();
+            assert!(exit_status.is_none() && Instant::now() < end, "the recorder: {}", this.log());
             sleep(Duration::from_millis(20));
         }
         this
@@ -90,8 +90,8 @@ impl Recorder {
     /// If it does not end with status 0.
     pub fn stop(mut self) {
         signal(&self.child, Signal::INT);
-        let status = self.ended();
-        assert!(status.success(), "the recorder ended with {status}: {}", self.said());
+        let status = self.wait_for_exit();
+        assert!(status.success(), "the recorder ended with {status}: {}", self.log());
     }
 
     /// Waits until it ends by itself, and returns its output.
@@ -99,9 +99,9 @@ impl Recorder {
     /// # Panics
     /// If it does not, or not with status 0.
     pub fn end(mut self) -> String {
-        let status = self.ended();
-        assert!(status.success(), "the recorder ended with {status}: {}", self.said());
-        self.said()
+        let status = self.wait_for_exit();
+        assert!(status.success(), "the recorder ended with {status}: {}", self.log());
+        self.log()
     }
 
     /// Kills it. Returns the time before the kill, in UTC nanoseconds.
@@ -109,26 +109,26 @@ impl Recorder {
     /// # Panics
     /// If it had ended before.
     pub fn kill(mut self) -> i64 {
-        assert!(self.child.try_wait().unwrap().is_none(), "the recorder ended by itself: {}", self.said());
+        assert!(self.child.try_wait().unwrap().is_none(), "the recorder ended by itself: {}", self.log());
         let before = now_ns();
         signal(&self.child, Signal::KILL);
-        self.ended();
+        self.wait_for_exit();
         before
     }
 
-    fn ended(&mut self) -> ExitStatus {
+    fn wait_for_exit(&mut self) -> ExitStatus {
         let end = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(Instant::now() < end, "the recorder does not end: {}", self.said());
+            assert!(Instant::now() < end, "the recorder does not end: {}", self.log());
             sleep(Duration::from_millis(20));
         }
     }
 
-    fn said(&self) -> String {
-        fs::read_to_string(&self.said).unwrap_or_default()
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log_path).unwrap_or_default()
     }
 }
 

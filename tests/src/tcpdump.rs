@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Tcpdump {
     child: Child,
-    said: PathBuf,
+    log_path: PathBuf,
 }
 
 impl Tcpdump {
@@ -27,7 +27,7 @@ impl Tcpdump {
     /// # Panics
     /// If tcpdump is missing or may not capture.
     pub fn start(capture: &Path, port: u16) -> Self {
-        let said = capture.with_extension("txt");
+        let log_path = capture.with_extension("txt");
         let mut tcpdump = Command::new("tcpdump");
         tcpdump
             // 64 MiB of buffer, because the two CPUs also run a broker and five clients.
@@ -35,13 +35,13 @@ impl Tcpdump {
             .arg("-w")
             .arg(capture)
             .arg(format!("tcp port {port}"));
-        tcpdump.stderr(File::create(&said).unwrap()).stdin(Stdio::null());
+        tcpdump.stderr(File::create(&log_path).unwrap()).stdin(Stdio::null());
         let child = ahead(|| tcpdump.spawn()).expect("tcpdump starts (Debian: apt-get install tcpdump)");
-        let mut this = Self { child, said };
+        let mut this = Self { child, log_path };
         let end = Instant::now() + PATIENCE;
-        while !this.said().contains("listening on") {
+        while !this.log().contains("listening on") {
             let ended = this.child.try_wait().unwrap();
-            assert!(ended.is_none() && Instant::now() < end, "tcpdump: {}", this.said());
+            assert!(ended.is_none() && Instant::now() < end, "tcpdump: {}", this.log());
             sleep(Duration::from_millis(20));
         }
         this
@@ -56,12 +56,12 @@ impl Tcpdump {
         sleep(Duration::from_millis(300));
         signal(&self.child, Signal::INT);
         self.child.wait().unwrap();
-        let said = self.said();
-        assert!(said.contains("\n0 packets dropped by kernel"), "a capture that lacks packets: {said}");
+        let log = self.log();
+        assert!(log.contains("\n0 packets dropped by kernel"), "a capture that lacks packets: {log}");
     }
 
-    fn said(&self) -> String {
-        std::fs::read_to_string(&self.said).unwrap_or_default()
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log_path).unwrap_or_default()
     }
 }
 

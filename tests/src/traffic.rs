@@ -47,7 +47,7 @@ pub struct Traffic {
 /// If it failed, on every call.
 pub fn traffic() -> &'static Traffic {
     static RUN: OnceLock<Option<Traffic>> = OnceLock::new();
-    made(&RUN, || Traffic::make("traffic", DEFAULT_VERSION, &[&CLIENTS, &EVERY]))
+    run_once(&RUN, || Traffic::make("traffic", DEFAULT_VERSION, &[&CLIENTS, &EVERY]))
 }
 
 /// The run against the last broker that supports every old version: first as with the newest, then with clients set to
@@ -57,7 +57,7 @@ pub fn traffic() -> &'static Traffic {
 /// If it failed, on every call.
 pub fn old_traffic() -> &'static Traffic {
     static RUN: OnceLock<Option<Traffic>> = OnceLock::new();
-    made(&RUN, || Traffic::make("old-traffic", OLD_VERSION, &[&CLIENTS, &PINNED, &EVERY]))
+    run_once(&RUN, || Traffic::make("old-traffic", OLD_VERSION, &[&CLIENTS, &PINNED, &EVERY]))
 }
 
 /// The run of clients that are newer than the broker.
@@ -66,10 +66,10 @@ pub fn old_traffic() -> &'static Traffic {
 /// If it failed, on every call.
 pub fn newest_traffic() -> &'static Traffic {
     static RUN: OnceLock<Option<Traffic>> = OnceLock::new();
-    made(&RUN, || Traffic::make("newest-traffic", DEFAULT_VERSION, &[&NEWEST]))
+    run_once(&RUN, || Traffic::make("newest-traffic", DEFAULT_VERSION, &[&NEWEST]))
 }
 
-fn made(run: &'static OnceLock<Option<Traffic>>, make: impl Fn() -> Traffic) -> &'static Traffic {
+fn run_once(run: &'static OnceLock<Option<Traffic>>, make: impl Fn() -> Traffic) -> &'static Traffic {
     let traffic = run.get_or_init(|| catch_unwind(AssertUnwindSafe(make)).ok());
     traffic.as_ref().expect("the run of clients failed: see the first test's output")
 }

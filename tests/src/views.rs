@@ -68,6 +68,6 @@ pub fn assert_files_add_up(arguments: &[&str]) {
     }
     let writes = |file: &Value| (file["writes"].as_u64().unwrap(), file["written_bytes"].as_u64().unwrap());
     let files = rows("files", arguments);
-    let told = files.iter().map(|file| (key(file), writes(file))).filter(|(_, writes)| writes.0 > 0);
-    assert_eq!(told.collect::<WriteCounts>(), written);
+    let from_files = files.iter().map(|file| (key(file), writes(file))).filter(|(_, writes)| writes.0 > 0);
+    assert_eq!(from_files.collect::<WriteCounts>(), written);
 }

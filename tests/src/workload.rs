@@ -135,7 +135,7 @@ impl Drop for Workload {
 #[derive(Debug)]
 pub struct Strace {
     child: Child,
-    said: PathBuf,
+    trace_path: PathBuf,
 }
 
 impl Strace {
@@ -143,10 +143,10 @@ impl Strace {
     ///
     /// # Panics
     /// If it does not start.
-    pub fn start(pid: u32, said: &Path) -> Self {
-        let errors = said.with_extension("err");
+    pub fn start(pid: u32, trace_path: &Path) -> Self {
+        let errors = trace_path.with_extension("err");
         let mut strace = Command::new("strace");
-        strace.args(["-f", "-T", "-ttt", "-s", "0", "-o"]).arg(said).args(["-p", &pid.to_string()]);
+        strace.args(["-f", "-T", "-ttt", "-s", "0", "-o"]).arg(trace_path).args(["-p", &pid.to_string()]);
         strace.stdin(Stdio::null()).stderr(File::create(&errors).unwrap());
         let child = ahead(|| strace.spawn()).expect("strace starts");
         let end = Instant::now() + PATIENCE;
@@ -154,7 +154,7 @@ impl Strace {
             assert!(Instant::now() < end, "strace does not attach");
             sleep(Duration::from_millis(20));
         }
-        Self { child, said: said.to_owned() }
+        Self { child, trace_path: trace_path.to_owned() }
     }
 
     /// Detaches, and returns the calls of one thread in the order of their ends.
@@ -164,7 +164,7 @@ impl Strace {
     pub fn stop(mut self, tid: u32) -> Vec<Call> {
         signal(&self.child, Signal::INT);
         self.child.wait().unwrap();
-        let text = fs::read_to_string(&self.said).unwrap();
+        let text = fs::read_to_string(&self.trace_path).unwrap();
         text.lines().filter_map(|line| Call::parse(line, tid)).collect()
     }
 }
@@ -192,12 +192,12 @@ impl Call {
     fn parse(line: &str, tid: u32) -> Option<Self> {
         // The columns are padded.
         let (of, rest) = line.split_once(' ')?;
-        let (_time, said) = rest.trim_start().split_once(' ').filter(|_| of.parse() == Ok(tid))?;
-        let name = match said.strip_prefix("<... ") {
+        let (_time, call) = rest.trim_start().split_once(' ').filter(|_| of.parse() == Ok(tid))?;
+        let name = match call.strip_prefix("<... ") {
             Some(rest) => rest.split(' ').next()?,
-            None => said.split('(').next()?,
+            None => call.split('(').next()?,
         };
-        let (head, time) = said.rsplit_once(" <")?;
+        let (head, time) = call.rsplit_once(" <")?;
         let seconds = time.strip_suffix('>')?.parse().ok()?;
         let result = head.rsplit_once("= ")?.1.split(' ').next()?.parse().unwrap_or(0);
         Some(Self { name: name.to_owned(), result, seconds })

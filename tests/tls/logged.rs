@@ -25,7 +25,7 @@ use lab::volume::{FileSystem, Volume, VolumeOptions};
 use lab::{Broker, BrokerOptions, Site as LabSite};
 use serde_json::{Value, json};
 
-use crate::site::{Site, done, judged, rows_of, sizes_of};
+use crate::site::{Site, done, only_judged, rows_of, sizes_of};
 
 /// Checks that each request logged after the recorder's start has exactly one row, and that produce requests are joined
 /// with their appends.
@@ -67,7 +67,7 @@ pub(crate) fn rows_are_those_of_the_log(name: &str) {
     let rows = rows_of(&recording, &listener);
     assert!(rows.iter().all(|row| row["seen_by"] == "request-log" && row["sequence"].is_null()));
     joins_are_by_base_offset(&recording.summary, &log);
-    let log = judged(log, &rows, &recording.summary);
+    let log = only_judged(log, &rows, &recording.summary);
     // The log has no frame sizes: only whether there was an answer.
     let sizes = sizes_of(&rows).into_iter();
     let sizes = sizes.map(|(key, of)| (key, Sizes { response: of.whole.then_some(0), ..of })).collect();

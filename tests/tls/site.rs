@@ -249,7 +249,7 @@ pub(crate) fn rows_agree(name: &str, version: &str, java: &Path, with_password: 
     assert!(rows.iter().all(|row| row["seen_by"] == "tls-agent" && row["sequence"].is_null()));
     let early_rows = rows.iter().filter(|row| before.contains(&row::client(row))).count();
     assert!(early_rows > 300, "{early_rows} rows of connections that were there before");
-    let log = judged(log, &rows, &recording.summary);
+    let log = only_judged(log, &rows, &recording.summary);
     let sizes = sizes_of(&rows);
     let output = Output { rows, summary: json!({}) };
     assert_eq!(few(with_log(&output, &log, &sizes)), none());
@@ -258,7 +258,7 @@ pub(crate) fn rows_agree(name: &str, version: &str, java: &Path, with_password: 
 
 /// Leaves out requests that `explain` does not judge because nobody waited for them: acks=0, long polls, and group
 /// members that waited for each other. The numbers show that these were observed.
-pub(crate) fn judged(log: Vec<LoggedRequest>, rows: &[Value], summary: &Value) -> Vec<LoggedRequest> {
+pub(crate) fn only_judged(log: Vec<LoggedRequest>, rows: &[Value], summary: &Value) -> Vec<LoggedRequest> {
     let all = log.len() as u64;
     let judged: HashSet<_> = rows.iter().map(|row| (row::client(row), row::correlation_id(row))).collect();
     let has_no_answer =

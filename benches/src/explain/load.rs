@@ -70,7 +70,7 @@ pub(super) fn write(
     let writer = Writer::create(directory, &manifest, WriterOptions::default())?;
     let mut load = Load {
         writer,
-        told: ReportedLoad::default(),
+        event_builder: ReportedLoad::default(),
         waiting: BinaryHeap::new(),
         contents: Contents::default(),
     };
@@ -87,7 +87,7 @@ pub(super) fn write(
         for event in beside.iter_mut().flat_map(|beside| beside.until(simulation.now())) {
             load.wait(event);
         }
-        load.write_until(simulation.told_until())?;
+        load.write_until(simulation.earliest_report_start())?;
     }
     load.write_until(i64::MAX)?;
     manifest.ended_ns = Some(simulation.now());
@@ -110,7 +110,7 @@ fn size(directory: &Path) -> std::io::Result<u64> {
 /// The writer, and events that are due later than some created after them.
 struct Load {
     writer: Writer,
-    told: ReportedLoad,
+    event_builder: ReportedLoad,
     waiting: BinaryHeap<Reverse<Waiting>>,
     contents: Contents,
 }
@@ -157,7 +157,7 @@ impl Default for ReportedLoad {
 
 impl Load {
     fn incident(&mut self, incident: Incident) {
-        let (first, second) = self.told.incident(incident);
+        let (first, second) = self.event_builder.incident(incident);
         self.wait(first);
         if let Some(second) = second {
             self.wait(second);
@@ -169,13 +169,13 @@ impl Load {
         self.contents.slow += u64::from(served.end - served.arrival.start >= SLOW);
         let mut partitions = Vec::with_capacity(served.appends.len());
         for append in &served.appends {
-            let (op, partition) = self.told.append(served, append);
+            let (op, partition) = self.event_builder.append(served, append);
             partitions.push(partition);
             self.wait(Event::FileOp(Box::new(op)));
         }
         for append in &served.appends {
             if append.held_by.is_some() {
-                self.wait(self.told.held_up(served, append));
+                self.wait(self.event_builder.held_up(served, append));
             }
         }
         let [length, rest] = served.reads;
@@ -185,9 +185,9 @@ impl Load {
             (SocketOpKind::Read, rest, (of_request, LENGTH_BYTES..of_request)),
             (SocketOpKind::Write, served.write, (of_response, 0..of_response)),
         ] {
-            self.wait(self.told.socket_op(served, kind, time, moved));
+            self.wait(self.event_builder.socket_op(served, kind, time, moved));
         }
-        self.wait(self.told.request(served, partitions));
+        self.wait(self.event_builder.request(served, partitions));
     }
 
     fn wait(&mut self, event: Event) {

@@ -155,7 +155,7 @@ impl Simulation {
     }
 
     /// No later report starts before this time: a request is reported when it has been answered.
-    pub(super) fn told_until(&self) -> i64 {
+    pub(super) fn earliest_report_start(&self) -> i64 {
         let begun = self.under_way.values().map(|one| one.served.arrival.start);
         begun.min().map_or(self.now, |first| first.min(self.now))
     }
@@ -353,10 +353,10 @@ mod tests {
     fn stalls() -> (Vec<ServedRequest>, Vec<Stretch>) {
         let (mut all, mut collections) = (Vec::new(), Vec::new());
         let mut simulation = Simulation::new(6, 0, 30 * RATE, Incidents::Often);
-        let mut told_until = simulation.told_until();
+        let mut earliest_report_start = simulation.earliest_report_start();
         while let Some((served, incidents)) = simulation.next() {
-            assert!(served.arrival.start >= told_until, "{served:?}");
-            told_until = simulation.told_until();
+            assert!(served.arrival.start >= earliest_report_start, "{served:?}");
+            earliest_report_start = simulation.earliest_report_start();
             collections.extend(incidents.into_iter().filter_map(|incident| match incident {
                 Incident::Collection(_, stretch) => Some(stretch),
                 Incident::Commit(..) => None,

@@ -35,7 +35,7 @@ pub(super) struct Scraping {
 impl Scraping {
     pub(super) fn start(address: SocketAddr, every: Duration) -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let asked = Arc::clone(&over);
+        let stop_flag = Arc::clone(&over);
         let thread = spawn(move || {
             let mut scraped = ScrapeStats::default();
             loop {
@@ -43,10 +43,10 @@ impl Scraping {
                 let text = get(address, "/metrics")?.1;
                 scraped.times_ms.push(begun.elapsed().as_secs_f64() * 1e3);
                 scraped.note(&text);
-                if asked.load(Ordering::Relaxed) {
+                if stop_flag.load(Ordering::Relaxed) {
                     return Ok(scraped);
                 }
-                while begun.elapsed() < every && !asked.load(Ordering::Relaxed) {
+                while begun.elapsed() < every && !stop_flag.load(Ordering::Relaxed) {
                     sleep(GLANCE);
                 }
             }
@@ -75,9 +75,9 @@ impl ScrapeStats {
 }
 
 /// The address in an exporter's output.
-pub(super) fn address(said: &str) -> anyhow::Result<SocketAddr> {
-    let url = said.lines().find_map(|line| line.strip_prefix("http://")?.strip_suffix("/metrics"));
-    Ok(url.with_context(|| format!("the exporter does not say where it is: {said}"))?.parse()?)
+pub(super) fn address(output: &str) -> anyhow::Result<SocketAddr> {
+    let url = output.lines().find_map(|line| line.strip_prefix("http://")?.strip_suffix("/metrics"));
+    Ok(url.with_context(|| format!("the exporter does not say where it is: {output}"))?.parse()?)
 }
 
 /// Status line and body.

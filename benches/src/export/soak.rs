@@ -55,12 +55,12 @@ pub(super) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
         TOPICS * PARTITIONS,
         begun.elapsed().as_secs_f64()
     );
-    let told = told(brokerscope, &recording);
+    let targets = measure_export(brokerscope, &recording);
     let _ = std::fs::remove_dir_all(&recording);
-    told
+    targets
 }
 
-fn told(brokerscope: &Path, recording: &Path) -> anyhow::Result<Vec<Target>> {
+fn measure_export(brokerscope: &Path, recording: &Path) -> anyhow::Result<Vec<Target>> {
     let begun = Instant::now();
     let mut exporting = Exporting::start(brokerscope, recording)?;
     let scraping = Scraping::start(exporting.address, EVERY);
@@ -250,7 +250,7 @@ impl Day {
             self.socket_op(served, SocketOpKind::Read, served.arrival + 20_000),
             Event::FileOp(Box::new(op)),
             self.socket_op(served, SocketOpKind::Write, served.appended + 100_000),
-            self.asked(served, partition),
+            self.request_event(served, partition),
         ];
         if served.stalled {
             events.extend(self.stall(served));
@@ -337,7 +337,7 @@ impl Day {
         }))
     }
 
-    fn asked(&self, served: &ServedRequest, partition: Partition) -> Event {
+    fn request_event(&self, served: &ServedRequest, partition: Partition) -> Event {
         let (broker, client) = ends(served.number);
         let client_id = self.clients.get(served.number as usize % self.clients.len()).cloned();
         Event::Request(Box::new(Request {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use nix::unistd::getppid;
 
-use super::stage::Stage;
+use super::test_bed::TestBed;
 use super::watcher::Watcher;
 use super::{BYSTAND, stop};
 use crate::table;
@@ -75,13 +75,13 @@ fn switches() -> anyhow::Result<f64> {
 }
 
 /// Measures all operations with and without a recorder of an idle broker, in turns.
-pub(crate) fn hold(stage: &Stage, brokerscope: &Path) -> anyhow::Result<Vec<Target>> {
+pub(crate) fn hold(bed: &TestBed, brokerscope: &Path) -> anyhow::Result<Vec<Target>> {
     let mut pairs: Vec<Vec<(f64, f64)>> = vec![Vec::new(); DEEDS.len()];
     for _ in 0..ROUNDS {
         stop::check()?;
         let without = DEEDS.map(run);
-        let recording = stage.path("bystander");
-        let watcher = Watcher::brokerscope(brokerscope, &recording, stage.pid(), &[])?;
+        let recording = bed.path("bystander");
+        let watcher = Watcher::brokerscope(brokerscope, &recording, bed.pid(), &[])?;
         let with = DEEDS.map(run);
         watcher.stop()?;
         std::fs::remove_dir_all(&recording)?;

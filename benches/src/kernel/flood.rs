@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use super::stage::Stage;
 use super::stand_in::StandIn;
+use super::test_bed::TestBed;
 use super::watcher::Watcher;
 use super::{FLOOD, accounts, recorded};
 use crate::table;
@@ -42,17 +42,17 @@ pub(crate) fn flood(file: &Path) -> anyhow::Result<()> {
 }
 
 /// Records a flood and prints the results.
-pub(crate) fn hold(stage: &Stage, brokerscope: &Path) -> anyhow::Result<Vec<Target>> {
-    let recording = stage.path("flood");
-    let mut flood = StandIn::start(stage, [OsStr::new(FLOOD), stage.path("flooded.log").as_os_str()])?;
+pub(crate) fn hold(bed: &TestBed, brokerscope: &Path) -> anyhow::Result<Vec<Target>> {
+    let recording = bed.path("flood");
+    let mut flood = StandIn::start(bed, [OsStr::new(FLOOD), bed.path("flooded.log").as_os_str()])?;
     let ceiling = format!("{CEILING_MIB}MiB");
     let watcher = Watcher::brokerscope(brokerscope, &recording, flood.pid(), &["--max-memory", &ceiling])?;
-    let said = flood.go_on()?;
+    let answer = flood.go_on()?;
     let peak = accounts::peak_memory(watcher.pid());
     // It may have ended by itself, because the watched process has ended.
     let ended = watcher.stop();
-    let numbers: Vec<u64> = said.split_whitespace().filter_map(|number| number.parse().ok()).collect();
-    let [writes, micros] = numbers[..] else { anyhow::bail!("the flood said {said}") };
+    let numbers: Vec<u64> = answer.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+    let [writes, micros] = numbers[..] else { anyhow::bail!("the flood said {answer}") };
     let (_, recorded) =
         recorded::file_ops(brokerscope, &recording, |op| recorded::text(op, "op") == "write")?;
     let lost = recorded::all_lost(&recording)?;
@@ -69,7 +69,7 @@ pub(crate) fn hold(stage: &Stage, brokerscope: &Path) -> anyhow::Result<Vec<Targ
             format!("{peak_mib:.1}"),
         ]],
     );
-    println!("{}", ended.map_or_else(|error| error.to_string(), |said| said.trim().to_owned()));
+    println!("{}", ended.map_or_else(|error| error.to_string(), |text| text.trim().to_owned()));
     let one = |what: &str, measured, bound, unit| Target {
         what: format!("kernel: flood: {what}"),
         measured,

@@ -97,6 +97,6 @@ pub(super) fn print_recorded<'a>(runs: impl Iterator<Item = &'a Run>) {
         }),
     );
     if let Some(last) = recorded.last() {
-        println!("{}\n", last.said.trim());
+        println!("{}\n", last.log.trim());
     }
 }

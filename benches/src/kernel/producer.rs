@@ -66,17 +66,17 @@ pub(crate) fn produce(
             }
         }
     }
-    let within = clock.measured();
-    say("end")?;
+    let within = clock.elapsed_measuring();
+    print_line("end")?;
     while connections.iter().any(|connection| !connection.is_answered()) {
         for ready in wait(&connections, None)? {
             answers += connections.get_mut(ready).context("no such connection")?.receive(|_, _| ())?;
         }
     }
-    say(&format!("{answers} {}", measured.line(within)))
+    print_line(&format!("{answers} {}", measured.line(within)))
 }
 
-fn say(line: &str) -> anyhow::Result<()> {
+fn print_line(line: &str) -> anyhow::Result<()> {
     println!("{line}");
     Ok(std::io::stdout().flush()?)
 }
@@ -100,16 +100,16 @@ impl Clock {
     fn is_over(&mut self) -> anyhow::Result<bool> {
         if self.begun.is_none() && self.start.elapsed() >= SETTLE {
             self.begun = Some(Instant::now());
-            say("begin")?;
+            print_line("begin")?;
         }
-        Ok(self.measured() >= self.length)
+        Ok(self.elapsed_measuring() >= self.length)
     }
 
     fn measures(&self) -> bool {
         self.begun.is_some()
     }
 
-    fn measured(&self) -> Duration {
+    fn elapsed_measuring(&self) -> Duration {
         self.begun.map_or(Duration::ZERO, |begun| begun.elapsed())
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct RecordingStats {
     /// Losses in the recording, by kind.
     pub(crate) lost: BTreeMap<String, u64>,
     /// The recorder's output.
-    pub(crate) said: String,
+    pub(crate) log: String,
 }
 
 impl RecordingStats {
@@ -32,14 +32,14 @@ impl RecordingStats {
         brokerscope: &Path,
         recording: &Path,
         appended: u64,
-        said: String,
+        log: String,
     ) -> anyhow::Result<Self> {
         let (_, appends) = file_ops(brokerscope, recording, |op| {
             text(op, "topic") == TOPIC && text(op, "kind") == "log" && text(op, "op") == "write"
         })?;
         let manifest = manifest(recording)?;
-        let operations = counted(&manifest, "rows", |table| ["file_ops", "socket_ops"].contains(&table))?;
-        Ok(Self { operations, appends, appended, lost: lost(&manifest)?, said })
+        let operations = sum_of(&manifest, "rows", |table| ["file_ops", "socket_ops"].contains(&table))?;
+        Ok(Self { operations, appends, appended, lost: nonzero_losses(&manifest)?, log })
     }
 
     /// Sum of all losses.
@@ -71,7 +71,7 @@ impl RecordingStats {
 pub(crate) fn file_ops(
     brokerscope: &Path,
     recording: &Path,
-    wanted: impl Fn(&Value) -> bool,
+    is_selected: impl Fn(&Value) -> bool,
 ) -> anyhow::Result<(u64, u64)> {
     let mut io = Command::new(brokerscope);
     io.args(["io", "--slower-than", "0", "--format", "json", "--from"]).arg(recording);
@@ -81,7 +81,7 @@ pub(crate) fn file_ops(
         let op: Value = serde_json::from_str(&line?)?;
         if text(&op, "type") == "file-op" {
             all += 1;
-            counted += u64::from(wanted(&op));
+            counted += u64::from(is_selected(&op));
         }
     }
     let status = io.wait()?;
@@ -95,7 +95,7 @@ pub(crate) fn text<'v>(object: &'v Value, field: &str) -> &'v str {
 }
 
 /// A manifest's losses that are not zero, by kind.
-fn lost(manifest: &Value) -> anyhow::Result<BTreeMap<String, u64>> {
+fn nonzero_losses(manifest: &Value) -> anyhow::Result<BTreeMap<String, u64>> {
     let losses = manifest.get("losses").and_then(Value::as_object).context("the manifest has no losses")?;
     let counts = losses.iter().filter_map(|(kind, count)| Some((kind.clone(), count.as_u64()?)));
     Ok(counts.filter(|(_, count)| *count > 0).collect())
@@ -103,7 +103,7 @@ fn lost(manifest: &Value) -> anyhow::Result<BTreeMap<String, u64>> {
 
 /// The sum of all losses in a recording's manifest.
 pub(crate) fn all_lost(recording: &Path) -> anyhow::Result<u64> {
-    Ok(lost(&manifest(recording)?)?.values().sum())
+    Ok(nonzero_losses(&manifest(recording)?)?.values().sum())
 }
 
 fn manifest(recording: &Path) -> anyhow::Result<Value> {
@@ -111,8 +111,8 @@ fn manifest(recording: &Path) -> anyhow::Result<Value> {
 }
 
 /// The sum of a manifest's numbers, selected by name.
-fn counted(manifest: &Value, field: &str, wanted: impl Fn(&str) -> bool) -> anyhow::Result<u64> {
+fn sum_of(manifest: &Value, field: &str, is_selected: impl Fn(&str) -> bool) -> anyhow::Result<u64> {
     let numbers = manifest.get(field).and_then(Value::as_object);
     let numbers = numbers.with_context(|| format!("the manifest has no {field}"))?;
-    Ok(numbers.iter().filter(|(name, _)| wanted(name)).filter_map(|(_, number)| number.as_u64()).sum())
+    Ok(numbers.iter().filter(|(name, _)| is_selected(name)).filter_map(|(_, number)| number.as_u64()).sum())
 }

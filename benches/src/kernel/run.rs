@@ -12,8 +12,8 @@ use anyhow::Context as _;
 use super::accounts::{self, Ran};
 use super::latencies::LatencyStats;
 use super::recorded::RecordingStats;
-use super::stage::Stage;
 use super::stand_in::StandIn;
+use super::test_bed::TestBed;
 use super::watcher::{Kind, Watcher};
 use super::{IDLE, Load, PRODUCE};
 use crate::stop;
@@ -34,29 +34,29 @@ pub(crate) struct Run {
 
 impl Run {
     /// Runs the load once.
-    pub(crate) fn hold(stage: &Stage, brokerscope: &Path, kind: Kind, load: Load) -> anyhow::Result<Self> {
+    pub(crate) fn hold(bed: &TestBed, brokerscope: &Path, kind: Kind, load: Load) -> anyhow::Result<Self> {
         stop::check()?;
-        let recording = stage.path("recording");
+        let recording = bed.path("recording");
         let _ = fs::remove_dir_all(&recording);
-        let idle = if kind == Kind::Hooks { Some(StandIn::start(stage, [IDLE])?) } else { None };
-        let watched = idle.as_ref().map_or(stage.pid(), StandIn::pid);
+        let idle = if kind == Kind::Hooks { Some(StandIn::start(bed, [IDLE])?) } else { None };
+        let watched = idle.as_ref().map_or(bed.pid(), StandIn::pid);
         let watchers = match kind {
             Kind::Nobody => Vec::new(),
             Kind::Hooks | Kind::Brokerscope => {
                 vec![Watcher::brokerscope(brokerscope, &recording, watched, &[])?]
             }
             Kind::Tools => vec![
-                Watcher::tcpdump(&stage.path("tools.pcap"), stage.port())?,
-                Watcher::bpftrace(&stage.path("tools.bt"), stage.pid())?,
+                Watcher::tcpdump(&bed.path("tools.pcap"), bed.port())?,
+                Watcher::bpftrace(&bed.path("tools.bt"), bed.pid())?,
             ],
         };
-        let mut run = measure(stage, kind, load, &watchers)?;
-        let mut said = String::new();
+        let mut run = measure(bed, kind, load, &watchers)?;
+        let mut log = String::new();
         for watcher in watchers {
-            said = watcher.stop()?;
+            log = watcher.stop()?;
         }
         if kind == Kind::Brokerscope {
-            run.recorded = Some(RecordingStats::read(brokerscope, &recording, run.seen.answered, said)?);
+            run.recorded = Some(RecordingStats::read(brokerscope, &recording, run.seen.answered, log)?);
         }
         Ok(run)
     }
@@ -91,8 +91,8 @@ impl Run {
 }
 
 /// Runs the producer and reads the accounts when its measurement starts and ends.
-pub(crate) fn measure(stage: &Stage, kind: Kind, load: Load, watchers: &[Watcher]) -> anyhow::Result<Run> {
-    let numbers = [u64::from(stage.port()), stage.partitions().into(), load.records, load.rate, load.seconds];
+pub(crate) fn measure(bed: &TestBed, kind: Kind, load: Load, watchers: &[Watcher]) -> anyhow::Result<Run> {
+    let numbers = [u64::from(bed.port()), bed.partitions().into(), load.records, load.rate, load.seconds];
     let mut producer = Command::new(std::env::current_exe()?)
         .arg(PRODUCE)
         .args(numbers.map(|number| number.to_string()))
@@ -102,10 +102,10 @@ pub(crate) fn measure(stage: &Stage, kind: Kind, load: Load, watchers: &[Watcher
     let mut lines = BufReader::new(producer.stdout.take().context("no pipe")?).lines();
     let begun = lines.next().context("the producer did not begin")??;
     anyhow::ensure!(begun == "begin", "the producer said {begun}");
-    let before = Accounts::read(stage, watchers)?;
+    let before = Accounts::read(bed, watchers)?;
     let ended = lines.next().context("the producer failed")??;
     anyhow::ensure!(ended == "end", "the producer said {ended}");
-    let after = Accounts::read(stage, watchers)?;
+    let after = Accounts::read(bed, watchers)?;
     let last = lines.next().context("the producer failed in the end")??;
     producer.wait()?;
     let ran = |(name, ran): (&String, &Ran)| {
@@ -129,13 +129,13 @@ struct Accounts {
 }
 
 impl Accounts {
-    fn read(stage: &Stage, watchers: &[Watcher]) -> anyhow::Result<Self> {
+    fn read(bed: &TestBed, watchers: &[Watcher]) -> anyhow::Result<Self> {
         let mut programs = BTreeMap::new();
         let mut taken = Duration::ZERO;
         for watcher in watchers {
             taken += watcher.processor_time()?;
             programs.extend(accounts::programs(watcher.pid())?);
         }
-        Ok(Self { broker: accounts::processor_time(stage.pid())?, watchers: taken, programs })
+        Ok(Self { broker: accounts::processor_time(bed.pid())?, watchers: taken, programs })
     }
 }

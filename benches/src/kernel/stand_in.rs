@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 
-use super::stage::Stage;
+use super::test_bed::TestBed;
 
 /// Runs until it is dropped, or ends by itself after [`StandIn::go_on`].
 pub(crate) struct StandIn(Child);
@@ -17,11 +17,11 @@ impl StandIn {
     /// Starts this binary with these arguments under a broker's name, and with its main class and properties. It must
     /// wait until its standard input is closed.
     pub(crate) fn start(
-        stage: &Stage,
+        bed: &TestBed,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> anyhow::Result<Self> {
-        let properties = stage.path("stand-in.properties");
-        let text = format!("log.dirs={}\nlisteners=PLAINTEXT://127.0.0.1:1\n", stage.path("").display());
+        let properties = bed.path("stand-in.properties");
+        let text = format!("log.dirs={}\nlisteners=PLAINTEXT://127.0.0.1:1\n", bed.path("").display());
         fs::write(&properties, text).with_context(|| properties.display().to_string())?;
         let child = Command::new(std::env::current_exe()?)
             .arg0("java")
@@ -41,11 +41,11 @@ impl StandIn {
     /// Closes its standard input, waits until it has ended and returns its output.
     pub(crate) fn go_on(&mut self) -> anyhow::Result<String> {
         drop(self.0.stdin.take());
-        let mut said = String::new();
-        self.0.stdout.take().context("no pipe")?.read_to_string(&mut said)?;
+        let mut output = String::new();
+        self.0.stdout.take().context("no pipe")?.read_to_string(&mut output)?;
         let status = self.0.wait()?;
         ensure!(status.success(), "what stands in for a broker ended with {status}");
-        Ok(said)
+        Ok(output)
     }
 }
 

@@ -62,7 +62,7 @@ impl Kind {
 pub(crate) struct Watcher {
     name: &'static str,
     child: Child,
-    said: PathBuf,
+    log_path: PathBuf,
 }
 
 impl Watcher {
@@ -89,18 +89,18 @@ impl Watcher {
         Self::brokerscope(binary, recording, pid, &["--watch", "always-on", "--slower-than", slower_than])
     }
 
-    /// Starts `brokerscope export` on a free port; returns when everything is attached: then [`Watcher::said`] has its
+    /// Starts `brokerscope export` on a free port; returns when everything is attached: then [`Watcher::log`] has its
     /// address.
-    pub(crate) fn exporter(binary: &Path, said: &Path, pid: u32) -> anyhow::Result<Self> {
+    pub(crate) fn exporter(binary: &Path, log_path: &Path, pid: u32) -> anyhow::Result<Self> {
         let mut command = Command::new(binary);
         command.args(["export", "--listen", "127.0.0.1:0", "--pid", &pid.to_string()]);
-        Self::start("brokerscope export", command, said, |said| said.contains("exporting metrics of"))
+        Self::start("brokerscope export", command, log_path, |log| log.contains("exporting metrics of"))
     }
 
     pub(crate) fn tcpdump(file: &Path, port: u16) -> anyhow::Result<Self> {
         let mut command = Command::new("tcpdump");
         command.args(["-i", "any", "-w"]).arg(file).args(["tcp", "port", &port.to_string()]);
-        Self::start("tcpdump", command, &file.with_extension("err"), |said| said.contains("listening on"))
+        Self::start("tcpdump", command, &file.with_extension("err"), |log| log.contains("listening on"))
     }
 
     pub(crate) fn bpftrace(file: &Path, pid: u32) -> anyhow::Result<Self> {
@@ -110,23 +110,23 @@ impl Watcher {
         let mounted = "[ -e /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing";
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", &format!("({mounted}) && exec bpftrace \"$0\"")]).arg(file);
-        Self::start("bpftrace", command, &file.with_extension("err"), |said| said.contains("ready"))
+        Self::start("bpftrace", command, &file.with_extension("err"), |log| log.contains("ready"))
     }
 
     fn start(
         name: &'static str,
         mut command: Command,
-        said: &Path,
-        begun: impl Fn(&str) -> bool,
+        log_path: &Path,
+        is_ready: impl Fn(&str) -> bool,
     ) -> anyhow::Result<Self> {
-        let output = fs::File::create(said)?;
+        let output = fs::File::create(log_path)?;
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let child = command.spawn().with_context(|| format!("cannot run {name}"))?;
-        let mut watcher = Self { name, child, said: said.to_owned() };
+        let mut watcher = Self { name, child, log_path: log_path.to_owned() };
         let end = Instant::now() + PATIENCE;
-        while !begun(&watcher.said()) {
+        while !is_ready(&watcher.log()) {
             let ended = watcher.child.try_wait()?;
-            ensure!(ended.is_none() && Instant::now() < end, "{name} did not begin: {}", watcher.said());
+            ensure!(ended.is_none() && Instant::now() < end, "{name} did not begin: {}", watcher.log());
             sleep(Duration::from_millis(20));
         }
         sleep(SETTLE);
@@ -138,34 +138,34 @@ impl Watcher {
     }
 
     pub(crate) fn processor_time(&self) -> anyhow::Result<Duration> {
-        accounts::processor_time(self.pid()).with_context(|| format!("{}: {}", self.name, self.said()))
+        accounts::processor_time(self.pid()).with_context(|| format!("{}: {}", self.name, self.log()))
     }
 
     /// Ends it as Ctrl-C does; returns its output.
     pub(crate) fn stop(mut self) -> anyhow::Result<String> {
         let end = Instant::now() + PATIENCE;
-        let mut asked: Option<Instant> = None;
+        let mut last_signal: Option<Instant> = None;
         loop {
             // Repeatedly, because bpftrace sometimes misses a signal.
-            if asked.is_none_or(|asked| asked.elapsed() > AGAIN) {
+            if last_signal.is_none_or(|last_signal| last_signal.elapsed() > AGAIN) {
                 kill(Pid::from_raw(self.pid() as i32), Signal::SIGINT)?;
-                asked = Some(Instant::now());
+                last_signal = Some(Instant::now());
             }
             if let Some(status) = self.child.try_wait()? {
-                ensure!(status.success(), "{} ended with {status}: {}", self.name, self.said());
+                ensure!(status.success(), "{} ended with {status}: {}", self.name, self.log());
                 await_hooks_gone()?;
-                return Ok(self.said());
+                return Ok(self.log());
             }
             if Instant::now() > end {
-                bail!("{} does not end: {}", self.name, self.said());
+                bail!("{} does not end: {}", self.name, self.log());
             }
             sleep(Duration::from_millis(20));
         }
     }
 
     /// Its output.
-    pub(crate) fn said(&self) -> String {
-        fs::read_to_string(&self.said).unwrap_or_default()
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log_path).unwrap_or_default()
     }
 }
 

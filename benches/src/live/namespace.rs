@@ -49,7 +49,12 @@ fn remove() {
 
 fn ip(arguments: &[&str]) -> anyhow::Result<()> {
     let output = Command::new("ip").args(arguments).output().context("cannot run ip (iproute2)")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "ip {}: {} (live capture needs root)", arguments.join(" "), said.trim());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "ip {}: {} (live capture needs root)",
+        arguments.join(" "),
+        stderr.trim()
+    );
     Ok(())
 }

@@ -13,7 +13,7 @@ use super::jdk::{CHEAP_SINCE, Jdk};
 use super::safepoints::{self, Log};
 use crate::kernel::Load;
 use crate::kernel::run::{Run, measure};
-use crate::kernel::stage::{Setting, Stage};
+use crate::kernel::test_bed::{Setting, TestBed};
 use crate::kernel::watcher::{Kind, Watcher};
 use crate::target::{Bound, Target};
 use crate::{stop, table};
@@ -74,29 +74,29 @@ pub(super) fn hold(
 ) -> anyhow::Result<Vec<Target>> {
     let setting =
         Setting { java: jdk.java.clone(), jvm_arguments: vec![safepoints::argument()], ..Setting::default() };
-    let stage = Stage::set(sites, &setting)?;
-    let mut log = Log::of(&stage.path("broker"));
+    let bed = TestBed::set(sites, &setting)?;
+    let mut log = Log::of(&bed.path("broker"));
     for _ in 0..WARM_UPS {
         stop::check()?;
-        measure(&stage, Kind::Nobody, UNPACED, &[])?;
+        measure(&bed, Kind::Nobody, UNPACED, &[])?;
     }
     log.next()?;
     // The first start in a JVM is the most expensive, and is reported separately.
-    let first = Session::hold(&stage, brokerscope, &mut log, compared, true)?;
+    let first = Session::hold(&bed, brokerscope, &mut log, compared, true)?;
     let mut sessions = Vec::new();
     for round in 0..ROUNDS {
         let odd = round % 2 == 1;
         for with in [odd, !odd] {
-            sessions.push(Session::hold(&stage, brokerscope, &mut log, compared, with)?);
+            sessions.push(Session::hold(&bed, brokerscope, &mut log, compared, with)?);
         }
     }
     let what = compared.what;
     println!("JDK {}, a broker that is recorded, with {what} and without:", jdk.version);
     table::print(&Session::headings(what), sessions.iter().map(Session::row));
     println!("\nJDK {}, the first start of {what}, and a thread dump:", jdk.version);
-    safepoints::print(&first.asked());
+    safepoints::print(&first.caused_pauses());
     println!("\nJDK {}, all others:", jdk.version);
-    let others: Vec<&Pause> = sessions.iter().flat_map(Session::asked).collect();
+    let others: Vec<&Pause> = sessions.iter().flat_map(Session::caused_pauses).collect();
     safepoints::print(&others);
     Ok(targets(jdk, compared, &sessions, &first, &others))
 }
@@ -137,27 +137,27 @@ fn targets(
         ),
         longest(
             format!("JDK {}: longest stop for the first start of {what}{unasked}", jdk.version),
-            safepoints::longest_ms(first.asked()),
+            safepoints::longest_ms(first.caused_pauses()),
         ),
     ]
 }
 
 impl Session {
     fn hold(
-        stage: &Stage,
+        bed: &TestBed,
         brokerscope: &Path,
         log: &mut Log,
         compared: &Comparison,
         with: bool,
     ) -> anyhow::Result<Self> {
         stop::check()?;
-        let recording = stage.path("recording");
+        let recording = bed.path("recording");
         let _ = fs::remove_dir_all(&recording);
         let when = if with { compared.with } else { compared.without };
         let more = ["--flight-recorder", when];
-        let watchers = [Watcher::brokerscope(brokerscope, &recording, stage.pid(), &more)?];
-        let unpaced = measure(stage, Kind::Brokerscope, UNPACED, &watchers)?;
-        let paced = measure(stage, Kind::Brokerscope, PACED, &watchers)?;
+        let watchers = [Watcher::brokerscope(brokerscope, &recording, bed.pid(), &more)?];
+        let unpaced = measure(bed, Kind::Brokerscope, UNPACED, &watchers)?;
+        let paced = measure(bed, Kind::Brokerscope, PACED, &watchers)?;
         for watcher in watchers {
             watcher.stop()?;
         }
@@ -167,7 +167,7 @@ impl Session {
     }
 
     /// The pauses of its JVM that the recording caused.
-    fn asked(&self) -> Vec<&Pause> {
+    fn caused_pauses(&self) -> Vec<&Pause> {
         self.pauses.iter().filter(|stop| !safepoints::is_its_own(stop)).collect()
     }
 

@@ -6,15 +6,15 @@
 //! CPUs is not part of it.
 
 mod contender;
-mod hearer;
+mod listener;
 mod rounds;
 
 use std::path::Path;
 
-use crate::kernel::stage::claim;
+use crate::kernel::test_bed::claim;
 use crate::target::{Bound, Target};
 use crate::{stop, table};
-use hearer::Ran;
+use listener::Ran;
 use rounds::{LOADS, Round, Subjects};
 
 const ROUNDS: usize = 21;
@@ -45,7 +45,7 @@ pub(super) fn hold(sites: &Path) -> anyhow::Result<Vec<Target>> {
             kib => format!("{kib} KiB gone through between two"),
         };
         print(&through, rounds);
-        let all: Vec<f64> = rounds.iter().map(|round| round.told - round.without_flag).collect();
+        let all: Vec<f64> = rounds.iter().map(|round| round.reported - round.without_flag).collect();
         let what = format!("the JVM's probes, a contended wait, {through} (upper quartile)");
         let target = Target::of_runs(what, &all, Bound::AtMost(WAIT_NANOS), "ns");
         targets.push(Target { measured: quantile(&all, 0.75), ..target });
@@ -61,19 +61,19 @@ const LINES: [Line; 6] = [
     ("the flag alone", |round| round.with_flag - round.without_flag),
     ("traps into programs that do nothing", |round| round.nothing - round.with_flag),
     ("ours, each wait counted", |round| round.counted - round.nothing),
-    ("ours, each wait told", |round| round.told - round.nothing),
+    ("ours, each wait told", |round| round.reported - round.nothing),
     ("all, each wait counted", |round| round.counted - round.without_flag),
-    ("all, each wait told", |round| round.told - round.without_flag),
+    ("all, each wait told", |round| round.reported - round.without_flag),
 ];
 
 fn print(through: &str, rounds: &[Round]) {
     let each = |take: fn(&Round) -> f64| quantile(&rounds.iter().map(take).collect::<Vec<f64>>(), 0.5);
-    let (without, told) = (each(|round| round.without_flag), each(|round| round.told));
+    let (without, reported) = (each(|round| round.without_flag), each(|round| round.reported));
     println!(
         "contended waits for a monitor, {through}: {:.0} a second without any of it, {} us each; {:.0} with each told",
         1e9 / without,
         micros(without),
-        1e9 / told
+        1e9 / reported
     );
     let rows = LINES.iter().map(|(name, take)| {
         let all: Vec<f64> = rounds.iter().map(take).collect();

@@ -28,7 +28,7 @@ pub(super) fn library() -> anyhow::Result<PathBuf> {
     command.arg("-jar").arg(jars.join(&jar)).arg("agentpath");
     let output = command.output().context("run java")?;
     ensure!(output.status.success(), "ap-loader: {}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8_lossy(&output.stdout);
-    let path = said.lines().map(|line| PathBuf::from(line.trim())).find(|path| path.is_file());
-    path.with_context(|| format!("ap-loader names no library: {said}"))
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let path = stdout.lines().map(|line| PathBuf::from(line.trim())).find(|path| path.is_file());
+    path.with_context(|| format!("ap-loader names no library: {stdout}"))
 }

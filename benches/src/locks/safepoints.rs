@@ -19,20 +19,20 @@ pub(super) fn argument() -> String {
 /// The log of one JVM, read piece by piece.
 pub(super) struct Log {
     path: PathBuf,
-    told: usize,
+    read_count: usize,
 }
 
 impl Log {
     /// The log of a JVM that runs in this directory.
     pub(super) fn of(directory: &Path) -> Self {
-        Self { path: directory.join(FILE), told: 0 }
+        Self { path: directory.join(FILE), read_count: 0 }
     }
 
     /// The pauses since the last call.
     pub(super) fn next(&mut self) -> anyhow::Result<Vec<Pause>> {
         let mut all = pauses(&self.path)?;
-        let new = all.split_off(self.told.min(all.len()));
-        self.told += new.len();
+        let new = all.split_off(self.read_count.min(all.len()));
+        self.read_count += new.len();
         Ok(new)
     }
 }

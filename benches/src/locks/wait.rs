@@ -67,8 +67,8 @@ pub(super) fn read_jfr(file: &Path) -> anyhow::Result<Vec<Wait>> {
     let mut command = Command::new("jfr");
     command.env_remove("JAVA_TOOL_OPTIONS").env_remove("JDK_JAVA_OPTIONS");
     command.args(["print", "--json", "--stack-depth", "1", "--events", "jdk.JavaMonitorEnter"]).arg(file);
-    let said: Value = serde_json::from_str(&output(command)?)?;
-    let events = said.pointer("/recording/events").and_then(Value::as_array);
+    let json: Value = serde_json::from_str(&output(command)?)?;
+    let events = json.pointer("/recording/events").and_then(Value::as_array);
     let events = events.context("jfr print has no events")?;
     let read = |event: &Value| theirs(event).with_context(|| format!("not a wait: {event}"));
     events.iter().map(read).collect()

@@ -16,7 +16,7 @@ use super::profiler;
 use super::wait::{self, From, Wait, paired};
 use crate::kernel::Load;
 use crate::kernel::run::measure;
-use crate::kernel::stage::{Setting, Stage};
+use crate::kernel::test_bed::{Setting, TestBed};
 use crate::kernel::watcher::{Kind, Watcher};
 use crate::table;
 use crate::target::{Bound, Target};
@@ -40,21 +40,21 @@ pub(super) fn hold(brokerscope: &Path, sites: &Path) -> anyhow::Result<Vec<Targe
     let library = profiler::library()?;
     // Outside the test bed, because async-profiler writes it when the JVM ends.
     let file = sites.join("async-profiler.jfr");
-    let mut stage = set(sites, &library, &file)?;
-    let (by_jfr, by_probes) = (stage.path("by-jfr"), stage.path("by-probes"));
+    let mut bed = set(sites, &library, &file)?;
+    let (by_jfr, by_probes) = (bed.path("by-jfr"), bed.path("by-probes"));
     let watchers = [
-        Watcher::brokerscope(brokerscope, &by_jfr, stage.pid(), &JFR)?,
-        Watcher::brokerscope(brokerscope, &by_probes, stage.pid(), &PROBES)?,
+        Watcher::brokerscope(brokerscope, &by_jfr, bed.pid(), &JFR)?,
+        Watcher::brokerscope(brokerscope, &by_probes, bed.pid(), &PROBES)?,
     ];
     let begun = now_ns();
-    load(&mut stage, &watchers)?;
+    load(&mut bed, &watchers)?;
     let ended = now_ns();
     for watcher in watchers {
         watcher.stop()?;
     }
     let jfr = wait::read(brokerscope, From::Recording, &by_jfr, "jfr")?;
     let probes = wait::read(brokerscope, From::Recording, &by_probes, "usdt")?;
-    drop(stage);
+    drop(bed);
     let margin = MARGIN.as_nanos() as i64;
     let within = |wait: &Wait| (begun + margin..ended - margin).contains(&wait.start_ns);
     let long = |waits: Vec<Wait>| -> Vec<Wait> {
@@ -76,7 +76,7 @@ pub(super) fn hold(brokerscope: &Path, sites: &Path) -> anyhow::Result<Vec<Targe
     Ok(targets)
 }
 
-fn set(sites: &Path, library: &Path, file: &Path) -> anyhow::Result<Stage> {
+fn set(sites: &Path, library: &Path, file: &Path) -> anyhow::Result<TestBed> {
     let agent =
         format!("-agentpath:{}=start,event=lock,lock=1ms,jfr,file={}", library.display(), file.display());
     let setting = Setting {
@@ -87,17 +87,17 @@ fn set(sites: &Path, library: &Path, file: &Path) -> anyhow::Result<Stage> {
     let device = DeviceOptions { size_bytes: VOLUME_BYTES, seed: 5 };
     let file_system = FileSystem::Ext4;
     let volume = VolumeOptions { device, file_system, mount_options: "commit=1".to_owned() };
-    Stage::set_slow(sites, &setting, &volume)
+    TestBed::set_slow(sites, &setting, &volume)
 }
 
 /// Sends requests while the journal is slow, and pauses for a moment.
-fn load(stage: &mut Stage, watchers: &[Watcher]) -> anyhow::Result<()> {
-    let volume = stage.volume().context("a stage without a device")?;
+fn load(bed: &mut TestBed, watchers: &[Watcher]) -> anyhow::Result<()> {
+    let volume = bed.volume().context("a test bed without a device")?;
     volume.inject_journal_delay(INJECTED_MS.0, INJECTED_MS.1)?;
     let commits = Commits::start(volume.directory());
-    measure(stage, Kind::Brokerscope, LOAD, watchers)?;
+    measure(bed, Kind::Brokerscope, LOAD, watchers)?;
     drop(commits);
-    stage.volume().context("a stage without a device")?.device().clear()?;
+    bed.volume().context("a test bed without a device")?.device().clear()?;
     sleep(MARGIN);
     Ok(())
 }

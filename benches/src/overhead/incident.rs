@@ -12,7 +12,7 @@ use super::load::PacedLoad;
 use super::window::{ran_between, thread_times};
 use super::{ONE_RECORD, WARM_UP};
 use crate::kernel::latencies::Quantiles;
-use crate::kernel::stage::{Setting, Stage};
+use crate::kernel::test_bed::{Setting, TestBed};
 use crate::kernel::watcher::Watcher;
 use crate::target::{Bound, Target};
 use crate::{stop, table};
@@ -45,15 +45,15 @@ pub(super) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
     let device = DeviceOptions { size_bytes: VOLUME_BYTES, seed: 11 };
     let volume =
         VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: "commit=1".to_owned() };
-    let mut stage = Stage::set_slow(&directory.join("overhead"), &Setting::default(), &volume)?;
-    let mut load = PacedLoad::start(&stage, ONE_RECORD)?;
+    let mut bed = TestBed::set_slow(&directory.join("overhead"), &Setting::default(), &volume)?;
+    let mut load = PacedLoad::start(&bed, ONE_RECORD)?;
     sleep(WARM_UP);
-    let watcher = Watcher::always_on(brokerscope, &stage.path("recording"), stage.pid(), SLOWER_THAN)?;
+    let watcher = Watcher::always_on(brokerscope, &bed.path("recording"), bed.pid(), SLOWER_THAN)?;
     sleep(SETTLE);
     let calm = Phase::measure("nothing is slow", CALM_SECONDS, &mut load, &watcher)?;
-    stage.volume().context("a stage without a device")?.inject_journal_delay(COMMIT_MS, COMMIT_MS)?;
+    bed.volume().context("a test bed without a device")?.inject_journal_delay(COMMIT_MS, COMMIT_MS)?;
     let incident = Phase::measure("the journal is slow", INCIDENT_SECONDS, &mut load, &watcher)?;
-    stage.volume().context("a stage without a device")?.device().clear()?;
+    bed.volume().context("a test bed without a device")?.device().clear()?;
     let after = Phase::measure("after", CALM_SECONDS, &mut load, &watcher)?;
     println!("an always-on recorder, {}:", ONE_RECORD.describe());
     table::print(
@@ -78,7 +78,7 @@ impl Phase {
         let mean = percents.iter().sum::<f64>() / percents.len() as f64;
         let least = percents.iter().copied().fold(f64::INFINITY, f64::min);
         let greatest = percents.iter().copied().fold(0.0, f64::max);
-        Ok(Self { name, mean, least, greatest, seen: load.seen()? })
+        Ok(Self { name, mean, least, greatest, seen: load.read_quantiles()? })
     }
 
     fn row(&self) -> Vec<String> {

@@ -11,7 +11,7 @@ use super::treatment::Treatment;
 use super::window::{Accounts, LENGTH, Window};
 use super::{PACE, Shape};
 use crate::kernel::latencies::Quantiles;
-use crate::kernel::stage::Stage;
+use crate::kernel::test_bed::TestBed;
 
 /// A producer; ended when dropped.
 pub(super) struct PacedLoad {
@@ -21,10 +21,10 @@ pub(super) struct PacedLoad {
 }
 
 impl PacedLoad {
-    pub(super) fn start(stage: &Stage, shape: Shape) -> anyhow::Result<Self> {
+    pub(super) fn start(bed: &TestBed, shape: Shape) -> anyhow::Result<Self> {
         let Shape { records, rate, connections, .. } = shape;
-        let Endpoint { address, is_tls } = stage.endpoint();
-        let numbers = [stage.partitions().into(), records, rate, connections as u64];
+        let Endpoint { address, is_tls } = bed.endpoint();
+        let numbers = [bed.partitions().into(), records, rate, connections as u64];
         let mut child = Command::new(std::env::current_exe()?)
             .args([PACE, &address.port().to_string(), &is_tls.to_string()])
             .args(numbers.map(|number| number.to_string()))
@@ -41,32 +41,32 @@ impl PacedLoad {
     /// Measures one window while these processes watch.
     pub(super) fn window(
         &mut self,
-        stage: &Stage,
+        bed: &TestBed,
         treatment: Option<Treatment>,
         watchers: &[u32],
     ) -> anyhow::Result<Window> {
-        let before = Accounts::read(stage.pid(), self.child.id(), watchers)?;
+        let before = Accounts::read(bed.pid(), self.child.id(), watchers)?;
         self.begin()?;
         sleep(LENGTH);
         self.end()?;
-        let after = Accounts::read(stage.pid(), self.child.id(), watchers)?;
-        Ok(Window::between(&before, after, self.seen()?, treatment))
+        let after = Accounts::read(bed.pid(), self.child.id(), watchers)?;
+        Ok(Window::between(&before, after, self.read_quantiles()?, treatment))
     }
 
     pub(super) fn begin(&mut self) -> anyhow::Result<()> {
-        self.say("begin")
+        self.send_command("begin")
     }
 
     pub(super) fn end(&mut self) -> anyhow::Result<()> {
-        self.say("end")
+        self.send_command("end")
     }
 
     /// The latencies of requests that were due between the last begin and end.
-    pub(super) fn seen(&mut self) -> anyhow::Result<Quantiles> {
+    pub(super) fn read_quantiles(&mut self) -> anyhow::Result<Quantiles> {
         Quantiles::parse(&self.answers.next().context("the producer failed")??)
     }
 
-    fn say(&mut self, command: &str) -> anyhow::Result<()> {
+    fn send_command(&mut self, command: &str) -> anyhow::Result<()> {
         writeln!(self.commands, "{command}").context("the producer has ended")
     }
 }

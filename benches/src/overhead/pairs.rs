@@ -57,11 +57,11 @@ impl<'w> Pairs<'w> {
     pub(super) fn estimate(&self, treatment: Treatment, metric: Metric) -> Option<Estimate> {
         let of_treatment = self.pairs.iter().filter(|pair| pair.treatment == treatment);
         let differences: Vec<f64> = of_treatment.map(|pair| pair.difference(metric)).collect();
-        let shown = |mean: f64| if is_share(metric) { mean * 100.0 } else { (mean.exp() - 1.0) * 100.0 };
+        let to_percent = |mean: f64| if is_share(metric) { mean * 100.0 } else { (mean.exp() - 1.0) * 100.0 };
         bootstrap(&differences).map(|estimate| Estimate {
-            middle: shown(estimate.middle),
-            low: shown(estimate.low),
-            high: shown(estimate.high),
+            middle: to_percent(estimate.middle),
+            low: to_percent(estimate.low),
+            high: to_percent(estimate.high),
         })
     }
 }

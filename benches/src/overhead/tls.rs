@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use capture::plaintext::PlaintextRing;
 
 use crate::kernel::recorded;
-use crate::kernel::stage::Stage;
+use crate::kernel::test_bed::TestBed;
 use crate::kernel::watcher::Watcher;
 
 /// The agent polls for orders five times per second.
@@ -29,9 +29,9 @@ pub(super) struct TlsRecorder {
 pub(super) struct Copying(PlaintextRing);
 
 impl TlsRecorder {
-    pub(super) fn start(brokerscope: &Path, stage: &Stage) -> anyhow::Result<Self> {
-        let recording = stage.path("recording");
-        let watcher = Watcher::brokerscope(brokerscope, &recording, stage.pid(), &["--see-tls"])?;
+    pub(super) fn start(brokerscope: &Path, bed: &TestBed) -> anyhow::Result<Self> {
+        let recording = bed.path("recording");
+        let watcher = Watcher::brokerscope(brokerscope, &recording, bed.pid(), &["--see-tls"])?;
         let ring = open_ring(watcher.pid())?;
         ring.pause(true)?;
         Ok(Self { watcher, recording, ring })

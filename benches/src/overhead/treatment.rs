@@ -13,8 +13,8 @@ use super::ATTACH;
 use super::tls::{Copying, TlsRecorder};
 use crate::kernel::IDLE;
 use crate::kernel::recorded;
-use crate::kernel::stage::Stage;
 use crate::kernel::stand_in::StandIn;
+use crate::kernel::test_bed::TestBed;
 use crate::kernel::watcher::{Watcher, await_hooks_gone};
 
 /// Time to wait after its start.
@@ -114,7 +114,7 @@ impl Hooks {
 /// Everything needed to start any of them.
 pub(super) struct Tools<'s> {
     brokerscope: PathBuf,
-    stage: &'s Stage,
+    bed: &'s TestBed,
     /// Present if the load uses TLS.
     tls: Option<TlsRecorder>,
     /// Number of always-on recorders started so far.
@@ -134,13 +134,13 @@ pub(super) struct ActiveTreatment {
 }
 
 impl<'s> Tools<'s> {
-    pub(super) fn new(brokerscope: &Path, stage: &'s Stage) -> Self {
-        Self { brokerscope: brokerscope.to_owned(), stage, tls: None, always_on: Cell::new(0) }
+    pub(super) fn new(brokerscope: &Path, bed: &'s TestBed) -> Self {
+        Self { brokerscope: brokerscope.to_owned(), bed, tls: None, always_on: Cell::new(0) }
     }
 
     /// Starts a recorder with TLS. Its agent copies only during a treatment.
     pub(super) fn see_tls(&mut self) -> anyhow::Result<()> {
-        self.tls = Some(TlsRecorder::start(&self.brokerscope, self.stage)?);
+        self.tls = Some(TlsRecorder::start(&self.brokerscope, self.bed)?);
         Ok(())
     }
 
@@ -155,13 +155,13 @@ impl<'s> Tools<'s> {
     }
 
     pub(super) fn start(&self, treatment: Treatment) -> anyhow::Result<ActiveTreatment> {
-        let stage = self.stage;
+        let bed = self.bed;
         Ok(match treatment {
             Treatment::Control => ActiveTreatment::default(),
-            Treatment::Record(group) => self.record(stage.pid(), group)?,
+            Treatment::Record(group) => self.record(bed.pid(), group)?,
             Treatment::AlwaysOn => {
-                let recording = stage.path("recording");
-                let watcher = Watcher::always_on(&self.brokerscope, &recording, stage.pid(), "500ms")?;
+                let recording = bed.path("recording");
+                let watcher = Watcher::always_on(&self.brokerscope, &recording, bed.pid(), "500ms")?;
                 let before = self.always_on.replace(self.always_on.get() + 1);
                 std::thread::sleep(STEADY + STEADY_STEP * (before % STEADY_STEPS));
                 ActiveTreatment {
@@ -171,17 +171,17 @@ impl<'s> Tools<'s> {
                 }
             }
             Treatment::Hooks(Hooks::IdleRecorder) => {
-                let idle = StandIn::start(stage, [IDLE])?;
+                let idle = StandIn::start(bed, [IDLE])?;
                 let attached = self.record(idle.pid(), Group::Same)?;
                 ActiveTreatment { _idle: Some(idle), ..attached }
             }
             Treatment::Hooks(hooks @ (Hooks::AlwaysOn | Hooks::AlwaysOnRequests)) => {
-                let holder = HookHolder::start(hooks, stage.pid(), stage.port())?;
+                let holder = HookHolder::start(hooks, bed.pid(), bed.port())?;
                 ActiveTreatment { hooks: Some(holder), ..ActiveTreatment::default() }
             }
             Treatment::Hooks(hooks) => {
-                let idle = StandIn::start(stage, [IDLE])?;
-                let holder = HookHolder::start(hooks, idle.pid(), stage.port())?;
+                let idle = StandIn::start(bed, [IDLE])?;
+                let holder = HookHolder::start(hooks, idle.pid(), bed.port())?;
                 ActiveTreatment { hooks: Some(holder), _idle: Some(idle), ..ActiveTreatment::default() }
             }
             Treatment::TlsAgent => {
@@ -189,15 +189,15 @@ impl<'s> Tools<'s> {
                 ActiveTreatment { copying: Some(recorder.copy()?), ..ActiveTreatment::default() }
             }
             Treatment::Tools => {
-                let tcpdump = Watcher::tcpdump(&stage.path("tools.pcap"), stage.port())?;
-                let bpftrace = Watcher::bpftrace(&stage.path("tools.bt"), stage.pid())?;
+                let tcpdump = Watcher::tcpdump(&bed.path("tools.pcap"), bed.port())?;
+                let bpftrace = Watcher::bpftrace(&bed.path("tools.bt"), bed.pid())?;
                 ActiveTreatment { watchers: vec![tcpdump, bpftrace], ..ActiveTreatment::default() }
             }
         })
     }
 
     fn record(&self, pid: u32, group: Group) -> anyhow::Result<ActiveTreatment> {
-        let recording = self.stage.path("recording");
+        let recording = self.bed.path("recording");
         let watcher = Watcher::brokerscope(&self.brokerscope, &recording, pid, &[])?;
         let setting = match group {
             Group::Same => None,
@@ -205,7 +205,7 @@ impl<'s> Tools<'s> {
             Group::Idle => Some(("cpu.idle", 1)),
         };
         let own_group = |(file, value)| {
-            let cgroup = Cgroup::make(self.stage.directory(), "cpu")?;
+            let cgroup = Cgroup::make(self.bed.directory(), "cpu")?;
             cgroup.set(file, value)?;
             cgroup.put(watcher.pid())?;
             anyhow::Ok(cgroup)

@@ -23,8 +23,8 @@ struct DumpedBatch {
 pub(crate) fn check(ours: Command, theirs: Command, batches: u64, records: u64) -> anyhow::Result<()> {
     let ours = lines(ours, DumpedBatch::json)?;
     let theirs = lines(theirs, DumpedBatch::dump)?;
-    for (name, said) in [("brokerscope", &ours), ("DumpLogSegments", &theirs)] {
-        let found = (said.batches, said.records.len() as u64);
+    for (name, dump) in [("brokerscope", &ours), ("DumpLogSegments", &theirs)] {
+        let found = (dump.batches, dump.records.len() as u64);
         ensure!(
             found == (batches, records),
             "{name}: {found:?} batches and records of {:?}",
@@ -42,14 +42,14 @@ fn lines(
 ) -> anyhow::Result<DumpedBatch> {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let output = child.stdout.take().context("a pipe")?;
-    let mut said = DumpedBatch::default();
+    let mut dump = DumpedBatch::default();
     for line in BufReader::with_capacity(1 << 16, output).lines() {
         let line = line?;
-        take(&mut said, &line).with_context(|| line.clone())?;
+        take(&mut dump, &line).with_context(|| line.clone())?;
     }
     let status = child.wait()?;
     ensure!(status.success(), "{command:?}: {status}");
-    Ok(said)
+    Ok(dump)
 }
 
 impl DumpedBatch {

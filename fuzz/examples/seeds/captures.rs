@@ -89,14 +89,14 @@ pub(crate) fn conversations(requests: &[Vec<u8>], responses: &[Vec<u8>]) -> Vec<
     );
     for odd in [0, 0x10, 0x20, 0x40, 0x80] {
         for (i, request) in requests.iter().enumerate() {
-            let asked = fuzz::frame::asked(number(request, 8));
+            let api = fuzz::frame::request_of(number(request, 8));
             let answers =
-                responses.iter().filter(|response| fuzz::frame::asked(number(response, 4)) == asked);
+                responses.iter().filter(|response| fuzz::frame::request_of(number(response, 4)) == api);
             let mut seed = vec![(i as u8 % 8) << 1];
             seed.extend([&[0x02 | 0x08, 0, 0, 0][..], &[0x02, 1, 0, 0]].concat());
-            sent(&mut seed, 0, odd, request);
-            answers.for_each(|response| sent(&mut seed, 1, odd, response));
-            sent(&mut seed, 0, 0, request);
+            push_segments(&mut seed, 0, odd, request);
+            answers.for_each(|response| push_segments(&mut seed, 1, odd, response));
+            push_segments(&mut seed, 0, 0, request);
             seed.extend([&[0x01, 0, 0, 0][..], &[0x04, 1, 0, 0]].concat());
             // One kind of oddity with each API and version is plenty.
             if odd == 0 || i % 4 == usize::from(odd.trailing_zeros() as u8) % 4 {
@@ -105,7 +105,7 @@ pub(crate) fn conversations(requests: &[Vec<u8>], responses: &[Vec<u8>]) -> Vec<
         }
     }
     assert!(requests.iter().any(|request| {
-        fuzz::frame::asked(number(request, 8)).is_some_and(|asked| asked.0 == ApiKey::PRODUCE)
+        fuzz::frame::request_of(number(request, 8)).is_some_and(|api| api.0 == ApiKey::PRODUCE)
     }));
     seeds
 }
@@ -123,7 +123,7 @@ fn number(frame: &[u8], at: usize) -> i32 {
 }
 
 /// A frame in segments, the first of them odd.
-fn sent(seed: &mut Vec<u8>, from: u8, odd: u8, frame: &[u8]) {
+fn push_segments(seed: &mut Vec<u8>, from: u8, odd: u8, frame: &[u8]) {
     for (i, piece) in frame.chunks(120).enumerate() {
         let flags = if i == 0 { odd } else { 0 };
         seed.extend([flags, from, 20, piece.len() as u8]);

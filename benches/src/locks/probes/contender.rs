@@ -54,8 +54,8 @@ impl Contender {
         let orders = child.stdin.take().context("no pipe")?;
         let answers = BufReader::new(child.stdout.take().context("no pipe")?);
         let mut contender = Self { child, orders, answers };
-        let said = contender.answer()?;
-        ensure!(said == "ready", "Contended.java said {said}");
+        let answer = contender.answer()?;
+        ensure!(answer == "ready", "Contended.java said {answer}");
         Ok(contender)
     }
 

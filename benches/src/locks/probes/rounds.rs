@@ -8,7 +8,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 use super::contender::{Contender, Load};
-use super::hearer::{Action, Hearer, Ran, WaitEvents};
+use super::listener::{Action, Listener, Ran, WaitEvents};
 use crate::stop;
 
 /// Memory touched between two waits: none, so that the data for a wait is in the nearest caches; and as much as they
@@ -36,7 +36,7 @@ const WHO: [Who; 5] = [
     Who::WithFlag(None),
     Who::WithFlag(Some(Action::Nothing)),
     Who::WithFlag(Some(Action::Count)),
-    Who::WithFlag(Some(Action::Tell)),
+    Who::WithFlag(Some(Action::Report)),
 ];
 
 /// Nanoseconds from one wait to the next, for one load.
@@ -46,7 +46,7 @@ pub(super) struct Round {
     pub(super) with_flag: f64,
     pub(super) nothing: f64,
     pub(super) counted: f64,
-    pub(super) told: f64,
+    pub(super) reported: f64,
 }
 
 /// The two JVMs.
@@ -86,7 +86,7 @@ impl Subjects {
 
     /// The kernel's counts of our programs over all loads.
     pub(super) fn programs(&mut self) -> anyhow::Result<Vec<Ran>> {
-        Ok(self.measure(Who::WithFlag(Some(Action::TellCounted)))?.1.programs)
+        Ok(self.measure(Who::WithFlag(Some(Action::ReportCounted)))?.1.programs)
     }
 
     /// Measures again if the reader of the programs' records was too late, which is unrelated to their cost.
@@ -108,7 +108,7 @@ impl Subjects {
             Who::WithFlag(deed) => (&mut self.with_flag, deed),
         };
         self.places.give(contender)?;
-        let hearer = deed.map(|deed| Hearer::start(contender.pid(), deed)).transpose()?;
+        let listener = deed.map(|deed| Listener::start(contender.pid(), deed)).transpose()?;
         let (mut nanos, mut waits) = ([0.0; LOADS.len()], 0);
         for (nanos, load) in nanos.iter_mut().zip(LOADS) {
             waits += contender.run(Load { millis: WARM_UP_MS, ..load })?.waits;
@@ -116,30 +116,30 @@ impl Subjects {
             *nanos = waited.nanos_each();
             waits += waited.waits;
         }
-        let heard = hearer.map(Hearer::end).transpose()?.unwrap_or_default();
+        let events = listener.map(Listener::end).transpose()?.unwrap_or_default();
         ensure!(waits >= LEAST_WAITS, "only {waits} waits");
-        check(deed, &heard, waits)?;
-        Ok((nanos, heard))
+        check(deed, &events, waits)?;
+        Ok((nanos, events))
     }
 }
 
 /// Checks that the listener received the waits: one that misses some would cost less.
-fn check(deed: Option<Action>, heard: &WaitEvents, waits: u64) -> anyhow::Result<()> {
-    let heard_of = match deed {
-        Some(Action::Count) => heard.counted,
-        Some(Action::Tell | Action::TellCounted) => heard.told,
+fn check(deed: Option<Action>, events: &WaitEvents, waits: u64) -> anyhow::Result<()> {
+    let received = match deed {
+        Some(Action::Count) => events.counted,
+        Some(Action::Report | Action::ReportCounted) => events.reported,
         None | Some(Action::Nothing) => return Ok(()),
     };
-    let all = heard_of * 100 >= waits * 98 && heard.lost * 100 <= waits;
-    ensure!(all, "of {waits} waits {heard_of} were heard of, {} lost ({deed:?})", heard.lost);
+    let all = received * 100 >= waits * 98 && events.lost * 100 <= waits;
+    ensure!(all, "of {waits} waits {received} were received, {} lost ({deed:?})", events.lost);
     ensure!(
-        heard.with_holder * 10 >= heard.told * 9,
+        events.with_holder * 10 >= events.reported * 9,
         "{} of {} with a holder",
-        heard.with_holder,
-        heard.told
+        events.with_holder,
+        events.reported
     );
     // Each program runs at least once per wait: a thread that takes the monitor before it sleeps skips the last of them.
-    for ran in &heard.programs {
+    for ran in &events.programs {
         ensure!(ran.times * 10 >= waits * 9, "{} ran {} times in {waits} waits", ran.program, ran.times);
     }
     Ok(())
@@ -152,7 +152,7 @@ impl Round {
             Who::WithFlag(None) => &mut self.with_flag,
             Who::WithFlag(Some(Action::Nothing)) => &mut self.nothing,
             Who::WithFlag(Some(Action::Count)) => &mut self.counted,
-            Who::WithFlag(Some(Action::Tell | Action::TellCounted)) => &mut self.told,
+            Who::WithFlag(Some(Action::Report | Action::ReportCounted)) => &mut self.reported,
         }
     }
 }

@@ -21,10 +21,10 @@ impl Commits {
         let mut sync = Command::new("sync");
         sync.arg("--file-system").arg(directory);
         let stop = Arc::<AtomicBool>::default();
-        let told = Arc::clone(&stop);
+        let stop_flag = Arc::clone(&stop);
         let run = move || {
             // If it fails, there are too few waits, which is reported.
-            while !told.load(Ordering::Relaxed) && sync.status().is_ok_and(|status| status.success()) {
+            while !stop_flag.load(Ordering::Relaxed) && sync.status().is_ok_and(|status| status.success()) {
                 sleep(PAUSE);
             }
         };

@@ -51,7 +51,7 @@ impl Default for Setting {
 }
 
 /// A broker with one topic, and the directory with everything in it. Removed when dropped.
-pub(crate) struct Stage {
+pub(crate) struct TestBed {
     // Dropped in this order: what is mounted goes last.
     broker: Broker,
     volume: Option<Volume>,
@@ -59,7 +59,7 @@ pub(crate) struct Stage {
     partitions: u32,
 }
 
-impl Stage {
+impl TestBed {
     /// Creates one in a directory shared by all; also removes what a killed run left there.
     pub(crate) fn set(directory: &Path, setting: &Setting) -> anyhow::Result<Self> {
         let site = claim(directory)?;
@@ -67,7 +67,7 @@ impl Stage {
         Self::start(site, None, log_dir, setting)
     }
 
-    /// As [`Stage::set`], on a device with injectable latency, which `brokerscope-lab` serves.
+    /// As [`TestBed::set`], on a device with injectable latency, which `brokerscope-lab` serves.
     pub(crate) fn set_slow(
         directory: &Path,
         setting: &Setting,
@@ -97,9 +97,9 @@ impl Stage {
         options.properties.extend(SHORT_LIVED.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let broker = Broker::start(&kafka, options)?;
         broker.create_topic(&kafka, TOPIC, setting.partitions)?;
-        let stage = Self { broker, volume, site, partitions: setting.partitions };
-        stage.await_partitions()?;
-        Ok(stage)
+        let bed = Self { broker, volume, site, partitions: setting.partitions };
+        bed.await_partitions()?;
+        Ok(bed)
     }
 
     pub(crate) fn partitions(&self) -> u32 {
@@ -182,7 +182,7 @@ fn mount(site: &Site) -> anyhow::Result<PathBuf> {
 }
 
 fn run(command: &mut Command) -> anyhow::Result<()> {
-    let said = command.output().with_context(|| format!("cannot run {:?}", command.get_program()))?;
-    ensure!(said.status.success(), "{command:?}: {}", String::from_utf8_lossy(&said.stderr).trim());
+    let output = command.output().with_context(|| format!("cannot run {:?}", command.get_program()))?;
+    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
     Ok(())
 }

@@ -25,13 +25,13 @@ pub(super) enum Action {
     /// Every wait is too short to be reported.
     Count,
     /// Every wait is reported.
-    Tell,
+    Report,
     /// Likewise, and the kernel counts the programs' run time, which costs time too.
-    TellCounted,
+    ReportCounted,
 }
 
 /// A listening thread.
-pub(super) struct Hearer {
+pub(super) struct Listener {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<anyhow::Result<WaitEvents>>>,
 }
@@ -39,7 +39,7 @@ pub(super) struct Hearer {
 /// The waits it received.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WaitEvents {
-    pub(super) told: u64,
+    pub(super) reported: u64,
     /// Number of those with the monitor's holder.
     pub(super) with_holder: u64,
     pub(super) counted: u64,
@@ -57,19 +57,19 @@ pub(super) struct Ran {
     pub(super) nanos_a_wait: f64,
 }
 
-impl Hearer {
+impl Listener {
     pub(super) fn start(pid: u32, deed: Action) -> anyhow::Result<Self> {
         let plan = JvmPlan::choose(&Facts::survey(), &JvmFacts::survey(pid));
         let plan = plan.only(|it| matches!(it, JvmPurpose::MonitorWaits | JvmPurpose::MonitorHolders));
         let min_wait = if deed == Action::Count { NEVER } else { Duration::ZERO };
-        let (idle, measure) = (deed == Action::Nothing, deed == Action::TellCounted);
+        let (idle, measure) = (deed == Action::Nothing, deed == Action::ReportCounted);
         let options = JvmOptions { min_wait, idle, measure, ring_bytes: RING_BYTES, ..JvmOptions::default() };
         let probes = JvmProbes::attach(&plan, &options).context("the JVM's probes")?;
         let attached = probes.plan();
         ensure!(attached.hooks.iter().all(|hook| hook.state == State::Use), "not attached: {attached:?}");
         let stop = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&stop);
-        let thread = std::thread::Builder::new().spawn(move || hear(probes, &until))?;
+        let thread = std::thread::Builder::new().spawn(move || read_waits(probes, &until))?;
         Ok(Self { stop, thread: Some(thread) })
     }
 
@@ -84,19 +84,19 @@ impl Hearer {
     }
 }
 
-impl Drop for Hearer {
+impl Drop for Listener {
     fn drop(&mut self) {
         // Fails only if something else failed before.
         let _ = self.join();
     }
 }
 
-fn hear(mut probes: JvmProbes, stop: &AtomicBool) -> anyhow::Result<WaitEvents> {
-    let (mut told, mut with_holder) = (0, 0);
+fn read_waits(mut probes: JvmProbes, stop: &AtomicBool) -> anyhow::Result<WaitEvents> {
+    let (mut reported, mut with_holder) = (0, 0);
     loop {
         let stopping = stop.load(Ordering::Relaxed);
         probes.poll(if stopping { Duration::ZERO } else { POLL }, &mut |event| {
-            told += 1;
+            reported += 1;
             with_holder += u64::from(matches!(event, model::Event::LockWait(wait) if wait.holder.is_some()));
         })?;
         if stopping {
@@ -107,10 +107,10 @@ fn hear(mut probes: JvmProbes, stop: &AtomicBool) -> anyhow::Result<WaitEvents> 
     let each = ran.map(|cost| Ran {
         program: cost.program,
         times: cost.run_count,
-        nanos_a_wait: cost.run_time_ns as f64 / told as f64,
+        nanos_a_wait: cost.run_time_ns as f64 / reported as f64,
     });
     Ok(WaitEvents {
-        told,
+        reported,
         with_holder,
         counted: probes.short_waits().count,
         lost: probes.losses().sum(),
