@@ -29,7 +29,7 @@ pub(crate) struct Exchange {
     /// When the last captured response ended.
     last_answer: Nanos,
     /// When the last bytes were captured that belong to a response to an uncaptured request.
-    passed_over: Nanos,
+    last_unmatched: Nanos,
     /// Bytes of responses that were not captured since the last captured response.
     answers_lost: u64,
     client_id: Option<Arc<str>>,
@@ -75,7 +75,7 @@ impl Exchange {
             pending_bytes: 0,
             correlations: (i32::MAX, i32::MIN),
             last_answer: Nanos::MIN,
-            passed_over: Nanos::MIN,
+            last_unmatched: Nanos::MIN,
             answers_lost: 0,
             client_id: None,
         }
@@ -175,8 +175,9 @@ impl Exchange {
             let end = frame.last.complete;
             row.end = Some(end);
             // Bytes captured together with its first byte may be its own.
-            let ahead = Some(self.passed_over).filter(|passed| *passed < frame.first.seen);
-            let previous_end = ahead.unwrap_or(Nanos::MIN).max(self.last_answer);
+            let is_before = self.last_unmatched < frame.first.seen;
+            let previous_end =
+                if is_before { self.last_answer.max(self.last_unmatched) } else { self.last_answer };
             row.head_of_line = Some(between(row.arrival_end, previous_end.min(end)));
             self.last_answer = end;
         } else {
@@ -185,8 +186,8 @@ impl Exchange {
     }
 
     /// Notes bytes from the broker that are not part of any response to a captured request.
-    pub(crate) fn pass_over(&mut self, at: Nanos) {
-        self.passed_over = at;
+    pub(crate) fn note_unmatched(&mut self, at: Nanos) {
+        self.last_unmatched = at;
     }
 
     /// Counts bytes of responses that were not captured.

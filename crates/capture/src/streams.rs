@@ -330,7 +330,7 @@ impl KafkaStreams {
             (used, found.is_some())
         });
         if let Some(seen) = seen.filter(|_| stream.is_searching()) {
-            exchange.pass_over(seen);
+            exchange.note_unmatched(seen);
         }
         self.kept_bytes.1 = stream.kept_bytes();
         self.count(cx);

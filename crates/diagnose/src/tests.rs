@@ -107,7 +107,7 @@ fn append(tid: u32, partition: i32, start: Nanos, end: Nanos, crc: u32) -> FileO
     }
 }
 
-fn off_cpu(tid: u32, start: Nanos, end: Nanos, stack: &str) -> Event {
+pub(crate) fn off_cpu(tid: u32, start: Nanos, end: Nanos, stack: &str) -> Event {
     Event::OffCpu(Box::new(OffCpu {
         start,
         end,

@@ -9,6 +9,7 @@ use model::{
 };
 
 use super::{Call, Calls, Detail, naming_function};
+use crate::tests::off_cpu;
 
 const DIRTY_INODE: &str =
     "vfs_write;ext4_file_write_iter;ext4_dirty_inode;jbd2__journal_start;wait_transaction_locked";
@@ -20,19 +21,6 @@ fn ms(n: i64) -> Nanos {
 
 fn device() -> Device {
     Device { major: 7, minor: 0, name: "loop0".into() }
-}
-
-fn off(tid: u32, start: Nanos, end: Nanos, stack: &str) -> Event {
-    Event::OffCpu(Box::new(OffCpu {
-        start,
-        end,
-        pid: 1,
-        tid,
-        thread: "data-plane-kafk".into(),
-        preempted: false,
-        stack: stack.into(),
-        ..Row::empty()
-    }))
 }
 
 fn op(tid: u32, start: i64, end: i64, file: &str) -> Event {
@@ -97,9 +85,9 @@ fn a_commit_and_the_calls_behind_it_stand_in_the_order_of_their_starts() {
     let found = calls(
         ms(1),
         [
-            off(1, ms(477), ms(1_757), DIRTY_INODE),
+            off_cpu(1, ms(477), ms(1_757), DIRTY_INODE),
             op(1, 476, 1_758, "topicA-0/0.log"),
-            off(2, ms(487), ms(1_757), DIRTY_INODE),
+            off_cpu(2, ms(487), ms(1_757), DIRTY_INODE),
             op(2, 480, 1_759, "topicB-0/0.log"),
             commit(475, 1_808),
         ],
@@ -124,14 +112,14 @@ fn stretches_of_one_call_are_one_but_those_of_two_operations_are_not() {
     let found = calls(
         Nanos::ZERO,
         [
-            off(1, us(10_000), us(20_000), DIRTY_INODE),
-            off(1, us(20_100), us(50_000), DIRTY_INODE),
-            off(1, us(50_100), us(60_000), BEGIN),
-            off(1, us(60_100), us(70_000), DIRTY_INODE),
+            off_cpu(1, us(10_000), us(20_000), DIRTY_INODE),
+            off_cpu(1, us(20_100), us(50_000), DIRTY_INODE),
+            off_cpu(1, us(50_100), us(60_000), BEGIN),
+            off_cpu(1, us(60_100), us(70_000), DIRTY_INODE),
             op(1, 9, 71, "f"),
-            off(1, us(71_100), us(80_000), DIRTY_INODE),
-            off(2, us(80_100), us(81_000), DIRTY_INODE),
-            off(1, us(90_000), us(91_000), DIRTY_INODE),
+            off_cpu(1, us(71_100), us(80_000), DIRTY_INODE),
+            off_cpu(2, us(80_100), us(81_000), DIRTY_INODE),
+            off_cpu(1, us(90_000), us(91_000), DIRTY_INODE),
         ],
     );
     let found = summarize(&found);
@@ -154,8 +142,8 @@ fn a_call_whose_own_ends_are_known_takes_the_place_of_what_was_seen_inside_it() 
         let found = calls(
             ms(1),
             [
-                off(1, ms(10), ms(40), DIRTY_INODE),
-                off(2, ms(10), ms(40), DIRTY_INODE),
+                off_cpu(1, ms(10), ms(40), DIRTY_INODE),
+                off_cpu(2, ms(10), ms(40), DIRTY_INODE),
                 span(1, 9, 41, "jbd2__journal_start", seen_by),
                 op(1, 8, 42, "f"),
             ],
@@ -168,7 +156,7 @@ fn a_call_whose_own_ends_are_known_takes_the_place_of_what_was_seen_inside_it() 
 
 #[test]
 fn a_thread_that_was_woken_and_got_no_cpu_waited_for_that() {
-    let Event::OffCpu(mut interval) = off(1, ms(10), ms(40), DIRTY_INODE) else { unreachable!() };
+    let Event::OffCpu(mut interval) = off_cpu(1, ms(10), ms(40), DIRTY_INODE) else { unreachable!() };
     let detail =
         |interval: &OffCpu| match &calls(ms(1), [Event::OffCpu(Box::new(interval.clone()))])[0].detail {
             Detail::Wait(name, _) => *name,
@@ -188,7 +176,7 @@ fn a_call_that_is_not_on_the_stack_takes_no_place() {
     // XFS's log buffer was submitted by this thread; its wait meanwhile belongs to it.
     let found = calls(
         ms(1),
-        [off(1, ms(10), ms(40), DIRTY_INODE), span(1, 9, 41, "xlog_sync", SpanSource::Tracepoints)],
+        [off_cpu(1, ms(10), ms(40), DIRTY_INODE), span(1, 9, 41, "xlog_sync", SpanSource::Tracepoints)],
     );
     assert_eq!(summarize(&found), [(9, 41, "xlog_sync"), (10, 40, "ext4_dirty_inode")]);
 }
@@ -198,8 +186,8 @@ fn what_was_quick_or_in_no_file_system_is_left_out() {
     let found = calls(
         ms(50),
         [
-            off(1, ms(10), ms(40), DIRTY_INODE),
-            off(1, ms(100), ms(400), "do_sendfile;tcp_sendmsg;sk_stream_wait_memory"),
+            off_cpu(1, ms(10), ms(40), DIRTY_INODE),
+            off_cpu(1, ms(100), ms(400), "do_sendfile;tcp_sendmsg;sk_stream_wait_memory"),
             commit(0, 49),
         ],
     );
@@ -230,7 +218,7 @@ fn calls_come_out_while_events_go_on_and_memory_stays_bounded() {
     let mut found = 0_i64;
     let mut last = Nanos::MIN;
     for at in 0..20_000 {
-        calls.event(&off(1, ms(at * 10), ms(at * 10 + 5), DIRTY_INODE));
+        calls.event(&off_cpu(1, ms(at * 10), ms(at * 10 + 5), DIRTY_INODE));
         while let Some(call) = calls.take(false) {
             assert!(call.start >= last);
             last = call.start;
