@@ -392,7 +392,8 @@ fn check_commit_of_a_kernel_thread(stage: &Stage, watch: &mut Watch) {
     std::thread::sleep(HELD);
     drop(frozen);
     let own = |span: &&KernelSpan| span.thread.starts_with("btrfs-transacti");
-    watch.until("commit of its own", |watch| watch.spans(COMMIT).into_iter().any(|span| own(&span)));
+    watch
+        .until("commit by the kernel thread", |watch| watch.spans(COMMIT).into_iter().any(|span| own(&span)));
     let commit = watch.spans(COMMIT).into_iter().find(own).unwrap();
     assert!(commit.latency().0 as u64 >= HELD.as_nanos() as u64 / 2, "{commit:?}");
 }
