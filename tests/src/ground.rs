@@ -2,6 +2,7 @@
 //! (`lab`'s), and a directory elsewhere for what the tests write themselves.
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use lab::Site;
@@ -89,6 +90,17 @@ impl Ground {
     /// If the device is gone.
     pub fn delay_all_but_the_journal(&mut self, direction: Direction, ms: u64) {
         self.volume.inject_data_delay(direction, ms).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// The times in which a write was delayed, UTC nanoseconds, of the newest operations since the last call.
+    ///
+    /// # Panics
+    /// If the device is gone.
+    pub fn delayed_writes(&mut self) -> Vec<Range<i64>> {
+        let served = self.volume.device().trace().unwrap_or_else(|error| panic!("{error}"));
+        let delayed =
+            served.into_iter().filter(|served| served.direction == Direction::Write && served.held_ms > 0);
+        delayed.map(|served| served.start_ns..served.start_ns + served.held_ms as i64 * 1_000_000).collect()
     }
 
     /// Removes all delays.

@@ -63,6 +63,8 @@ pub struct DeviceOperation {
     pub offset: u64,
     /// Size in bytes.
     pub length: u64,
+    /// When it reached the server, UTC nanoseconds.
+    pub start_ns: i64,
     /// How long it was delayed.
     pub held_ms: u64,
 }

@@ -20,6 +20,7 @@ use serde_json::json;
 
 use super::delay::{DelayLine, Delays, Direction};
 use super::{Answer, DeviceOperation, Order};
+use crate::client::now_ns;
 use crate::error::{Error, Result};
 
 /// Length limit of an order.
@@ -136,7 +137,7 @@ impl Steering {
         if self.trace.len() == MAX_TRACE_OPERATIONS {
             self.trace.pop_front();
         }
-        self.trace.push_back(DeviceOperation { direction, offset, length, held_ms });
+        self.trace.push_back(DeviceOperation { direction, offset, length, start_ns: now_ns(), held_ms });
         hold
     }
 }
