@@ -1,5 +1,5 @@
-//! Compares `record --watch always-on` with a full recording of the same run of one broker: it counts as many requests
-//! of each API, namely those that the clients sent, with the same percentiles as from packets.
+//! Compares `record --watch always-on` with a full recording of the same run. It counts as many requests of each API of
+//! one broker, namely those that the clients sent, with the same percentiles as from packets.
 //!
 //! Percentiles may differ by 1 %, the resolution of a histogram's buckets, and by the kernel's work between a packet
 //! and the hooks: before the request is in the receive buffer, and after the answer has left through a loopback device.

@@ -156,7 +156,7 @@ fn broker(kafka: &Kafka, directory: &Path) -> Broker {
     broker
 }
 
-/// Creates directories like those of partitions, with pipes that nobody writes to, and endless files.
+/// Creates directories like those of partitions, with pipes and endless files. Nobody writes to the pipes.
 fn plant(log_dir: &Path) {
     for (number, file) in ["partition.metadata", "00000000000000000000.log"].into_iter().enumerate() {
         let [blocking, endless] =
@@ -202,7 +202,7 @@ fn peak_mib(pid: u32) -> i64 {
     peak.trim().trim_end_matches(" kB").parse::<i64>().unwrap() / 1024
 }
 
-/// Raises the limit of file descriptors of this process and its children, and returns it: in a container, root may not
+/// Raises the file descriptor limit of this process and its children. Returns the limit: in a container, root may not
 /// raise it.
 fn raise_open_files(target: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
@@ -213,8 +213,8 @@ fn raise_open_files(target: u64) -> u64 {
     }
 }
 
-/// Runs a script of `attacks` against a broker for the duration of an attack, with further arguments; returns the
-/// number that it prints.
+/// Runs a script of `attacks` against a broker for the duration of an attack. Passes it further arguments, and returns
+/// the number that it prints.
 fn attack_by(script: &str, broker: &Broker, further: &[u64]) -> u64 {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("attacks").join(script);
     let arguments = [&[u64::from(broker.port), attack_time().as_secs()][..], further].concat();
@@ -320,8 +320,8 @@ fn await_counting(exporter: &Exporter, client: &mut Connection) {
     sleep(Duration::from_secs(3));
 }
 
-/// Clients of the metrics port that send nothing, and some that send requests and hardly read. They reconnect when they
-/// are disconnected.
+/// Clients that attack the metrics port. Some send nothing, and some send requests and hardly read. They reconnect when
+/// they are disconnected.
 struct Attackers {
     stopped: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,

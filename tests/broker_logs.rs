@@ -1,4 +1,4 @@
-//! Tests `logs` on a real broker's logs, against counts as by `grep`, against the segments on disk, and against its
+//! Tests `logs` on a real broker's logs. Compares it with counts as by `grep`, with the segments on disk, and with its
 //! output for the same log while it was written.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
@@ -156,7 +156,7 @@ fn agree(left: &Remains) {
     assert_eq!(left.followed, entries, "what was followed is what was read");
 }
 
-/// Checks that each segment except the first has a roll, and each roll has its file.
+/// Checks that each segment except the first has a roll, and each roll its file.
 fn rolls_are_the_segments(entries: &[Value], partition: &Path) {
     let rolls = of_kind(entries, "segment-roll");
     let rolls = rolls.iter().filter(|roll| roll["topic"] == TOPIC);
@@ -177,7 +177,7 @@ fn stopped(entries: &[Value]) {
     assert!(!of_kind(entries, "controlled-shutdown").is_empty(), "it did not ask to be relieved");
 }
 
-/// Checks percentiles of the request log against all of its times, read by another reader.
+/// Checks percentiles of the request log against all of its times. Another reader reads the times.
 fn requests_agree(left: &Remains) {
     let log = String::from_utf8_lossy(&fs::read(&left.request_log).unwrap()).into_owned();
     let mut expected: BTreeMap<String, Vec<f64>> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Checks that two brokers on one host are kept apart, that recording continues after a broker restarts, and that a
-//! segment's roll is observed with what it waited for. All on real brokers.
+//! Tests two brokers on one host, a broker's restart, and a segment's roll. The brokers must not be mixed up, recording
+//! must continue after the restart, and the roll must be observed with what it waited for. All on real brokers.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -29,7 +29,7 @@ use lab::load::{Load, Producer};
 use lab::{Broker, BrokerOptions};
 use serde_json::Value;
 
-/// Timeout for a recorder to find the process that replaced a broker, and for a producer's JVM to start.
+/// Timeout for a recorder to find a restarted broker. Also for a producer's JVM to start.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The bytes that a producer of the two brokers sends in a second and a half.
 const APPENDED: u64 = 150_000;
@@ -155,8 +155,7 @@ fn appended(partition: &Path) -> u64 {
     segments.filter_map(|segment| Some(segment.metadata().ok()?.len())).sum()
 }
 
-/// Checks that a JVM that does not answer is left alone, and that one line reports it and what is not observed as a
-/// result.
+/// Checks that a JVM that does not answer is left alone. One line must report it and what is not observed as a result.
 fn assert_says_once_that_the_jvm_is_not_asked(recording: &Path) {
     let log = fs::read_to_string(recording.with_extension("txt")).unwrap();
     let lines: Vec<&str> = log.lines().filter(|line| line.contains(UNASKED)).collect();

@@ -26,7 +26,7 @@ const PASSWORD: &str = "lab-secret \"quoted\"";
 const KNOWN: &str = "changed while the broker runs (kafka-configs); the changed values are used: ";
 const NOT_KNOWN: &str = "settings changed while the broker runs (kafka-configs) are not known: ";
 
-/// A broker whose clients use TLS, and authenticate with a password or a certificate.
+/// A broker with TLS clients that authenticate with a password or a certificate.
 struct Site {
     directory: PathBuf,
     kafka: Kafka,
@@ -111,7 +111,8 @@ fn free_ports() -> [u16; 4] {
     sockets.map(|socket| socket.local_addr().unwrap().port())
 }
 
-/// The broker's certificate names `kafka-1`, to which SASL clients connect, but not the address to which SSL clients do.
+/// Properties of the broker, with its keystore in `directory`. Its certificate names `kafka-1`, to which SASL clients
+/// connect, but not the address to which SSL clients do.
 fn properties(directory: &Path, [port, controller, tls, sasl]: [u16; 4]) -> Vec<(String, String)> {
     let read = |name: &str| fs::read_to_string(Path::new(CERTIFICATES).join(name)).unwrap();
     fs::create_dir_all(directory).unwrap();

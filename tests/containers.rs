@@ -136,7 +136,7 @@ fn pid_inside(pid: u32) -> String {
     ids.split_whitespace().last().unwrap().to_owned()
 }
 
-/// Starts a recorder in the container's namespaces for a few seconds, and waits until it records.
+/// Starts a recorder in the container's namespaces for a few seconds. Waits until it records.
 fn record_inside(image: &Image, pid: u32) -> Child {
     let child = enter(pid, &["--pid", "--mount", "--net"])
         .arg(brokerscope::binary().unwrap())

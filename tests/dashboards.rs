@@ -1,5 +1,5 @@
-//! Tests the files in `deploy/` for Prometheus and Grafana with a real Prometheus that scrapes real exports: every
-//! panel's query and every recorded series has a result, and alerts fire exactly when they should.
+//! Tests the Prometheus and Grafana files in `deploy/` with a real Prometheus. It scrapes real exports: every panel's
+//! query and every recorded series has a result, and alerts fire exactly when they should.
 //!
 //! Scrapes three exports: the sample's recording, an invented one with what that lacks, and a live one of a process
 //! that only works with files. Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.

@@ -133,7 +133,7 @@ fn cargo_deb() -> PathBuf {
     binary
 }
 
-/// Builds the package with `cargo deb`, from the tested binary instead of a release build.
+/// Builds the package with `cargo deb`. Uses the tested binary instead of a release build.
 fn package(directory: &Path, version: &str) -> PathBuf {
     let target = directory.join("target");
     fs::create_dir_all(target.join("release")).unwrap();
@@ -250,7 +250,7 @@ fn goes(image: &Image) {
     assert_eq!(links, "", "what enabled it is left");
 }
 
-/// The purposes that an export of this workload, by a command that ends with the binary, reports as served.
+/// The purposes that an export of this workload reports as served. The command ends with the binary.
 fn served_purposes(
     command: Command,
     workload: &Workload,
@@ -272,7 +272,7 @@ fn workload(directory: &Path) -> Workload {
     Workload::start(&log_dir)
 }
 
-/// A command prefix that runs the rest as this user with exactly these capabilities, with tracefs mounted as on hosts.
+/// A command that runs the rest as this user with exactly these capabilities. Tracefs is mounted as on hosts.
 fn confined(user: &str, capabilities: &[String], ambient: bool) -> Command {
     let named =
         capabilities.iter().map(|name| format!(",+{}", name.trim_start_matches("CAP_").to_lowercase()));

@@ -184,7 +184,7 @@ fn a_capture_that_begins_mid_stream_gives_what_follows() {
     }
 }
 
-/// Minimum percentage of requests with all packets that must come out as in the intact capture.
+/// Minimum percentage of requests with all packets that must come out intact. That is, as in the intact capture.
 const INTACT_PERCENT: f64 = 97.0;
 
 #[test]

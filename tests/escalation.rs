@@ -1,6 +1,6 @@
-//! Tests `record --watch always-on` on a real broker that waits for a Java lock twice: an always-on watch does not
-//! observe such a wait, so the first one has no cause. It makes the watch escalate: the second one has its cause, and
-//! packets show its requests. No request is recorded twice, and none is missing while all are recorded.
+//! Tests `record --watch always-on` on a real broker with two Java lock waits. An always-on watch does not observe such
+//! a wait, so the first one has no cause. It makes the watch escalate: the second one has its cause, and packets show
+//! its requests. No request is recorded twice, and none is missing while all are recorded.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -33,7 +33,8 @@ const APART: Duration = Duration::from_secs(15);
 const TIMES: usize = 5;
 const HELD: Duration = Duration::from_millis(400);
 const SLOWER_THAN: &str = "250ms";
-/// When an escalation starts or ends, a request in flight may be observed by neither kind of source.
+/// Time before and after the start or end of an escalation. A request in flight then may be observed by neither kind of
+/// source.
 const EDGE_NS: i64 = 1_000_000_000;
 
 #[test]

@@ -194,8 +194,8 @@ impl Client {
     }
 }
 
-/// Checks that an always-on exporter counts a client's requests through a restart of the broker, and names why one was
-/// slow.
+/// Checks that an always-on exporter counts a client's requests. It must do so through a restart of the broker, and
+/// name why one was slow.
 fn count_each_request_once(exporting: Exporting, before: &Client, broker: &Broker, ground: &mut Ground) {
     let mut client = Client::connect(broker);
     client.await_counting(&exporting);
@@ -248,7 +248,8 @@ fn assert_examined(watches: [(&Exporting, &str); 2]) {
     }
 }
 
-/// Checks that an exporter with a tiny cost limit sheds a source within about a minute, and reports that everywhere.
+/// Checks that an exporter with a tiny cost limit sheds a source. It must do so within about a minute, and report that
+/// everywhere.
 fn assert_sheds(exporting: Exporting) {
     let scraped = exporting.await_scrape("a source is given up", |scraped| {
         sum(scraped, "brokerscope_losses_total", "kind=\"source-shed\"") >= 1.0

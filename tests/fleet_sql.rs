@@ -1,4 +1,4 @@
-//! Tests the SQL of `deploy/sql` in two engines, which must agree with `brokerscope fleet` on the same recordings.
+//! Tests the SQL of `deploy/sql` in two engines. They must agree with `brokerscope fleet` on the same recordings.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(

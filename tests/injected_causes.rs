@@ -26,8 +26,8 @@ const CHUNK: usize = 1 << 20;
 /// Maximum number of rounds of ten chunks: they fit on the test device.
 const MAX_ROUNDS: usize = 40;
 
-/// Records a workload that follows the orders of `play`, and returns the recorded operations on the segment. Only one
-/// test injects waits for a CPU; in the others the workload has priority over everything else here.
+/// Records a workload that follows the orders of `play`. Returns the recorded operations on the segment. Only one test
+/// injects waits for a CPU; in the others the workload has priority over everything else here.
 fn recorded(
     ground: &mut Ground,
     starter: &[&str],
@@ -46,9 +46,9 @@ fn recorded(
     all_operations.into_iter().filter(|operation| operation.file == SEGMENT).collect()
 }
 
-/// Checks that operations that took at least this long blame one of the causes for more of their time than anything
-/// else, with one exception in ten, because a machine has other troubles too. The reasons of each operation must add
-/// up.
+/// Checks that operations that took at least this long blame one of the causes. More of their time than anything else
+/// must be due to it, with one exception in ten, because a machine has other troubles too. The reasons of each
+/// operation must add up.
 fn assert_slow_because(operations: &[Operation], slower_than_ms: i64, at_least: usize, causes: &[&str]) {
     for operation in operations {
         let total: i64 = operation.reasons.values().sum();

@@ -27,7 +27,7 @@ const ROLLED: &str = "topicA-0/00000000000000004096.log";
 /// The name that Kafka gives a partition's directory before it deletes it.
 const DELETED: &str = "topicA-0.0123456789abcdef0123456789abcdef-delete";
 const DEEP: &str = "topicB-1/remote/cache/tier/00000000000000000007.index";
-/// Slack for clocks that are read one after the other, and for strace's microseconds.
+/// Slack for clocks read one after the other, and for strace's microseconds.
 const SLACK_SECONDS: f64 = 0.000_100;
 
 /// An order, and the expected operation.

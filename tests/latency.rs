@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Configures a broker so that its own measurement is disturbed as little as possible.
+/// Configures a broker so that its own measurement is hardly disturbed.
 fn quiet(broker: &mut BrokerOptions) {
     // A network thread writes the log's lines, and meanwhile neither reads requests nor notes that responses are sent:
     // with many threads, few connections share one.
@@ -58,8 +58,8 @@ fn quiet(broker: &mut BrokerOptions) {
     broker.jvm_arguments.push("-XX:TieredStopAtLevel=1".to_owned());
 }
 
-/// Clients run one after another, with lower priority than the broker, as if on a separate machine. The broker has gone
-/// through the whole run once before.
+/// Runs clients one after another, with lower priority than the broker. That is as if they were on a separate machine.
+/// The broker has gone through the whole run once before.
 fn measure(version: &str) -> Vec<Excess> {
     let directory = directory("latency");
     let bench = Bench::start_as(version, &directory, quiet);

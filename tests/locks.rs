@@ -1,4 +1,4 @@
-//! Tests waits for locks in a real broker whose flight recorder reports them, as in many slow produce requests: one
+//! Tests waits for locks in a real broker whose Flight Recorder reports them. As in many slow produce requests, one
 //! write waits for a journal commit, and threads that append to the same partition wait for its thread. With the
 //! default JDK, and with a newer one if there is one, which also reports the calls of request handlers.
 #![allow(
@@ -21,7 +21,8 @@ use e2e::table::{Row, rows};
 use e2e::traffic::directory;
 use serde_json::Value;
 
-/// Long enough for three commits, of which the first may come before everything is attached: ext4 commits every five seconds.
+/// Seconds of recording, enough for three commits. The first may come before everything is attached: ext4 commits every
+/// five seconds.
 const SECONDS: &str = "20";
 const HANDLER: &str = "data-plane-kafka-request-handler-";
 /// File with the live output of `locks`.
@@ -43,7 +44,7 @@ const IN_LOG: [&str; 2] = ["Log.append", "Log.maybeIncrementHighWatermark"];
 const NEAR_NS: i64 = 50_000_000;
 /// The JVM delivers its events a second late; what ends within this time before the recording's end may be missing.
 const LATE_NS: f64 = 1.5e9;
-/// Minimum length of a stall by the journal, and maximum difference between the clocks of the JVM and the kernel.
+/// Minimum journal stall, and maximum clock difference between JVM and kernel.
 const STALL_NS: f64 = 100e6;
 const CLOCK_NS: f64 = 1e6;
 
@@ -126,9 +127,9 @@ fn assert_rows(recording: &Path) {
     assert!(stalled.count() >= 2, "holders' writes waited for the journal: {of_logs:#?}");
 }
 
-/// Checks the waits that `locks` inferred live, without the JVM, against those that the JVM reported in the recording.
-/// Only long ones: when threads also wait for a CPU, appends follow each other as if one had waited for the other. And
-/// only while all of the recorder's sources were attached: either process may have started or ended later.
+/// Checks the waits that `locks` inferred live, without the JVM. Compares them with those that the JVM reported in the
+/// recording. Only long ones: when threads also wait for a CPU, appends follow each other as if one had waited for the
+/// other. And only while all of the recorder's sources were attached: either process may have started or ended later.
 fn assert_inferred(recording: &Path, site: &Path) {
     let lines = fs::read_to_string(site.join(LIVE)).unwrap();
     let live: Vec<Value> =

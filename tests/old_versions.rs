@@ -1,5 +1,5 @@
-//! Tests the last broker that supports every old version, with clients that use them: Produce from version 0, message
-//! sets of magic 0 and 1, fetches that the broker down-converts. See README.md.
+//! Tests the last broker that supports every old version. Its clients use these versions: Produce from version 0,
+//! message sets of magic 0 and 1, fetches that the broker down-converts. See README.md.
 
 use e2e::agreement;
 use e2e::clients::{CLIENTS, EVERY, PINNED};

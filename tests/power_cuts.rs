@@ -33,7 +33,7 @@ const ROWS_A_SECOND: usize = 5_000;
 const CUTS: usize = 1_000;
 /// Size of an atomic write of a device.
 const BLOCK_BYTES: usize = 4_096;
-/// Settings for write-back of unsynced data, in place of the defaults of 30 s and 5 s.
+/// Settings for write-back of unsynced data. They replace the defaults of 30 s and 5 s.
 const SETTINGS: [(&str, &str); 2] = [("dirty_expire_centisecs", "100"), ("dirty_writeback_centisecs", "50")];
 /// Older rows must be on the device: half a second until they are in the file, both settings, and slack for a busy
 /// machine.

@@ -34,10 +34,10 @@ const SYSLOG: u64 = 1 << 34;
 const PERFMON: u64 = 1 << 38;
 const BPF: u64 = 1 << 39;
 const KEPT: u64 = DAC_READ_SEARCH | NET_RAW | SYS_PTRACE | SYSLOG | PERFMON | BPF;
-/// Needed to become the broker's user by the thread that attaches to its JVM, as long as none answers.
+/// Capabilities to become the broker's user. The thread that attaches to its JVM needs them, as long as none answers.
 const BECOME_ANOTHER: u64 = 1 << 6 | 1 << 7;
 const JVM_THREAD: &str = "brokerscope-jvm";
-/// The thread that measures BPF programs, for which the kernel requires this capability.
+/// The thread that measures BPF programs. The kernel requires this capability for that.
 const COST_THREAD: &str = "brokerscope-cos";
 const SYS_ADMIN: u64 = 1 << 21;
 /// The thread that waits for signals, which needs no rights.
@@ -110,7 +110,7 @@ fn workload(directory: &Path) -> Workload {
     Workload::start(&log_dir)
 }
 
-/// `brokerscope` as another user with only these capabilities, named as for `setpriv`.
+/// `brokerscope` as another user with only these capabilities. Their names are as for `setpriv`.
 fn unprivileged(capabilities: &str) -> Command {
     let only = |option: &str| [option.to_owned(), format!("-all,{capabilities}")];
     // The remedy that `doctor` names if tracefs is not mounted, for this command only.

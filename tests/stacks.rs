@@ -77,7 +77,7 @@ fn check_svg(svg: &str) {
     }
 }
 
-/// A thread that appends, and one that makes the journal commit several times per second.
+/// A thread that appends, and one that makes the journal commit. It commits several times per second.
 struct Acting {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,

@@ -1,5 +1,5 @@
-//! Tests recordings in a bucket of a third-party S3 server (moto), which checks signatures and rights: `fleet` and the
-//! commands that read one recording give the same output as for the same recordings in a directory.
+//! Tests recordings in a bucket of a third-party S3 server (moto). The server checks signatures and rights. `fleet` and
+//! the commands that read one recording give the same output as for the same recordings in a directory.
 //!
 //! Live tests need Python and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.
 #![allow(
@@ -122,7 +122,7 @@ fn without_settings(command: &mut Command) {
     }
 }
 
-/// Creates recordings of five brokers with their verdicts, and one with parts of some MiB.
+/// Creates recordings of five brokers with their verdicts. Another one has parts of some MiB.
 fn plant(folder: &Path) {
     let site = folder.join("site");
     made::write(&site, Size { brokers: 5, seconds: 60, requests: 20 }).unwrap();
@@ -165,7 +165,7 @@ fn a_bucket_says_what_a_directory_says() {
     assert_large_parts_come_in_part(&bucket, &local("large"));
 }
 
-/// Compares the views of `deploy/sql` in `DuckDB` for the bucket and for the directory.
+/// Compares the views of `deploy/sql` for the bucket and for the directory. Runs them in `DuckDB`.
 fn assert_views_say_the_same(bucket: &Bucket, site: &str) {
     let programs = Path::new(env!("CARGO_MANIFEST_DIR"));
     let rows = |recordings: &str| {
@@ -228,7 +228,7 @@ fn assert_same_over_tls(bucket: &Bucket, site: &str) {
     );
 }
 
-/// Checks that only the columns for figures are read of parts too large for one request.
+/// Checks that only the columns for figures are read of large parts. Those are too large for one request.
 fn assert_large_parts_come_in_part(bucket: &Bucket, local: &str) {
     let here = brokerscope::run(["fleet", local, "--figures", "--format", "json"]).done();
     let there = bucket.run(&["fleet", "s3://recordings/large", "--figures", "--format", "json"]).done();

@@ -36,7 +36,7 @@ fn an_agent_whose_recorder_was_killed_stops_and_another_sees_everything() {
     survives_kills("tls-killed", &[700]);
 }
 
-/// Checks the one line about a JVM that accepts no agent, and that the rest is recorded all the same.
+/// Checks the one line about a JVM that accepts no agent. The rest is recorded all the same.
 #[test]
 fn a_broker_that_takes_no_agent_says_so() {
     let Some(_alone) = gate::live("a broker that takes no agent") else { return };

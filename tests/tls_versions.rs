@@ -1,4 +1,4 @@
-//! Tests `record --see-tls` as in tests/tls.rs, with an old broker, a newer JDK and passwords; and
+//! Tests `record --see-tls` with an old broker, a newer JDK and passwords. The tests are as in tests/tls.rs. Also tests
 //! `record --request-log`, with rows and verdicts compared with Kafka's log and with the agent's.
 //!
 //! Live tests need root and run where `BROKERSCOPE_LIVE_TESTS=1`; see README.md.

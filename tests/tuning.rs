@@ -1,5 +1,5 @@
-//! Tests a shortened `brokerscope-lab tune --follow-advice` as README.md describes it: one piece of advice on a real
-//! broker, measured before and after; run again, it repeats nothing.
+//! Tests a shortened `brokerscope-lab tune --follow-advice`. As in README.md: one piece of advice on a real broker,
+//! measured before and after; run again, it repeats nothing.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -14,7 +14,8 @@ use e2e::gate;
 use e2e::traffic::directory;
 use serde_json::Value;
 
-/// The producers report their rate every five seconds, and the window in which measuring starts does not count.
+/// Seconds of each measurement. The producers report their rate every five seconds, and the window in which measuring
+/// starts does not count.
 const SECONDS: &str = "11";
 
 fn follow(keep: &Path) -> CommandOutput {

@@ -1,6 +1,7 @@
-//! Measures a recorder's cost per request for a broker with 100,000 connections, 10,000 topics and 20,000 partitions,
-//! relative to its cost with ten connections and ten topics at the same rate: from packets to rows in a recording, with
-//! the recorder's own crates. The loads take turns, so that other activity of the machine affects all of them.
+//! Measures a recorder's cost per request for a broker with 100,000 connections. It has 10,000 topics and 20,000
+//! partitions; the cost is relative to that with ten connections and ten topics at the same rate. Covers the way from
+//! packets to rows in a recording, with the recorder's own crates. The loads take turns, so that other activity of the
+//! machine affects all of them.
 
 use std::fs;
 use std::hint::black_box;
@@ -113,7 +114,7 @@ impl Load {
         Ok(self.packets.take())
     }
 
-    /// A Produce or Fetch request for one partition, its answer, and the client's acknowledgement.
+    /// Writes a Produce or Fetch request for one partition, and its answer. Then writes the client's acknowledgement.
     fn exchange(&mut self, connection: usize) -> io::Result<()> {
         let (topic, partition) = (format!("topic-{:05}", self.rng.u64(..self.topics)), self.rng.i32(0..2));
         let of =

@@ -1,4 +1,4 @@
-//! Reads the same capture with brokerscope, tcpdump and tshark, in turns, so that other activity of the machine affects
+//! Reads the same capture with brokerscope, tcpdump and tshark, in turns. Other activity of the machine thus affects
 //! all of them.
 
 use std::path::Path;
@@ -26,7 +26,7 @@ struct Reader<'a> {
     costs: Vec<Cost>,
 }
 
-/// Runs all readers in turns, prints their costs, and returns how brokerscope compares.
+/// Runs all readers in turns and prints their costs. Returns how brokerscope compares.
 pub(crate) fn hold(brokerscope: &Path, capture: &Capture) -> anyhow::Result<Vec<Target>> {
     let brokerscope = brokerscope.to_str().unwrap_or_default();
     check(brokerscope, capture)?;

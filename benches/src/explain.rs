@@ -28,9 +28,9 @@ const SIZES: [u64; 3] = [MILLION, 3 * MILLION, 10 * MILLION];
 const ROUNDS: usize = 3;
 const MOST_SECONDS: f64 = 20.0;
 const MOST_MIB: f64 = 1_024.0;
-/// Maximum ratio of the time per request of a larger recording to that of the smallest.
+/// Maximum time per request of a larger recording, relative to the smallest one.
 const LINEAR: f64 = 1.25;
-/// Length in seconds of the recording for the first verdict, and the time limit for it.
+/// Length of the recording for the first verdict, and the time limit, in seconds.
 const SHORT_SECONDS: u64 = 60;
 const FIRST_SECONDS: f64 = 1.0;
 const FIRST_ROUNDS: usize = 7;

@@ -1,5 +1,5 @@
-//! Produce requests of version 11 and their responses, as the Java client and a broker write them
-//! (ProduceRequest.json, ProduceResponse.json: flexible since version 9), with uncompressed batches.
+//! Produce requests of version 11 and their responses, with uncompressed batches. As the Java client and a broker write
+//! them (ProduceRequest.json, ProduceResponse.json: flexible since version 9).
 
 use crate::records::{self, Deltas, Head, UNCOMPRESSED, record, uvarint};
 use fastrand::Rng;

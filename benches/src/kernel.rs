@@ -1,7 +1,7 @@
-//! Measures the cost of watching a broker at saturation, where every CPU is busy and any other work reduces throughput:
-//! throughput and latency with `brokerscope record`, compared with no watcher, with the same hooks with empty programs,
-//! and with tcpdump plus a bpftrace script; whether anything is lost at ten times the events; and the cost for other
-//! processes. The load that a broker must sustain is [`crate::overhead`]'s.
+//! Measures the cost of watching a broker at saturation. Every CPU is busy then, and any other work reduces throughput.
+//! Measures throughput and latency with `brokerscope record`, compared with no watcher, with the same hooks with empty
+//! programs, and with tcpdump plus a bpftrace script; whether anything is lost at ten times the events; and the cost
+//! for other processes. The load that a broker must sustain is [`crate::overhead`]'s.
 //!
 //! Everything runs on one machine, so the load takes CPU time from the broker like the watchers do. All runs take
 //! turns, and ratios are of adjacent runs.
@@ -83,7 +83,8 @@ pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<T
     Ok(targets)
 }
 
-/// Runs at saturation without a watcher, with hooks alone, with the recorder and with the tools, in turns.
+/// Runs at saturation in turns, each time with another kind of watcher. They are none, hooks alone, the recorder and
+/// the tools.
 fn saturated(shape: &str, records: u64, bed: &TestBed, brokerscope: &Path) -> anyhow::Result<Vec<Target>> {
     let load = Load { records, rate: 0, seconds: MEASURED_SECONDS };
     let mut kinds = [Kind::Nobody, Kind::Hooks, Kind::Brokerscope, Kind::Tools];

@@ -1,5 +1,5 @@
-//! Compares `requests live:` with `tcpdump -i` on an interface with 100,000 packets per second: the CPU time of each,
-//! and whether it receives every packet.
+//! Compares `requests live:` with `tcpdump -i` at 100,000 packets per second. Measures the CPU time of each on an
+//! interface, and whether it receives every packet.
 //!
 //! The packets are those of a generated capture, sent through a veth pair in a network namespace. The kernel copies
 //! them into the reader's ring in the sender's time, for all readers alike.
@@ -45,7 +45,7 @@ struct Watch {
     processor_percent: f64,
 }
 
-/// Runs both readers in turns, prints what they received, and returns how brokerscope compares.
+/// Runs both readers in turns and prints what they received. Returns how brokerscope compares.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let capture = Capture::make(directory, CAPTURE_TIMES)?;
     let namespace = Namespace::make()?;

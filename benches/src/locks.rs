@@ -1,6 +1,6 @@
-//! Measures the cost for a broker of observing lock waits, and whether all of them are observed: throughput with and
-//! without Flight Recorder, and with and without tracing of request handler calls, the JVM pause for each request to
-//! the JVM, the cost of its probes per wait, and a comparison of waits with async-profiler.
+//! Measures the cost for a broker of observing lock waits. Also checks whether all of them are observed. Measures
+//! throughput with and without Flight Recorder, and with and without tracing of request handler calls, the JVM pause
+//! for each request to the JVM, and the cost of its probes per wait, and compares waits with async-profiler.
 //!
 //! Everything is measured with the default JDK; the broker's throughput and pauses also with a newer one, if there is
 //! one.

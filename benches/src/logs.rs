@@ -1,5 +1,5 @@
-//! Compares `logs` with `grep -c` and `zgrep -c` on the same log of a broker, in turns: one text, and all those that
-//! `logs` searches for. Measures the bytes per second that one core reads.
+//! Compares `logs` with `grep -c` and `zgrep -c` on the same broker log, in turns. `grep` searches for one text, and
+//! for all those that `logs` searches for. Measures the bytes per second that one core reads.
 
 mod write;
 
@@ -37,7 +37,7 @@ struct Reader {
     costs: Vec<Cost>,
 }
 
-/// Runs all readers in turns, prints their costs, and returns the throughput per core.
+/// Runs all readers in turns and prints their costs. Returns the throughput per core.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let log = Log::make(directory.join("server.log"), LOG_BYTES, write::server_log)?;
     let requests = Log::make(directory.join("kafka-request.log"), REQUEST_LOG_BYTES, write::request_log)?;

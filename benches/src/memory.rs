@@ -11,7 +11,7 @@ use crate::{Capture, table};
 const SIZES: [u64; 3] = [1, 3, 10];
 const ROUNDS: usize = 3;
 const PEAK_MIB: f64 = 64.0;
-/// Maximum ratio of the time per byte of the largest capture to that of the smallest.
+/// Maximum time per byte of the largest capture, relative to the smallest one.
 const LINEAR: f64 = 1.25;
 
 struct MemoryUse {

@@ -1,8 +1,8 @@
-//! Measures the cost of watching for a broker under a load that it must sustain, in pairs: one load runs all the time,
-//! and the watcher changes from window to window. Between two windows with a treatment there is one without, so each is
-//! compared with its neighbours: drift, by other guests of the host or the JVM, affects both. A control is treated like
-//! the others, with no watcher, and shows how much of a difference is noise. Intervals are 95 %, by a bootstrap over
-//! pairs.
+//! Measures the cost of watching for a broker under a load that it must sustain. Works in pairs: one load runs all the
+//! time, and the watcher changes from window to window. Between two windows with a treatment there is one without, so
+//! each is compared with its neighbours: drift, by other guests of the host or the JVM, affects both. A control is
+//! treated like the others, with no watcher, and shows how much of a difference is noise. Intervals are 95 %, by a
+//! bootstrap over pairs.
 //!
 //! Four parts. `overhead`: `brokerscope record` in the broker's session, in a cgroup like a service's, and in one that
 //! only gets idle time; and the tools that one would use instead. `always-on`: an always-on watch under loads of
@@ -247,7 +247,8 @@ impl Bench<'_> {
         Ok(targets)
     }
 
-    /// Measures windows with treatments in turn, each followed by one without, until the time is over.
+    /// Measures windows with treatments in turn until the time is over. A window without treatment follows each of
+    /// them.
     fn alternate(&self, load: &mut PacedLoad, log: &Path) -> anyhow::Result<Vec<Window>> {
         let minutes = std::env::var(MINUTES).ok().map_or(Ok(self.plan.minutes), |minutes| minutes.parse())?;
         let end = Instant::now() + Duration::from_secs_f64(60.0 * minutes);

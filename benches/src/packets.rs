@@ -1,4 +1,4 @@
-//! TCP over IPv4 over Ethernet in a pcap file with nanoseconds, as `tcpdump -w` writes it at an MTU of 1500.
+//! TCP over IPv4 over Ethernet in a pcap file with nanoseconds. Written as `tcpdump -w` writes it at an MTU of 1500.
 
 use std::io::{self, Write};
 use std::net::Ipv4Addr;

@@ -1,5 +1,5 @@
-//! Records and record batches of magic 2, byte for byte (DefaultRecord.java, DefaultRecordBatch.java). Does
-//! not compress.
+//! Records and record batches of magic 2, byte for byte. See DefaultRecord.java and DefaultRecordBatch.java. Does not
+//! compress.
 
 /// Attribute bits of the codecs used here.
 pub(crate) const UNCOMPRESSED: i16 = 0;

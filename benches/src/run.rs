@@ -84,8 +84,8 @@ pub(crate) fn measure(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
     print_cost(program, output.status, start, &String::from_utf8_lossy(&output.stderr))
 }
 
-/// As [`measure`], but ends the program with SIGINT when standard input is closed, and saves its output: standard
-/// output in `output_path`, standard error next to it.
+/// As [`measure`], but ends the program when standard input is closed. Ends it with SIGINT, and saves its output:
+/// standard output in `output_path`, standard error next to it.
 pub(crate) fn measure_until_closed(
     output_path: &str,
     program: &str,

@@ -1,5 +1,5 @@
-//! Compares `segment --records` with Kafka's own `DumpLogSegments --deep-iteration` on the same segment, in turns. Both
-//! check every batch's CRC, and both discard their output.
+//! Compares `segment --records` with Kafka's own `DumpLogSegments`, in turns. Kafka's tool runs with
+//! `--deep-iteration`. Both read the same segment, check every batch's CRC, and discard their output.
 
 mod agreement;
 mod write;
@@ -24,7 +24,7 @@ const FASTER: f64 = 20.0;
 /// The name contains the first offset, on which `DumpLogSegments` relies.
 const NAME: &str = "00000000000000000000.log";
 const MAIN_CLASS: &str = "kafka.tools.DumpLogSegments";
-/// The arguments of Kafka's own script for its tools (kafka-run-class.sh), without log lines among the records.
+/// The arguments of Kafka's own script for its tools (kafka-run-class.sh). They suppress log lines among the records.
 const JVM: [&str; 2] = ["-Xmx256M", "-Dlog4j2.level=ERROR"];
 
 /// A generated segment; its file is removed when dropped.
@@ -35,7 +35,7 @@ struct Segment {
     contents: write::Contents,
 }
 
-/// Runs both on segments of both kinds, prints their costs, and returns how brokerscope compares.
+/// Runs both on segments of both kinds and prints their costs. Returns how brokerscope compares.
 pub(crate) fn hold(brokerscope: &Path, directory: &Path) -> anyhow::Result<Vec<Target>> {
     let kafka = Kafka::prepare(DEFAULT_VERSION)?;
     let mut targets = Vec::new();

@@ -27,7 +27,7 @@ pub(crate) struct Contents {
     pub(crate) records: u64,
 }
 
-/// Writes a capture of at least `bytes` bytes, with only complete and answered requests.
+/// Writes a capture of at least `bytes` bytes. All requests in it are complete and answered.
 pub(crate) fn write(path: &Path, bytes: u64) -> io::Result<Contents> {
     let mut writer = PacketWriter::new(BufWriter::with_capacity(1 << 20, File::create(path)?))?;
     let mut rng = Rng::with_seed(42);

@@ -284,8 +284,8 @@ impl Drop for Load {
     }
 }
 
-/// A cgroup for the recorder, with another process, because a lone recorder would make the group idle by itself.
-/// Removed when dropped.
+/// A cgroup for the recorder, with another process. A lone recorder would make the group idle by itself. Removed when
+/// dropped.
 struct Group {
     directory: PathBuf,
     company: Child,

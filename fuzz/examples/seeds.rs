@@ -1,6 +1,6 @@
-//! Writes the inputs that the corpora start from into a folder, one below it a target: frames and bodies as another
-//! implementation of the protocol writes them, captures of them, and a capture of a real client and broker. Which
-//! of them are worth keeping is libFuzzer's to say (`fuzz/run corpus`).
+//! Writes the inputs that the corpora start from. Each target has a folder below the given one. The inputs are frames
+//! and bodies as another implementation of the protocol writes them, captures of them, and a capture of a real client
+//! and broker. libFuzzer decides which of them are worth keeping (`fuzz/run corpus`).
 
 // A program for those who work on this project: it stops where something is amiss.
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::indexing_slicing)]
@@ -68,7 +68,7 @@ fn write(folder: &Path, target: &str, seeds: &[Vec<u8>]) {
     }
 }
 
-/// A nonce, and a ring with a record of some bytes that were read and one of some that were written.
+/// A nonce, and a ring with records of bytes that were read and written.
 fn plaintext() -> Vec<Vec<u8>> {
     let nonce = 7_u64;
     let record = |position: u64, flags: u32, bytes: &[u8]| {
@@ -91,7 +91,7 @@ fn plaintext() -> Vec<Vec<u8>> {
     vec![ring]
 }
 
-/// Requests of every version of Produce and Fetch, and some whose bodies are not read.
+/// Requests of every version of Produce and Fetch. Also some whose bodies are not read.
 fn requests() -> Vec<Vec<u8>> {
     let batch = kafka::batch(kafka::CODECS[0], &["a", "b"], 12);
     let set = [kafka::message(0, 0, 0, -1, b"one"), kafka::message(1, 1, 0, 5, b"two")].concat();
@@ -153,7 +153,7 @@ fn recordings() -> Vec<Vec<u8>> {
     vec![[&chunk[..], &chunk].concat(), chunk]
 }
 
-/// A chunk whose header says how far it is written, and one that says all at once that it is whole.
+/// A chunk whose header says how far it is written. Another one says from the start that it is complete.
 fn tails() -> Vec<Vec<u8>> {
     [0, 3].map(|mode| [&[mode], &recordings::recording()[..]].concat()).into()
 }

@@ -31,7 +31,7 @@ fn check(data: &[u8]) {
     assert!(refusal.len() <= MAX_REFUSAL_BYTES && !refusal.contains(char::is_control), "{refusal:?}");
 }
 
-/// Checks that the status is in the first line, and that the text is what follows, up to its maximum length.
+/// Checks that the status is in the first line. The text must be what follows, up to its maximum length.
 fn check_text(answer: &[u8], status: i32, text: &str, bytes: usize) {
     let end = answer.iter().position(|byte| *byte == b'\n').expect("a status ends with its line");
     let first = std::str::from_utf8(&answer[..end]).expect("a number is text");

@@ -6,8 +6,8 @@ use wire::{ApiKey, Error};
 
 use crate::frame::{correlation_id, options, request_of};
 
-/// Asserts that no proper prefix of a valid body is valid, nor the body with an extra byte. Tries only some prefixes of
-/// a long body.
+/// Asserts that no proper prefix of a valid body is valid. Nor may the body with an extra byte be. Tries only some
+/// prefixes of a long body.
 pub(crate) fn check_prefixes(body: &[u8], parse: impl Fn(&[u8]) -> Result<(), Error>) {
     let step = 1 + body.len() / 24;
     let ends = (0..body.len()).step_by(step).chain(body.len().checked_sub(1));

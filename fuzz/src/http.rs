@@ -18,7 +18,7 @@ fn check(data: &[u8]) {
     }
 }
 
-/// Checks that the parsed request does not depend on the pieces, and contains only input.
+/// Checks that the parsed request does not depend on the pieces. It must contain only input.
 fn check_request(bytes: &[u8], cuts: Cuts) {
     let understood = |come: usize| fuzzing::request(&bytes[..come]).map_err(drop).transpose();
     let in_pieces = ends(bytes, cuts).into_iter().find_map(understood);

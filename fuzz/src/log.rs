@@ -57,7 +57,7 @@ fn requests(log: &[u8]) {
     assert!(log.starts_with(&[0x1f, 0x8b]) || requests.len() + requests.left_out() as usize <= lines);
 }
 
-/// Checks that each line gives at most one row, independent of the pieces, with the values in the line.
+/// Checks that each line gives at most one row, with the values in the line. The rows must not depend on the pieces.
 fn rows(log: &[u8], pieces: &[&[u8]]) {
     let whole = watch::fuzzing::log_rows(&[log]);
     let lines = log.split(|byte| *byte == b'\n').count();

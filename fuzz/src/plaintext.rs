@@ -1,5 +1,5 @@
-//! Records in the ring that an agent in a broker's JVM writes, and the requests in them: an attacker who has taken over
-//! that JVM may write anything.
+//! Records in the ring that an agent in a broker's JVM writes. Also the requests in them. An attacker who has taken
+//! over that JVM may write anything.
 //!
 //! Input: 8 bytes, the ring's nonce, and its contents from the start.
 

@@ -34,7 +34,7 @@ fn check(data: &[u8]) {
     }
 }
 
-/// A partition's topic and number, and either the bytes of its records or its base offset.
+/// A partition's topic and number, and its records' size or its base offset.
 type Partition = (TopicRef, i32, i64);
 
 /// The topic and number of a row.
@@ -62,7 +62,7 @@ fn read_response(body: &[u8], version: i16) -> Result<Vec<Partition>, Error> {
     Ok(partitions)
 }
 
-/// The partitions, unless the frame or, if its records are cut off, its last partition has an error.
+/// The partitions, unless the frame has an error.
 fn stream_request(body: &[u8], version: i16) -> Option<Vec<Partition>> {
     let frame = bodies::request(ApiKey::PRODUCE, version, body);
     let RequestBody::Produce(produce) = frame.body else { return None };

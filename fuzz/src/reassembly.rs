@@ -1,5 +1,5 @@
-//! TCP reassembly against a model that stores, for every place in the stream, the first captured copy of its byte,
-//! under any order, overlap, loss, snap length, acknowledgement and bound.
+//! TCP reassembly against a model of the stream. The model stores, for every place in the stream, the first captured
+//! copy of its byte, under any order, overlap, loss, snap length, acknowledgement and bound.
 //!
 //! Input: the first sequence number (4 bytes) and the bound on held bytes (1), then steps of 5 bytes: kind, place (2),
 //! length, captured length.

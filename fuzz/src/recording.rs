@@ -42,7 +42,7 @@ fn let_decoders_panic() {
     }));
 }
 
-/// Checks that a readable manifest can be written and read again, and that an error is one line.
+/// Checks that a readable manifest can be written and read again. An error must be one line.
 fn check_manifest(directory: &TempDir, file: &[u8]) {
     files::write(directory, "manifest.json", file);
     match Recording::open(directory.path()) {

@@ -1,4 +1,4 @@
-//! Requests from a process that parses packets for a live watch, which may have been taken over.
+//! Requests from a process that parses packets for a live watch. It may have been taken over.
 //!
 //! Input: requests, one after the other.
 

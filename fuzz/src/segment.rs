@@ -28,8 +28,8 @@ fn check(data: &[u8]) {
     }
 }
 
-/// Checks that batches and damage follow each other without a gap up to the zeros at the end; and that a part starts
-/// where it should.
+/// Checks that batches and damage follow each other without a gap. They go up to the zeros at the end. A part must
+/// start where it should.
 fn check_segment(bytes: &[u8], from: u64) {
     let directory = files::directory();
     let path = files::write(&directory, "00000000000000000000.log", bytes);
@@ -71,7 +71,7 @@ fn check_items(items: &[Result<Batch, Damage>], bytes: &[u8], from: usize) -> us
     at
 }
 
-/// Checks that the result does not depend on how much of the log exists at each poll.
+/// Checks that the changes do not depend on the log's length at each poll.
 fn check_metadata_log(log: &[u8]) {
     let directory = files::directory();
     let log_dirs = [directory.path().to_owned()];

@@ -28,7 +28,7 @@ fn check(data: &[u8]) {
     }
 }
 
-/// Checks that no more is read than there is, that a comment in front changes nothing, and that a rewritten file reads
+/// Checks that no more is read than there is. A comment in front must change nothing, and a rewritten file must read
 /// the same.
 fn check_file(bytes: &[u8]) {
     let read = properties::parse(bytes);
@@ -56,8 +56,8 @@ fn format_properties(properties: &BTreeMap<String, String>) -> String {
     text
 }
 
-/// Checks that there are no more settings than the bytes allow, that a truncated answer is an error, and that an error
-/// is one line.
+/// Checks that there are no more settings than the bytes allow. A truncated answer must be an error, and an error must
+/// be one line.
 fn check_answer(body: &[u8]) {
     match admin::parse_response("PLAINTEXT://:9092", &[&[0, 0, 0, 1], body].concat()) {
         Ok(config) => {
@@ -80,8 +80,8 @@ fn check_answer(body: &[u8]) {
     }
 }
 
-/// Checks that SCRAM fails without the password, with an error of one line that does not contain it. Input: a byte that
-/// selects the mechanism, then the answers, each preceded by its length.
+/// Checks that SCRAM fails without the password. The error must be one line that does not contain the password. Input:
+/// a byte that selects the mechanism, then the answers, each preceded by its length.
 fn check_authentication(bytes: &[u8]) {
     let Some((mechanism, mut rest)) = bytes.split_first() else { return };
     let mut answers = Vec::new();

@@ -10,7 +10,8 @@ use crate::Target;
 pub const TARGET: Target = Target { name: "symbols", check, spare_bytes: 4 << 20 };
 
 const MAX_NAME_BYTES: usize = 4096;
-/// Maximum length of a provider's name, a colon and a probe's name, or of an exported variable's name.
+/// Maximum length of the name of a probe or an exported variable. A probe's consists of its provider's name, a colon
+/// and its own.
 const MAX_PROBE_BYTES: usize = 257;
 const MAX_COMPILED_BYTES: usize = 256;
 /// Number of addresses to look up, and their distance in a program.

@@ -45,7 +45,7 @@ fn check(data: &[u8]) {
     }
 }
 
-/// The number of events in a file, the counts, and whether all of it follows the format.
+/// A file's number of events, the counts, and whether all of it is well-formed.
 fn read(chunk: &[u8]) -> (usize, Summary, bool) {
     let (mut events, mut recording) = (0, Recording::of(1));
     let read = recording.read(chunk, &mut |_| events += 1);

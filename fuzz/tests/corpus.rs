@@ -1,5 +1,5 @@
-//! The committed corpora and former findings through the checks of their targets, without an engine: what once was
-//! found stays found, on every toolchain. Alone in its binary: the targets measure memory.
+//! Runs the committed corpora and former findings through their targets' checks. This needs no engine: what was found
+//! once stays found, on every toolchain. Alone in its binary, because the targets measure memory.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,5 +1,5 @@
-//! Every module that reads bytes from outside names the targets that try it, or says why none does; and every target has what
-//! it is run with. A module's documentation holds for those below it that say nothing.
+//! Checks that every module that reads bytes from outside names its fuzz targets. A module without one must say why.
+//! Every target must have what it is run with. A module's documentation holds for those below it that say nothing.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use fuzz::TARGETS;
 
-/// What opens files of others, reads from a connection, asks a server, or takes bytes or lines.
+/// Signs of a module that reads bytes from outside. It opens files of others, reads from a connection, asks a server,
+/// or takes bytes or lines.
 const SIGNS: [&str; 9] = [
     "foreign::open(",
     "foreign::open_named(",
@@ -30,7 +31,7 @@ fn project(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(path)
 }
 
-/// Sources below a directory, but no tests, and none of the test bed, which reads what it wrote itself.
+/// Sources below a directory, without tests and the test bed. The test bed reads what it wrote itself.
 fn modules(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let modules = entries.flat_map(|path| match path.file_name().unwrap().to_str().unwrap() {

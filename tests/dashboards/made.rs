@@ -57,7 +57,7 @@ fn device() -> Device {
     Device { major: 7, minor: 0, name: "loop0".into() }
 }
 
-/// A produce request (0) or a fetch (1), one in fifty of them slow and one in ten throttled.
+/// A produce request (0) or a fetch (1). One in fifty is slow, and one in ten is throttled.
 fn request(api_key: i16, tick: i64, now: Nanos) -> Event {
     let latency = Nanos::from_millis(if tick % 50 == 49 { 30 } else { 2 });
     let partition = Partition {

@@ -1,4 +1,4 @@
-//! Joins a recording's requests with its socket calls, by TCP sequence numbers alone: which read received a request's
+//! Joins a recording's requests with its socket calls. Uses TCP sequence numbers alone: which read received a request's
 //! last byte, and which writes sent its response.
 
 use std::collections::HashMap;
@@ -18,14 +18,14 @@ type Calls = HashMap<(SocketAddr, SocketAddr), Vec<SocketOp>>;
 #[derive(Debug, Default)]
 pub(super) struct Joins {
     pub(super) requests: usize,
-    /// Requests whose last byte exactly one read received, not before its packet arrived.
+    /// Requests whose last byte exactly one read received. The read is not before the byte's packet arrived.
     pub(super) read: usize,
     pub(super) responses: usize,
-    /// Responses whose first and last byte exactly one call each wrote, not after its packet was sent.
+    /// Responses whose first and last byte exactly one call each wrote. Neither call is after its packet was sent.
     pub(super) written: usize,
     pub(super) calls: usize,
-    /// Calls whose sequence numbers differ by the bytes they moved, or, for a read that reached the end of what the
-    /// client sent, by one more, for the FIN.
+    /// Calls whose sequence numbers differ by the bytes they moved. For a read that reached the end of what the client
+    /// sent, they differ by one more, for the FIN.
     pub(super) exact: usize,
     /// The first few that did not join.
     pub(super) unjoined: Vec<String>,

@@ -29,7 +29,7 @@ pub fn few(mut differences: Vec<String>) -> Vec<String> {
     differences
 }
 
-/// Checks that every request in Kafka's log has a row that agrees, and that there are no others.
+/// Checks that every request in Kafka's log has a row that agrees. There must be no other rows.
 ///
 /// # Panics
 /// If it is not so.
@@ -54,7 +54,7 @@ pub fn of_each_request(traffic: &Traffic) {
     }
 }
 
-/// Checks that every client sent with every codec it has and every acks, and that there were big and refused batches.
+/// Checks that every client sent with every codec it has and every acks. There must also be big and refused batches.
 ///
 /// # Panics
 /// If something is missing.
@@ -85,7 +85,7 @@ pub fn has_variety(traffic: &Traffic) {
     assert!(biggest > 4_000_000, "the biggest request has {biggest} bytes");
 }
 
-/// Checks that every sent message id is found, once for each record, and that records without headers are counted.
+/// Checks that every sent message id is found, once for each record. Records without headers must be counted.
 ///
 /// # Panics
 /// If it is not so.
@@ -182,7 +182,7 @@ fn is_rewritten(request: &LoggedRequest, partition: &Partition) -> bool {
         || request.client_id.as_ref().is_some_and(|id| id.contains("sarama"))
 }
 
-/// Checks that the recording has the produce requests that tcpdump captured, with the same fields.
+/// Checks that the recording has the produce requests that tcpdump captured. Their fields must be the same.
 ///
 /// # Panics
 /// If it is not so.

@@ -17,8 +17,8 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Starts a broker of this version with all its files in `directory`, and installs the clients; Java's is
-    /// of the broker's version.
+    /// Starts a broker of this version, and installs the clients. All its files are in `directory`. Java's client is of
+    /// the broker's version.
     ///
     /// # Panics
     /// If that fails.
@@ -61,7 +61,7 @@ impl Bench {
         &self.clients
     }
 
-    /// Stops the broker, and returns its request log, which is complete only then because it is buffered.
+    /// Stops the broker, and returns its request log. The log is buffered, so it is complete only then.
     pub fn stop(self) -> PathBuf {
         self.broker.stop();
         self.request_log

@@ -94,7 +94,7 @@ impl CommandOutput {
     }
 }
 
-/// `requests --format json` of a capture of a broker on `port`, with the header `mid` as message id.
+/// Runs `requests --format json` on a capture of a broker on `port`. The header `mid` is the message id.
 ///
 /// # Panics
 /// If it does not end with status 0.

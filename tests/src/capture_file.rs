@@ -109,7 +109,7 @@ impl Packet {
         })
     }
 
-    /// The same data in packets of at most `most` bytes, as on a network with a smaller MTU.
+    /// The same data in packets of at most `most` bytes, as with a smaller MTU.
     pub fn in_pieces(&self, most: usize) -> Vec<Self> {
         let Some(tcp) = self.tcp().filter(|tcp| tcp.data.len() > most) else { return vec![self.clone()] };
         let ip_header = usize::from(self.bytes[14] & 15) * 4;

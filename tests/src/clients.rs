@@ -15,7 +15,7 @@ use serde_json::Value;
 /// Timeout: a client that runs longer hangs.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Clients that use the newest versions they know, by the names that their client ids and message ids start with.
+/// Clients that use the newest versions they know. Their client ids and message ids start with these names.
 pub const CLIENTS: [&str; 9] = [
     "java",
     "librdkafka",
@@ -208,7 +208,7 @@ impl Clients {
         command
     }
 
-    /// Starts a light load of single records, at most 200 per second, that ends by itself.
+    /// Starts a light load of single records that ends by itself. It is at most 200 records per second.
     pub fn trickle(&self, bootstrap: &str, seconds: u64, logs: &Path) -> Running {
         Running::start(&mut self.java(&["trickle", bootstrap, &seconds.to_string()]), "trickle", logs)
     }

@@ -1,5 +1,5 @@
-//! Compares the output of `brokerscope requests` with what Kafka logged and with the captured bytes. Reports every
-//! difference with both sides; asserts nothing about time.
+//! Compares `brokerscope requests` with Kafka's log and with the captured bytes. Reports every difference with both
+//! sides; asserts nothing about time.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -51,7 +51,7 @@ pub fn unlogged(output: &Output, log: &[LoggedRequest]) -> usize {
     output.rows.len().saturating_sub(log.len())
 }
 
-/// Every row whose frame sizes differ from those of the bytes, and every frame without a row.
+/// Every row with other frame sizes than the bytes, and every frame without a row.
 pub fn with_sizes(output: &Output, sizes: &BTreeMap<Key, Sizes>) -> Vec<String> {
     let rows = output.by_key();
     let mut differences = Vec::new();
@@ -118,7 +118,7 @@ fn compare(row: &Value, logged: &LoggedRequest, sizes: Option<&Sizes>, differenc
     }
 }
 
-/// The requested partitions of a row, which also lists answered partitions that an earlier request named.
+/// The requested partitions of a row. A row also lists answered partitions that an earlier request named.
 fn requested_partitions(row: &Value) -> Vec<FetchPartition> {
     let requested = row["partitions"].as_array().into_iter().flatten();
     let requested = requested.filter_map(|partition| {
@@ -133,7 +133,7 @@ fn requested_partitions(row: &Value) -> Vec<FetchPartition> {
     requested
 }
 
-/// The answered partitions of a row, which also lists requested partitions without an answer.
+/// The answered partitions of a row. A row also lists requested partitions without an answer.
 fn fetched_of(row: &Value) -> Vec<FetchedPartition> {
     let answered = row["partitions"].as_array().into_iter().flatten();
     let answered = answered.filter_map(|partition| {

@@ -42,7 +42,7 @@ impl Image {
     }
 }
 
-/// The host's id of a container's first process, once its command line contains this word.
+/// The host's id of a container's first process. Waits until its command line contains this word.
 ///
 /// # Panics
 /// If that does not come.
@@ -66,7 +66,7 @@ pub fn first_process(unshare: &Child, word: &str) -> u32 {
     }
 }
 
-/// A command that runs its further arguments in some of a process's namespaces (`nsenter`'s flags).
+/// A command that runs its further arguments in some of a process's namespaces. `namespaces` are `nsenter`'s flags.
 pub fn enter(pid: u32, namespaces: &[&str]) -> Command {
     let mut command = Command::new("nsenter");
     command.args(["--target", &pid.to_string()]).args(namespaces).arg("--").stdin(Stdio::null());

@@ -34,9 +34,9 @@ pub fn cut(capture: &CaptureFile, snaplen: usize) -> CaptureFile {
     capture.with(capture.packets.iter().map(cut).collect())
 }
 
-/// The capture with packets of both directions and all connections moved by up to `APART` places, as networks and
-/// captures on several CPUs write them, and some repeated. None crosses a pause, because no CPU holds a packet that
-/// long.
+/// The capture with packets moved by up to `APART` places, and some repeated. Packets of both directions and all
+/// connections are moved, as networks and captures on several CPUs write them. None crosses a pause, because no CPU
+/// holds a packet that long.
 pub fn shuffled(capture: &CaptureFile, rng: &mut Rng) -> CaptureFile {
     let mut runs = 0;
     let mut last = 0;
@@ -60,7 +60,7 @@ pub fn shuffled(capture: &CaptureFile, rng: &mut Rng) -> CaptureFile {
     capture.with(repeated.collect())
 }
 
-/// The capture, preceded by connections to its broker's port that carry these bytes, one each.
+/// The capture, preceded by connections to its broker's port. They carry these bytes, one each.
 pub fn with_strangers(capture: &CaptureFile, port: u16, strangers: &[Vec<u8>]) -> CaptureFile {
     let time = capture.packets.first().map_or([0; 8], |packet| packet.time);
     let mut packets = Vec::new();

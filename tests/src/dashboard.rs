@@ -65,7 +65,8 @@ impl Dashboard {
         panels.flat_map(of_panel).collect()
     }
 
-    /// The variables that Prometheus fills, with the metric and the label of `label_values(METRIC, LABEL)`.
+    /// The variables that Prometheus fills, with the metric and the label. Their queries are `label_values(METRIC,
+    /// LABEL)`.
     ///
     /// # Panics
     /// If one is of another form.

@@ -106,7 +106,7 @@ fn end(child: &mut Child) -> bool {
     }
 }
 
-/// The process that strace runs, if it is strace, which ignores signals meant for the other.
+/// The process that strace runs if `child` is strace, or `child` itself. strace ignores signals meant for the other.
 fn traced(child: &Child) -> Pid {
     let own = child.id();
     let name = fs::read_to_string(format!("/proc/{own}/comm")).unwrap_or_default();

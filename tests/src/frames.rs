@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::capture_file::{CaptureFile, Packet};
 use crate::row::{Key, Numbering};
 
-/// The sizes of a request's and its response's frame, without the four bytes of their length.
+/// Frame sizes of a request and its response. The four bytes of their length do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// The request's.

@@ -65,7 +65,7 @@ impl Ground {
         self.volume.device_number().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Delays everything on the device in one direction by this much, including the journal.
+    /// Delays everything on the device in one direction by this much. That includes the journal.
     ///
     /// # Panics
     /// If the device is gone.
@@ -92,7 +92,7 @@ impl Ground {
         self.volume.inject_data_delay(direction, ms).unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// The times in which a write was delayed, UTC nanoseconds, of the newest operations since the last call.
+    /// The times in which a write was delayed, in UTC nanoseconds. Covers the newest operations since the last call.
     ///
     /// # Panics
     /// If the device is gone.
@@ -111,7 +111,7 @@ impl Ground {
         self.volume.device().clear().unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// Limits the dirty pages of this device alone (Linux 6.2), so that threads that write more must pause.
+    /// Limits the dirty pages of this device alone (Linux 6.2). Threads that write more must pause.
     ///
     /// # Panics
     /// If the kernel cannot.
@@ -155,8 +155,8 @@ impl Drop for MemoryLimit {
     }
 }
 
-/// A limit on writes to a device (cgroup v1, the root group, so that it applies to write-back too); removed when
-/// dropped.
+/// A limit on writes to a device; removed when dropped. It is in the root group of cgroup v1, so that it applies to
+/// write-back too.
 #[derive(Debug)]
 pub struct WriteLimit(String);
 

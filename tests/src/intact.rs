@@ -1,4 +1,4 @@
-//! Finds the requests of a damaged capture that lack nothing, and checks that each of them came out as in the intact
+//! Finds the requests of a damaged capture that lack nothing. Checks that each of them came out as in the intact
 //! capture. Knows only the intact capture's frames and the remaining packets; not how a reader resynchronizes.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! Kafka's own request log (`kafka.request.logger` at DEBUG, the JSON lines of Kafka 3.x and 4.x) as the
-//! expected answer. Does not judge: see [`crate::comparison`].
+//! Kafka's own request log as the expected answer. It is `kafka.request.logger` at DEBUG, with the JSON lines of Kafka
+//! 3.x and 4.x. Does not judge: see [`crate::comparison`].
 //!
 //! A line is `[date] DEBUG Completed request:{…} (kafka.request.logger)`. Kafka writes it when the last byte of the
 //! response has been passed to the socket or, without a response (acks=0), when the request is done
@@ -129,7 +129,7 @@ fn json_of(line: &str) -> Option<Value> {
     Some(serde_json::from_str(&rest[..=end]).unwrap_or_else(|error| panic!("{error} in {line}")))
 }
 
-/// Topic id → name, from every response that carries both (Metadata, `CreateTopics`, …).
+/// Topic id → name, from every response with both (Metadata, `CreateTopics`, …).
 fn topic_names(lines: &[Value]) -> HashMap<String, String> {
     let mut names = HashMap::new();
     for topic in lines.iter().filter_map(|line| line["response"]["topics"].as_array()).flatten() {
@@ -170,7 +170,8 @@ const GROUPS: [&str; 4] = ["groupId", "groups", "groupIds", "groupsNames"];
 /// Fields in which it logs a transaction's id.
 const TRANSACTIONS: [&str; 3] = ["transactionalId", "v3AndBelowTransactionalId", "transactions"];
 
-/// The value in one of these fields of a request, or its coordinator key of that type, if there is exactly one.
+/// The value in one of these fields of a request, if there is exactly one. Otherwise its coordinator key of that type,
+/// if there is exactly one.
 fn only_value(request: &Value, fields: &[&str], key_type: i64) -> Option<String> {
     let one = |value: &Value| match value {
         Value::Object(_) => {

@@ -1,4 +1,4 @@
-//! A real Prometheus on loopback, with a separate data directory and only the given targets; and its HTTP API.
+//! A real Prometheus on loopback, and its HTTP API. It has a separate data directory and only the given targets.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};

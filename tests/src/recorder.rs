@@ -24,8 +24,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Starts recording the broker `pid` into `directory`, which is created, with messages to `directory`.txt. It
-    /// records when this returns.
+    /// Starts recording the broker `pid` into `directory`, which is created. Messages go to `directory`.txt. It records
+    /// when this returns.
     ///
     /// # Panics
     /// If it does not start recording.

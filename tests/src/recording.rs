@@ -1,4 +1,4 @@
-//! The contents of a recording, from `brokerscope explain` and `io`, as the tests need them.
+//! The contents of a recording, as the tests need them. From `brokerscope explain` and `io`.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

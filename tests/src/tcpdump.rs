@@ -21,7 +21,7 @@ pub struct Tcpdump {
 }
 
 impl Tcpdump {
-    /// Starts writing all of a port's packets to `capture`, with messages to `capture`.txt. It is listening when this
+    /// Starts writing all of a port's packets to `capture`. Messages go to `capture`.txt. It is listening when this
     /// returns.
     ///
     /// # Panics

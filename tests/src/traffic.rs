@@ -74,7 +74,7 @@ fn run_once(run: &'static OnceLock<Option<Traffic>>, make: impl Fn() -> Traffic)
     traffic.as_ref().expect("the run of clients failed: see the first test's output")
 }
 
-/// An empty directory in the target directory, left for inspection until the next run.
+/// An empty directory in the target directory. It is left for inspection until the next run.
 ///
 /// # Panics
 /// If it cannot be made.
@@ -113,9 +113,9 @@ impl Traffic {
     }
 }
 
-/// Leaves out the requests before the first captured one, which were used to detect that the broker has started. Every
-/// later one must be in the capture. A client may reuse the port of one of those, so their numbers distinguish them
-/// too.
+/// Leaves out the requests before the first captured one. They were used to detect that the broker has started. Every
+/// later one must be in the capture. A client may reuse the port of one that is left out, so their numbers distinguish
+/// them too.
 fn since_capture(log: Vec<LoggedRequest>, sizes: &BTreeMap<Key, Sizes>) -> Vec<LoggedRequest> {
     let captured: HashSet<_> = sizes.keys().map(|(client, id, _)| (client.as_str(), *id)).collect();
     let before =

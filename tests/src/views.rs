@@ -1,4 +1,4 @@
-//! The output of `io`, `files` and `kernel`, and checks that hold independently of what the broker did.
+//! The output of `io`, `files` and `kernel`, and checks of it. The checks hold independently of what the broker did.
 
 use std::collections::HashMap;
 
@@ -30,13 +30,14 @@ pub fn operations(arguments: &[&str]) -> Vec<Value> {
     rows
 }
 
-/// Whether an operation took at least this long, and more than half of it for this reason.
+/// Whether an operation took at least this long, and mostly for this reason. That is more than half of the time.
 pub fn mostly(op: &Value, reason: &str, least_ms: i64) -> bool {
     let latency = op["latency_ns"].as_i64().unwrap_or(0);
     latency >= least_ms * 1_000_000 && op["reasons"][reason].as_i64().unwrap_or(0) * 2 > latency
 }
 
-/// Checks that `kernel` has commits with calls within them that waited for the journal, in the order of their starts.
+/// Checks that `kernel` has commits with calls that waited for the journal. The calls are within the commits, in the
+/// order of their starts.
 ///
 /// # Panics
 /// If it has not.

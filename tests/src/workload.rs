@@ -1,5 +1,4 @@
-//! A process that executes orders on files (`workload.py`), under the name of a broker; and the same process under
-//! strace.
+//! A process that executes orders on files (`workload.py`). It has the name of a broker, and may run under strace.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -38,7 +37,7 @@ impl Workload {
         Self::start_by(log_dir, &[])
     }
 
-    /// As [`Workload::start`], by a command that runs the rest of its arguments (`taskset`, `nice`).
+    /// As [`Workload::start`], by a command that runs the rest (`taskset`, `nice`).
     ///
     /// # Panics
     /// As [`Workload::start`].
@@ -188,7 +187,8 @@ pub struct Call {
 }
 
 impl Call {
-    /// `123 1700000000.000001 write(3, ""..., 100) = 100 <0.000021>`, or a call that was resumed.
+    /// Parses the line of a call of this thread, or of a call that was resumed. For example `123 1700000000.000001
+    /// write(3, ""..., 100) = 100 <0.000021>`.
     fn parse(line: &str, tid: u32) -> Option<Self> {
         // The columns are padded.
         let (of, rest) = line.split_once(' ')?;

@@ -27,8 +27,8 @@ use serde_json::{Value, json};
 
 use crate::site::{Site, done, only_judged, rows_of, sizes_of};
 
-/// Checks that each request logged after the recorder's start has exactly one row, and that produce requests are joined
-/// with their appends.
+/// Checks that each request logged after the recorder's start has exactly one row. Produce requests must be joined with
+/// their appends.
 pub(crate) fn rows_are_those_of_the_log(name: &str) {
     let site = Site::start(name, DEFAULT_VERSION, Path::new("java"), false);
     site.create_topic("tls");
@@ -140,7 +140,7 @@ fn verdicts(recording: &Path) -> (Verdicts, Value) {
     (of_producers.map(|verdict| (key(&verdict), verdict)).collect(), summary)
 }
 
-/// Checks that two recorders that watch the same requests, by the agent and by the log, agree.
+/// Checks that two recorders that watch the same requests agree. One uses the agent, and one the log.
 pub(crate) fn verdicts_agree(name: &str) {
     let directory = directory(name);
     let SlowJournal { broker, load, mut volume, _site } = SlowJournal::start(&directory);

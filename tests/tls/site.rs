@@ -1,4 +1,4 @@
-//! A broker whose clients use TLS, those clients, and the comparison of the requests that `record --see-tls` records with
+//! A broker whose clients use TLS, and those clients. Compares the requests that `record --see-tls` records with
 //! Kafka's own request log.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -40,7 +40,7 @@ pub(crate) const SASL_BROKER: [(&str, &str); 3] = [
 pub(crate) const SASL_CLIENT: &str = "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n\
     sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username=\"lab\" password=\"lab-secret\";\n";
 
-/// Correlation ids from here on are for authentication requests (`SaslClientAuthenticator.MIN_RESERVED_CORRELATION_ID`).
+/// First correlation id of authentication requests. See `SaslClientAuthenticator.MIN_RESERVED_CORRELATION_ID`.
 const LEAST_OF_SASL: i64 = 2_147_483_640;
 
 /// A broker with TLS, and what its clients need.
@@ -256,8 +256,8 @@ pub(crate) fn rows_agree(name: &str, version: &str, java: &Path, with_password: 
     joins_are_by_crc(&recording);
 }
 
-/// Leaves out requests that `explain` does not judge because nobody waited for them: acks=0, long polls, and group
-/// members that waited for each other. The numbers show that these were observed.
+/// Leaves out requests that `explain` does not judge. Nobody waited for them: acks=0, long polls, and group members
+/// that waited for each other. The numbers show that these were observed.
 pub(crate) fn only_judged(log: Vec<LoggedRequest>, rows: &[Value], summary: &Value) -> Vec<LoggedRequest> {
     let all = log.len() as u64;
     let judged: HashSet<_> = rows.iter().map(|row| (row::client(row), row::correlation_id(row))).collect();
@@ -301,8 +301,8 @@ pub(crate) fn longest_safepoint(log: &Path) -> f64 {
     text.lines().filter_map(of).fold(0.0, f64::max)
 }
 
-/// Checks that after recorders are killed, these numbers of ms after their start, the agent stops copying for them, the
-/// broker keeps serving, and the next recorder observes everything.
+/// Checks kills of recorders, these numbers of ms after their start. The agent must stop copying for them, the broker
+/// keep serving, and the next recorder observe everything.
 pub(crate) fn survives_kills(name: &str, moments_ms: &[u64]) {
     let site = Site::start(name, DEFAULT_VERSION, Path::new("java"), false);
     site.create_topic("tls");

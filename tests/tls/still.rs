@@ -1,4 +1,5 @@
-//! A parser of TLS connections that stops for longer than the agent waits for it, as on a machine that gives it no CPU.
+//! A parser of TLS connections that stops for longer than the agent waits for it. That happens on a machine that gives
+//! it no CPU.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,8 +18,8 @@ use super::site::{KilledAtTheEnd, PATIENCE, STOPS_WITHIN, Site, comes_true, conn
 /// Slack for the client's own pace and for polling.
 const SLACK: Nanos = Nanos::from_millis(200);
 
-/// Checks that the agent stops, that traffic until another one copies is a loss, and that every request outside of that
-/// has its row.
+/// Checks that the agent stops. Traffic until another one copies must be a loss, and every request outside of that must
+/// have its row.
 pub(crate) fn is_a_loss_until_another_agent_copies(name: &str) {
     let site = Site::start(name, DEFAULT_VERSION, Path::new("java"), false);
     site.create_topic("tls");

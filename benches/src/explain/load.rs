@@ -58,8 +58,8 @@ pub(super) fn is_injected(verdict: &Value) -> bool {
     ["journal-commit", "gc-pause"].contains(&cause)
 }
 
-/// Writes a recording of `requests` requests into a directory that does not exist yet; with the host's figures and CPU
-/// samples if requested.
+/// Writes a recording of `requests` requests into a new directory. The directory must not exist. Includes the host's
+/// figures and CPU samples if requested.
 pub(super) fn write(
     directory: &Path,
     requests: u64,
@@ -312,7 +312,7 @@ impl ReportedLoad {
         }))
     }
 
-    /// A call that moved a part of a request or response of this many bytes, including its length.
+    /// A call that moved a part of a request or response. `of_bytes` is the size of the whole, including its length.
     fn socket_op(
         &self,
         served: &ServedRequest,

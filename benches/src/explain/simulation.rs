@@ -54,7 +54,7 @@ pub(super) struct ServedRequest {
     pub(super) handler: usize,
     pub(super) arrival: Stretch,
     pub(super) head_of_line: i64,
-    /// Reads of its length, which Kafka reads first (`NetworkReceive`), and of the rest.
+    /// Reads of its length and of the rest. Kafka reads the length first (`NetworkReceive`).
     pub(super) reads: [Stretch; 2],
     pub(super) appends: Vec<Append>,
     pub(super) write: Stretch,
@@ -226,7 +226,8 @@ impl Simulation {
         self.due(next, Step::Arrival);
     }
 
-    /// Schedules the read of a connection's first request, once it is complete and the one before it is answered.
+    /// Schedules the read of a connection's first request. It starts once the request is complete and the one before it
+    /// is answered.
     fn notice(&mut self, connection: usize) {
         let Some(connection) = self.connections.get(connection) else { return };
         let Some(number) = connection.requests.front().copied() else { return };
@@ -247,7 +248,7 @@ impl Simulation {
         self.due(start + 17 * MICRO, Step::Queued(number));
     }
 
-    /// When the network thread of a request's connection can start something that takes this long.
+    /// Reserves the network thread of a request's connection for this long. Returns when the thread can start.
     fn network_thread(&mut self, number: u64, takes: i64) -> Option<i64> {
         let thread = self.under_way.get(&number)?.served.network_thread();
         let free = self.network_threads_free.get_mut(thread)?;
@@ -347,7 +348,7 @@ mod tests {
 
     /// Longer than an undisturbed request.
     const LONG: i64 = MILLI;
-    /// Time from one holder of a log or handler to the next, including the next one's first work.
+    /// Time from one holder of a log or handler to the next. Includes the next one's first work.
     const HANDED_ON: i64 = 100 * MICRO;
 
     fn stalls() -> (Vec<ServedRequest>, Vec<Stretch>) {

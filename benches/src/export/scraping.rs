@@ -1,4 +1,4 @@
-//! Scrapes an exporter repeatedly, as Prometheus does, and records the time of each scrape and the last result.
+//! Scrapes an exporter repeatedly, as Prometheus does. Records the time of each scrape and the last result.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

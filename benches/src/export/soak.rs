@@ -1,6 +1,6 @@
-//! Replays a day of a broker with a thousand partitions to `export`, as fast as it can be read: memory must stay
-//! bounded, and scrapes fast. The recording is invented: produce requests with their reads, writes and appends at even
-//! intervals, host samples every second, and occasional journal stalls.
+//! Replays a day of a broker with a thousand partitions to `export`. Replays it as fast as it can be read. Memory must
+//! stay bounded, and scrapes fast. The recording is invented: produce requests with their reads, writes and appends at
+//! even intervals, host samples every second, and occasional journal stalls.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;

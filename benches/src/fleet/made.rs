@@ -1,6 +1,7 @@
-//! Invents recordings of the brokers of a cluster, in the folders that `brokerscope fleet` reads: produce requests and
-//! their writes, fetches and their `sendfile`s, and the host's device figures. One broker re-reads large state files of
-//! tiered storage, another one's batches are small, a third leads twice as many partitions. The same in every run.
+//! Invents recordings of the brokers of a cluster. They are in the folders that `brokerscope fleet` reads, and contain
+//! produce requests and their writes, fetches and their `sendfile`s, and the host's device figures. One broker re-reads
+//! large state files of tiered storage, another one's batches are small, a third leads twice as many partitions. The
+//! same in every run.
 //!
 //! A separate file that uses nothing else of the bench, because tests create small ones with it.
 

@@ -1,4 +1,4 @@
-//! Costs of processes and BPF programs so far, from the kernel's accounting in `/proc`.
+//! Costs of processes and BPF programs so far. Read from the kernel's accounting in `/proc`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,9 +11,9 @@ use lab::program::children;
 const TICKS_PER_SECOND: u32 = 100;
 const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-/// User and system time of a process with all its threads, including those that have ended, and of its children. The
-/// kernel scales both so that their sum is what its threads ran, to the nanosecond, independent of which code the ticks
-/// hit (`cputime_adjust` in kernel/sched/cputime.c).
+/// User and system time of a process with all its threads, and of its children. Includes threads that have ended. The
+/// kernel scales both times so that their sum is what the process's threads ran, to the nanosecond, independent of
+/// which code the ticks hit (`cputime_adjust` in kernel/sched/cputime.c).
 pub(crate) fn processor_time(pid: u32) -> anyhow::Result<Duration> {
     children(pid)
         .into_iter()

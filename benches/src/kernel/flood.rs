@@ -25,8 +25,7 @@ const CEILING_MIB: u64 = 96;
 /// A write as small as an append of the load.
 const BYTES: [u8; 180] = [0x5a; 180];
 
-/// Waits until standard input is closed, writes for [`SECONDS`], and prints how many writes and microseconds
-/// that were.
+/// Waits until standard input is closed, and writes for [`SECONDS`]. Prints how many writes and microseconds that were.
 pub(crate) fn flood(file: &Path) -> anyhow::Result<()> {
     let file = File::create(file).with_context(|| file.display().to_string())?;
     std::io::stdin().lock().read_to_end(&mut Vec::new())?;

@@ -7,7 +7,7 @@ use super::run::Run;
 use super::watcher::Kind;
 use crate::table;
 
-/// Prints the cost of hooks alone, and ours, for runs as fast as the broker answers.
+/// Prints the cost of hooks alone, and ours. The runs are as fast as the broker answers.
 pub(super) fn print_differences(runs: &[Run]) {
     let ratio = |what: &str, of: fn(&Run) -> f64| {
         let pairs = [

@@ -85,7 +85,7 @@ fn completeness<'a>(
     Target { measured, ..Target::of_runs(what.to_owned(), &runs, Bound::AtMost(0.0), "") }
 }
 
-/// Prints what was recorded in each run next to what really happened, and the last recorder's output.
+/// Prints what was recorded in each run next to what really happened. Also prints the last recorder's output.
 pub(super) fn print_recorded<'a>(runs: impl Iterator<Item = &'a Run>) {
     let recorded: Vec<_> = runs.filter_map(|run| run.recorded.as_ref()).collect();
     table::print(

@@ -1,4 +1,4 @@
-//! Latencies of many requests, and their text form for passing them between processes.
+//! Latencies of many requests, and their text form to pass between processes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The events of a run in a recording, what really happened, and the recording's own count of losses.
+//! A run's recorded events, what really happened, and the recording's loss count.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -14,8 +14,8 @@ use super::test_bed::TestBed;
 pub(crate) struct StandIn(Child);
 
 impl StandIn {
-    /// Starts this binary with these arguments under a broker's name, and with its main class and properties. It must
-    /// wait until its standard input is closed.
+    /// Starts this binary with these arguments under a broker's name. It also has a broker's main class and properties.
+    /// It must wait until its standard input is closed.
     pub(crate) fn start(
         bed: &TestBed,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,

@@ -23,7 +23,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// Size of the sparse image.
 const VOLUME_BYTES: u64 = 6 << 30;
 
-/// Settings that delete segments soon, so that the volume has room for any number of runs.
+/// Settings that delete segments soon. The volume then has room for any number of runs.
 const SHORT_LIVED: [(&str, &str); 5] = [
     ("log.segment.bytes", "67108864"),
     ("log.retention.bytes", "134217728"),
@@ -67,7 +67,7 @@ impl TestBed {
         Self::start(site, None, log_dir, setting)
     }
 
-    /// As [`TestBed::set`], on a device with injectable latency, which `brokerscope-lab` serves.
+    /// As [`TestBed::set`], on a device with injectable latency. `brokerscope-lab` serves the device.
     pub(crate) fn set_slow(
         directory: &Path,
         setting: &Setting,
@@ -111,7 +111,7 @@ impl TestBed {
         self.volume.as_mut()
     }
 
-    /// Takes the volume out, so that it can be controlled while the test bed is borrowed. Must be given back.
+    /// Takes the volume out, to control it while the test bed is borrowed. It must be given back.
     pub(crate) fn take_volume(&mut self) -> Option<Volume> {
         self.volume.take()
     }
@@ -166,7 +166,7 @@ pub(crate) fn claim(directory: &Path) -> anyhow::Result<Site> {
     Ok(Site::claim_in(directory)?)
 }
 
-/// Mounts the volume in memory, because the commit latency of this machine's disk is irrelevant to the comparison.
+/// Mounts the volume in memory. The commit latency of this machine's disk is irrelevant to the comparison.
 fn mount(site: &Site) -> anyhow::Result<PathBuf> {
     let (memory, volume) = (site.directory("memory")?, site.directory("volume")?);
     let room = format!("size={VOLUME_BYTES}");

@@ -169,8 +169,8 @@ impl Watcher {
     }
 }
 
-/// Waits for the process to which a recorder leaves the detaching of its hooks, so that the next measurement is not
-/// affected.
+/// Waits for the process that detaches a recorder's hooks. The recorder leaves that to it; the next measurement must
+/// not be affected.
 pub(crate) fn await_hooks_gone() -> anyhow::Result<()> {
     let end = Instant::now() + PATIENCE;
     while is_ending()? {

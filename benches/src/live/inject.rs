@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Time for a reader to finish its preparations after it has opened its socket.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// Waits until a process reads the interface `watched`, sends everything, and prints the number of packets and the
+/// Waits until a process reads the interface `watched`, and sends everything. Prints the number of packets and the
 /// microseconds it took.
 pub(crate) fn inject(interface: &str, watched: &str, capture: &Path) -> anyhow::Result<()> {
     let socket = open(interface)?;

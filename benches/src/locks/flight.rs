@@ -1,5 +1,6 @@
-//! Compares a recorded broker with and without its Flight Recorder, or with and without the tracing of request handler
-//! calls, the only difference: throughput, and the JVM pauses that this causes.
+//! Compares a recorded broker with and without its Flight Recorder. Also compares it with and without the tracing of
+//! request handler calls. That is the only difference each time. Measures throughput, and the JVM pauses that this
+//! causes.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Waits for monitors from brokerscope, or from an async-profiler file read by the JDK's own `jfr`; and the matching of
-//! two reports of the same wait.
+//! Waits for monitors, from brokerscope or from an async-profiler file. The JDK's own `jfr` reads that file. Also
+//! matches two reports of the same wait.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -32,7 +32,7 @@ const LONG_NS: i64 = 1_000_000;
 const SHARE_PERCENT: f64 = 99.0;
 /// Maximum number of unmatched waits to print.
 const SHOWN: usize = 5;
-/// Waits that start this close to the start or the end of a recording may be in one source only.
+/// Margin at the start and the end of a recording. Waits that start within it may be in one source only.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// Measures, prints a table, and judges.
@@ -127,8 +127,8 @@ fn compare(accounts: &[(&str, &Vec<Wait>, &Vec<Wait>)]) -> Vec<Target> {
     targets
 }
 
-/// Prints how often two sources that both name the previous holder name the same one. That is not a target: Flight
-/// Recorder names the holder when the wait started, the probes the last thread that released it before the wait ended.
+/// Prints how often two sources that both name the previous holder agree. That is not a target: Flight Recorder names
+/// the holder when the wait started, the probes the last thread that released it before the wait ended.
 fn same_holders(waits: &[Wait], others: &[Wait]) {
     let both =
         paired(waits, others).into_iter().filter_map(|(wait, other)| Some((wait.owner?, other?.owner?)));

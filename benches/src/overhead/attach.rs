@@ -1,4 +1,5 @@
-//! A process that attaches a part of the hooks to a broker or its stand-in until its standard input ends.
+//! A process that attaches a part of the hooks to a broker or its stand-in. They stay attached until its standard input
+//! ends.
 
 use std::io::{Read as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -99,7 +99,7 @@ impl Phase {
     }
 }
 
-/// CPU time of a process in the next second, in per cent of a core, from the scheduler.
+/// CPU time of a process in the next second, in per cent of a core. The scheduler counts it.
 fn percent_of_a_second(pid: u32) -> anyhow::Result<f64> {
     stop::check()?;
     let (before, begun) = (thread_times(pid)?, Instant::now());

@@ -1,4 +1,4 @@
-//! A recorder with TLS, and its agent, which pauses outside of measured windows, so that the JVM does not load it
+//! A recorder with TLS, and its agent, which pauses outside of measured windows. So the JVM does not load the agent
 //! before each window, and the broker runs the same code in all of them.
 
 use std::fs::{self, File};
@@ -64,7 +64,7 @@ impl Copying {
     }
 }
 
-/// Opens the ring that a recorder, or the process that parses for it, still has open.
+/// Opens the ring of a recorder. The recorder, or the process that parses for it, still has it open.
 fn open_ring(recorder: u32) -> anyhow::Result<PlaintextRing> {
     let processes = std::iter::once(recorder).chain(lab::program::children(recorder));
     let mut descriptors =

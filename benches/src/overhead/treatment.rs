@@ -19,8 +19,8 @@ use crate::kernel::watcher::{Watcher, await_hooks_gone};
 
 /// Time to wait after its start.
 const SETTLE: Duration = Duration::from_millis(500);
-/// Time to wait after the start of an always-on recorder, which normally runs for months: by then it has made its
-/// initial requests to the JVM and the broker, in code that the JVM has not compiled.
+/// Time to wait after the start of an always-on recorder. Such a recorder normally runs for months. After this time it
+/// has made its initial requests to the JVM and the broker, in code that the JVM has not compiled.
 const STEADY: Duration = Duration::from_secs(8);
 /// Added each time, up to a whole period: so what such a recorder does every ten seconds is in as large a share of the
 /// windows as of the time.
@@ -66,7 +66,7 @@ pub(super) enum Hooks {
     Tap,
     /// A whole recorder of a process that does nothing: all hooks and its threads.
     IdleRecorder,
-    /// The programs of an always-on watch, on the broker itself, without a reader of their records.
+    /// The programs of an always-on watch, on the broker itself. Nobody reads their records.
     AlwaysOn,
     /// Like `AlwaysOn`, without the programs on waits.
     AlwaysOnRequests,

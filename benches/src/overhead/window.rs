@@ -43,7 +43,7 @@ pub(super) struct Window {
     pub(super) seen: Quantiles,
     broker: Duration,
     watchers: Duration,
-    /// CPU time of everything except broker, load and watchers, relative to the window's length. By ticks, which may
+    /// CPU time of everything except broker, load and watchers. Relative to the window's length. By ticks, which may
     /// interfere with the load's even rate: it shows that something else ran in a window, not how much.
     others: f64,
     pub(super) steal: f64,
@@ -215,7 +215,7 @@ impl Window {
     }
 }
 
-/// Prints the results of windows without a watcher, and how much of the machine others used overall.
+/// Prints the results of windows without a watcher. Also prints how much of the machine others used overall.
 pub(super) fn print_noise(windows: &[Window]) {
     let spread = |of: &dyn Fn(&Window) -> f64, of_all: bool| {
         let chosen = windows.iter().filter(|window| of_all || window.treatment.is_none());
@@ -247,7 +247,7 @@ pub(super) fn print_noise(windows: &[Window]) {
     println!();
 }
 
-/// Prints the run time of BPF programs in windows in which the kernel counted it, the most expensive first.
+/// Prints the run time of BPF programs, the most expensive first. Covers windows in which the kernel counted it.
 pub(super) fn print_programs(treatment: Treatment, windows: &[Window]) {
     let mut programs: BTreeMap<&str, Ran> = BTreeMap::new();
     for (name, ran) in windows.iter().flat_map(|window| &window.programs) {

@@ -1,4 +1,4 @@
-//! Checks that `segment --records` and `DumpLogSegments` agree on every record of a segment.
+//! Checks that `segment --records` and `DumpLogSegments` agree on every record.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

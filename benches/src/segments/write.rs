@@ -66,7 +66,7 @@ fn head(base_offset: i64, count: u64, is_compressed: bool) -> Head {
     }
 }
 
-/// A frame of independent blocks, the only kind that Kafka reads (Lz4BlockInputStream.java).
+/// A frame of independent blocks. Kafka reads no other kind (Lz4BlockInputStream.java).
 fn lz4(plain: &[u8]) -> io::Result<Vec<u8>> {
     let mut encoder = FrameEncoder::new(Vec::with_capacity(plain.len()));
     encoder.write_all(plain)?;

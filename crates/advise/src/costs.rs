@@ -88,7 +88,8 @@ impl Costs {
         if self.slow.time <= Nanos::ZERO { 0.0 } else { cost.time.0 as f64 / self.slow.time.0 as f64 }
     }
 
-    /// `journal-commit cost 4.1 s of request time in 60 s (37 events, 85 slow requests, 92 % of their time)`.
+    /// Describes a cause's cost. `journal-commit cost 4.1 s of request time in 60.0 s (37 events, 85 slow requests, 92
+    /// % of all slow requests' time)`.
     pub(crate) fn describe(&self, cause: Cause, cost: Cost) -> String {
         format!(
             "{cause} cost {} of request time in {} ({}, {}, {} of all slow requests' time)",
@@ -101,7 +102,7 @@ impl Costs {
     }
 }
 
-/// The total cost of these causes as roots, with a description, if it is worth a change.
+/// The total cost of these causes as roots, with a description. An error if it is not worth a change.
 pub(crate) fn costly(inputs: &Inputs, causes: &[Cause]) -> Result<(Cost, String), NoAdvice> {
     let costs = rule::need(Inputs::COSTS, &inputs.costs)?;
     let mut sum = Cost::default();

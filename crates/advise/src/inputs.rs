@@ -126,7 +126,7 @@ impl Inputs {
         Ok(limit.map_or(memory, |limit| memory.min(limit)))
     }
 
-    /// Number of partitions with a replica on the broker, or at least of those seen in use.
+    /// Number of partitions with a replica on the broker. Or a lower bound: the number of those seen in use.
     pub(crate) fn partitions(&self) -> Result<u64, NoAdvice> {
         rule::need("the number of partitions", &self.host_facts.partitions).copied()
     }

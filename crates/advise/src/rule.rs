@@ -117,7 +117,7 @@ pub struct Recommendation {
     pub risk: &'static str,
 }
 
-/// A recommendation without a measured cost, with the effect and the risk that its rule declares.
+/// Creates a recommendation without a measured cost. The effect and the risk are those that its rule declares.
 pub(crate) fn advise(evidence: impl Into<String>, changes: impl Into<Vec<Change>>) -> Recommendation {
     Recommendation { evidence: evidence.into(), changes: changes.into(), ..Recommendation::default() }
 }

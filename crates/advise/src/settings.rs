@@ -17,7 +17,7 @@ pub(crate) struct Number {
     pub(crate) text: String,
 }
 
-/// Keeps only the settings that a recording has, so that rules know no more about a running broker.
+/// Keeps only the settings that a recording has. Otherwise rules would know more about a running broker.
 impl From<BTreeMap<String, String>> for Settings {
     fn from(mut settings: BTreeMap<String, String>) -> Self {
         settings.retain(|name, _| Self::USED.contains(&name.as_str()));

@@ -243,7 +243,8 @@ pub(crate) fn fires_on(rule: &Rule, cause: Cause) -> Recommendation {
     finding
 }
 
-/// Asserts that a rule is silent if its cause cost nothing, and if others cost a hundred times as much.
+/// Asserts that a rule is silent if its cause cost nothing or next to nothing. In the second case, other causes cost
+/// 200 times as much.
 pub(crate) fn assert_silent_without(rule: &Rule, cause: Cause) {
     let mut inputs = broker();
     silent(rule, &inputs);

@@ -15,10 +15,10 @@ const MAX_PRODUCERS: usize = 10_000;
 /// Usual values of `batch.size`: Kafka's default and its doubles.
 /// The smallest one that holds a producer's largest batch is assumed to bound its batches.
 const BATCH_SIZES: [u32; 7] = [16_384, 32_768, 65_536, 131_072, 262_144, 524_288, 1_048_576];
-/// A producer drops records that waited for this long (`delivery.timeout.ms`, 120 s by default).
-/// An older timestamp is not the time at which the record was passed to the producer.
+/// How long a producer holds a record before it drops it (`delivery.timeout.ms`). 120 s by default. An older timestamp
+/// is not the time at which the record was passed to the producer.
 const MAX_RECORD_AGE: Nanos = Nanos::from_millis(120_000);
-/// If a smaller share of batches has usable timestamps, they do not represent the others.
+/// The smallest share of batches with usable timestamps that represents the others.
 const MIN_TIMED_SHARE: f64 = 0.9;
 /// Latencies are distinguished up to an hour.
 const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
@@ -49,7 +49,7 @@ pub struct Producer {
     pub records: u64,
     /// Batches with a known number of records.
     pub counted: u64,
-    /// Batches among these without room for another record of their mean size, by each of `BATCH_SIZES`.
+    /// Batches among these without room for another record of their mean size. One number for each of `BATCH_SIZES`.
     full: [u64; BATCH_SIZES.len()],
     connections: HashSet<SocketAddr>,
     span: Option<(Nanos, Nanos)>,
@@ -105,7 +105,7 @@ impl Traffic {
         self.producers.entry(name).or_default().add(request, sent());
     }
 
-    /// Producers by client id (by address if they have none), the one with the most requests first.
+    /// Producers by client id, the one with the most requests first. By address if they have no client id.
     pub fn producers(&self) -> Vec<(&Arc<str>, &Producer)> {
         let mut all: Vec<_> = self.producers.iter().collect();
         all.sort_by(|a, b| b.1.requests.cmp(&a.1.requests).then_with(|| a.0.cmp(b.0)));

@@ -20,7 +20,7 @@ pub struct ReadsWithoutEgress {
     pub read_bytes: u64,
     /// Upper bound on the bytes among them that were sent.
     pub sent_bytes: u64,
-    /// The kind of file with the most bytes that are read and not sent, from [`FileKind::as_str`].
+    /// The kind of file with the most bytes that are read and not sent. From [`FileKind::as_str`].
     pub kind: &'static str,
     /// Its share of the bytes that are not sent.
     pub share: f64,

@@ -125,7 +125,7 @@ impl WorkTotals {
 }
 
 impl AdviceTotals {
-    /// Creates totals without per-file reads and writes, which mean nothing if sockets are not watched.
+    /// Creates totals without per-file reads and writes. These mean nothing if sockets are not watched.
     pub fn without_files() -> Self {
         Self { work: WorkTotals { files: None, ..WorkTotals::default() }, ..Self::default() }
     }

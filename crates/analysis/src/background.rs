@@ -1,5 +1,6 @@
-//! Reads all events for totals on other threads while the engine reads a selection of the recording. Skips many columns and
-//! whole tables. Does not compute the totals.
+//! Reads all events for totals on other threads.
+//! Skips many columns and whole tables. Does not compute the totals. The engine reads a selection of the recording at
+//! the same time.
 
 use std::thread::ScopedJoinHandle;
 

@@ -1,4 +1,4 @@
-//! Manifest entries that the recorder writes, and the notes that readers make of them.
+//! Manifest entries of the recorder, and the notes that readers make of them.
 
 pub(crate) mod always_on;
 pub mod broker_settings;

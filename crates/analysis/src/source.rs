@@ -69,8 +69,8 @@ pub trait EventSource {
     /// Gaps that concern requests slower than the threshold. Complete after [`Step::End`].
     fn gaps(&mut self, slower_than: Nanos) -> Gaps;
 
-    /// Narrows the source to the events that verdicts depend on, if those are much fewer.
-    /// Returns whether it did.
+    /// Narrows the source to the events that verdicts depend on.
+    /// Does so only if those are much fewer; returns whether it did.
     fn select(&mut self, _config: &Config) -> bool {
         false
     }
@@ -112,8 +112,9 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// Reads the topic names for a capture, which may need access to a broker's log dirs and root's view of its process: for
-    /// callers that drop privileges before they open the capture.
+    /// Reads the topic names for a capture.
+    /// Callers that drop privileges before they open the capture call it first: it may need access to a broker's log
+    /// dirs and root's view of its process.
     ///
     /// # Errors
     /// The process is not a broker.

@@ -1,7 +1,7 @@
-//! Replica counts of partitions, from a KRaft broker's own copy of the cluster metadata.
-//! That is the newest snapshot and the segments of `__cluster_metadata-0`, which every broker keeps. Reads in steps: each
-//! poll resumes where the last one ended and reads a bounded number of bytes. Does not know which of the log's last
-//! records are committed.
+//! Replica counts of partitions, from a broker's copy of the cluster metadata.
+//! Every KRaft broker keeps the newest snapshot and the segments of `__cluster_metadata-0`. Reads in steps: each poll
+//! resumes where the last one ended and reads a bounded number of bytes. Does not know which of the log's last records
+//! are committed.
 //!
 //! A record's value is a frame version, a type and its version, as unsigned varints, and a message in flexible encoding
 //! (`MetadataRecordSerde`, `generator/message/*Record.json` of Apache Kafka 4.2). Fuzzed by: segment.
@@ -25,7 +25,8 @@ const MAX_TOPICS: usize = 200_000;
 const MAX_PARTITIONS: usize = 100_000;
 /// The longest topic name that Kafka allows.
 const MAX_NAME_BYTES: usize = 249;
-/// Bytes read per poll, not counting the rest of the batch in which the bound is reached.
+/// Bytes read per poll.
+/// The rest of the batch in which the bound is reached does not count.
 const MAX_BYTES_PER_POLL: u64 = 64 << 20;
 
 /// Record types.

@@ -5,7 +5,7 @@
 
 use model::{FileKind, TopicPartition};
 
-/// Returns a file's kind and, if the file is in a partition's directory, that partition.
+/// Returns a file's kind, and its partition if it is in a partition's directory.
 /// Only the last two components of the path matter.
 pub fn classify(file: &str) -> (FileKind, Option<TopicPartition>) {
     let (directories, name) = file.rsplit_once('/').unwrap_or(("", file));

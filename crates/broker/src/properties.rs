@@ -36,8 +36,9 @@ fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\u{c}')
 }
 
-/// Joins a line that ends in an unescaped backslash with the next one, whose leading blanks are dropped; skips blank
-/// lines and comments. A continuation line is never a comment.
+/// Joins continued lines; skips blank lines and comments.
+/// A line that ends in an unescaped backslash continues in the next one, whose leading blanks are dropped. A
+/// continuation line is never a comment.
 fn logical_lines(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut open: Option<String> = None;

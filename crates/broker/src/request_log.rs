@@ -26,8 +26,8 @@ use serde::Deserialize;
 
 use crate::Error;
 
+/// The maximum length of a line; longer lines are left out.
 /// A line holds the request and the response without records, but with every partition.
-/// Longer lines are left out.
 const LONGEST_LINE: u64 = 16 << 20;
 /// Requests in memory, at some 120 bytes each.
 const MAX_REQUESTS: usize = 10_000_000;
@@ -134,7 +134,8 @@ fn json_of(line: &[u8]) -> Option<&[u8]> {
     rest.get(..end)
 }
 
-/// The parts of a line that are used, under Kafka's names (`RequestConvertToJson.scala`).
+/// The parts of a line that are used.
+/// They have Kafka's names (`RequestConvertToJson.scala`).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Line<'a> {
@@ -184,9 +185,10 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Finds the API and the times of a line without parsing it, by the order in which Kafka writes the keys; `None` for
-/// any other order. What lies between them, the partitions of request and response, is most of the line. As in any
-/// JSON, a quote inside a name is escaped, so no name can look like one of these keys.
+/// Finds the API and the times of a line without parsing it.
+/// Relies on the order in which Kafka writes the keys; `None` for any other order. What lies between them, the
+/// partitions of request and response, is most of the line. As in any JSON, a quote inside a name is escaped, so no
+/// name can look like one of these keys.
 pub(crate) fn outline(json: &str) -> Option<(&str, KafkaTimes)> {
     let keys = &*KEYS;
     let name = keys.api.find(json.as_bytes())? + API.len();

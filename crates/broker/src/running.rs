@@ -81,7 +81,8 @@ impl Broker {
         pids(processes).into_iter().map(|pid| Self::of(processes, pid)).collect()
     }
 
-    /// The ports on which it serves clients, brokers and, if it is a controller, the clients of controllers.
+    /// The ports of its listeners.
+    /// They serve clients, brokers and, if it is a controller, the clients of controllers.
     pub fn ports(&self) -> Vec<u16> {
         self.listeners.iter().map(|listener| listener.port).filter(|port| *port != 0).collect()
     }
@@ -126,8 +127,9 @@ pub fn pids(processes: &Processes) -> Vec<u32> {
     if brokers.is_empty() { unknown } else { brokers }
 }
 
-/// Whether a process with a broker's command line has a JVM mapped, and its user owns one of its log dirs or the lock
-/// file that a broker creates in each. `None` if this cannot be read: another user's process, or missing log dirs.
+/// Whether a process with a broker's command line is a broker.
+/// It is if it has a JVM mapped, and its user is root or owns one of its log dirs or the lock file that a broker
+/// creates in each. `None` if this cannot be read: another user's process, or missing log dirs.
 fn is_broker(processes: &Processes, pid: u32) -> Option<bool> {
     if !processes.has_jvm(pid).ok()? {
         return Some(false);
@@ -188,8 +190,8 @@ fn configured_id(properties: &BTreeMap<String, String>) -> Option<i32> {
 // A broker's command line: whether it is one, its configuration file and its overrides. Does not read the
 // configuration.
 
-/// Whether this is Kafka's main class, the one that Confluent's packages start instead, or Kafka's own after its move
-/// to another package.
+/// Whether this is a main class of Kafka.
+/// It is Kafka's own, also after its move to another package, or the one that Confluent's packages start instead.
 fn is_main_class(argument: &[u8]) -> bool {
     matches!(argument, b"kafka.Kafka" | b"io.confluent.support.metrics.SupportedKafka")
         || argument.starts_with(b"org.apache.kafka.") && argument.ends_with(b".Kafka")
@@ -282,7 +284,8 @@ fn is_tls(name: &str, protocols: &str) -> bool {
     ["SSL", "SASL_SSL"].iter().any(|tls| protocol.eq_ignore_ascii_case(tls))
 }
 
-/// Parses `NAME://host:port`, with the host perhaps in brackets (`EndPoint` in Kafka's `SocketServerConfigs`).
+/// Parses `NAME://host:port`, with the host perhaps in brackets.
+/// See `EndPoint` in Kafka's `SocketServerConfigs`.
 fn parse_listener(text: &str, controllers: &[&str], protocols: &str) -> Option<Listener> {
     let (name, address) = text.split_once("://")?;
     let (host, port) = address.rsplit_once(':')?;

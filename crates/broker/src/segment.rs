@@ -57,7 +57,8 @@ impl Segment {
         self.batches_in(0, u64::MAX)
     }
 
-    /// The header of the batch at a position, if the whole batch lies within `max_bytes` and its CRC is correct.
+    /// The header of the batch at a position.
+    /// `None` unless the whole batch lies within `max_bytes` and its CRC is correct.
     pub fn head_at(&mut self, position: u64, max_bytes: u64) -> Option<BatchHeader> {
         let header = head_at(&mut self.window, position).ok()?;
         let is_match =
@@ -65,8 +66,9 @@ impl Segment {
         is_match.then_some(header)
     }
 
-    /// The batches that start in the `bytes` bytes from `position` on, such as those of one write.
-    /// The last one may extend beyond the range. If no whole batch starts at `position` itself, the first item says so.
+    /// The batches that start in the `bytes` bytes from `position` on.
+    /// For example, those of one write. The last one may extend beyond the range. If no whole batch starts at
+    /// `position` itself, the first item says so.
     pub fn batches_in(&mut self, position: u64, bytes: u64) -> Batches<'_> {
         let end = position.saturating_add(bytes);
         let Self { window, search_bytes, .. } = self;
@@ -249,7 +251,8 @@ const SEARCH_BYTES: usize = 64 << 10;
 /// Bytes of a header that show whether reading on is worthwhile: up to the magic, in every format.
 const PREFIX_BYTES: usize = 17;
 
-/// Position of the first whole batch with a correct CRC, after `position` and before `end`.
+/// Position of the next whole batch with a correct CRC.
+/// It lies after `position` and before `end`.
 fn next_batch(window: &mut Window, position: u64, end: u64, search_bytes: &mut u64) -> Option<u64> {
     let mut candidate = next_candidate(window, position.checked_add(1)?, end)?;
     loop {
@@ -367,7 +370,8 @@ mod search_tests {
     use super::Segment;
     use std::fs;
 
-    /// A header that claims this length and has a wrong CRC, followed by `nothing` zero bytes.
+    /// A header that claims this length and has a wrong CRC.
+    /// It is followed by `nothing` bytes of filler.
     fn false_header(length: i32, nothing: usize) -> Vec<u8> {
         let mut head = vec![0; 61];
         head[8..12].copy_from_slice(&(length - 12).to_be_bytes());

@@ -18,11 +18,14 @@ use crate::path::partition_of;
 /// The file has two short lines (`PartitionMetadataFile.java`).
 const MAX_BYTES: u64 = 1024;
 
-/// A broker creates a partition's directory first and the file with its topic's id later, within this time.
+/// How long a new partition's directory may lack the file with its topic's id.
+/// A broker creates the directory first and the file later, within this time.
 const SETTLED: Duration = Duration::from_secs(10);
-/// A change this soon after another one may leave the directory's modification time as it is.
+/// Resolution of a directory's modification time.
+/// A change this soon after another one may leave the time as it is.
 const STAMP_TICK: Duration = Duration::from_millis(100);
-/// The same number of directories may be different ones, so they are listed again after this time.
+/// How long directories are not listed again while their number is the same.
+/// The same number of directories may be different ones.
 const LIST_INTERVAL: Duration = Duration::from_secs(60);
 /// Partitions remembered per log dir.
 const MAX_PARTITIONS: usize = 1 << 20;
@@ -175,7 +178,8 @@ mod tests {
             .unwrap();
     }
 
-    /// Sets the directory's modification time back, as if nothing had changed in it since.
+    /// Sets the directory's modification time back.
+    /// The directory then looks as if nothing had changed in it since.
     fn age(log_dir: &Path, hours: u64) {
         let then = SystemTime::now() - Duration::from_secs(hours * 3_600);
         File::open(log_dir).unwrap().set_modified(then).unwrap();

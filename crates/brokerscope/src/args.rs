@@ -1,4 +1,4 @@
-//! Flags shared by several commands, each declared once, and the options that commands derive from them.
+//! Flags shared by several commands, each declared once. Also the options that commands derive from them.
 
 use std::path::{Path, PathBuf};
 

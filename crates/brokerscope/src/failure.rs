@@ -52,7 +52,7 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
     io_errors.into_iter().any(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
-/// Joins the error and its causes, each once, because some errors already contain their cause.
+/// Joins the error and its causes, each once. Some errors already contain their cause.
 fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error.chain().map(ToString::to_string) {

@@ -1,5 +1,5 @@
-//! The rights of commands that read files, declared with [`FileAccess`] before they read: see [`sandbox`]. A live watch
-//! is not such a command.
+//! The rights of commands that read files. A command declares them with [`FileAccess`] before it reads: see
+//! [`sandbox`]. A live watch is not such a command.
 
 use std::path::{Path, PathBuf};
 

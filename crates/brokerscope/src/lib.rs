@@ -30,8 +30,8 @@ struct Cli {
     command: commands::Command,
 }
 
-/// The declarations of all commands and flags, from which the parser, help, man pages, completions and the reference are
-/// generated.
+/// The declarations of all commands and flags. The parser, help, man pages, completions and the reference are
+/// generated from them.
 pub fn command() -> clap::Command {
     Cli::command()
 }

@@ -140,8 +140,7 @@ impl HeldLines {
     }
 }
 
-/// While it exists, nothing is written to standard error, because the terminal is in use.
-/// The lines are written when it is dropped.
+/// Holds back lines for standard error, because the terminal is in use. The lines are written when it is dropped.
 pub(crate) struct LogHold(());
 
 impl LogHold {

@@ -10,7 +10,7 @@ use report::{Style, Zone};
 
 use crate::log;
 
-/// Rows of a table that are buffered to find its column widths, if nobody waits for them.
+/// Rows of a table that are buffered to find its column widths. Only if nobody waits for them.
 const MAX_LOOKAHEAD_ROWS: usize = 200;
 
 /// Message for a failed write, before the reason.
@@ -59,8 +59,8 @@ pub(crate) struct Destination<'a> {
 }
 
 impl<'a> Destination<'a> {
-    /// Opens the file, before anything is measured or read for it, because a sandbox forbids opening files for writing.
-    /// Its contents stay until [`Self::write`].
+    /// Opens the file, before anything is measured or read for it. Later, a sandbox forbids opening files for
+    /// writing. The file's contents stay until [`Self::write`].
     ///
     /// # Errors
     /// The file cannot be written.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use export::ProcessUsage;
 use top::Overhead;
 
-/// `USER_HZ` of every architecture that Linux 5 runs on but Alpha (`include/asm-generic/param.h`).
+/// `USER_HZ` of every architecture that Linux 5 runs on but Alpha. See `include/asm-generic/param.h`.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 const STAT: &str = "/proc/self/stat";
@@ -17,7 +17,7 @@ const STATUS: &str = "/proc/self/status";
 const RESIDENT: &str = "VmRSS:";
 const VIRTUAL: &str = "VmSize:";
 
-/// CPU time in user and kernel mode of all threads, including those that have ended.
+/// User and kernel CPU time of all threads, including those that have ended.
 fn cpu_seconds(stat: &str) -> Option<f64> {
     Some((field(stat, 14)? + field(stat, 15)?) as f64 / TICKS_PER_SECOND)
 }

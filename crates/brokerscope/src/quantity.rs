@@ -92,7 +92,7 @@ pub(crate) fn memory(text: &str) -> Result<u64, String> {
     size_from(text, MIN_MEMORY_BYTES, "a recorder")
 }
 
-/// Minimum size limit of a recording, because its parts must be a small share of it.
+/// Minimum size limit of a recording. A recording's parts must be a small share of it.
 const MIN_DISK_BYTES: u64 = 256 << 20;
 
 /// Parses a size limit of a recording.

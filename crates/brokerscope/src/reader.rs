@@ -1,4 +1,4 @@
-//! Reads a recording's tables or a live broker in the same way, for commands that list or sum up events.
+//! Reads a recording's tables or a live broker in the same way. For commands that list or sum up events.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ pub(crate) struct Input {
     pub(crate) pace: Pace,
     /// Duration of a recording, if it says so.
     pub(crate) span: Option<Nanos>,
-    /// Whether a recorder left out, on purpose, events that were not near anything slow.
+    /// Whether a recorder left out events on purpose. It left out those that were not near anything slow.
     pub(crate) partial: bool,
 }
 
@@ -43,7 +43,7 @@ pub(crate) trait Reader {
     fn finish(self, notes: &[String]) -> anyhow::Result<()>;
 }
 
-/// Reads the recording that the user named, or watches the broker until it is time to stop.
+/// Reads the named recording, or watches the broker until it is time to stop.
 pub(crate) fn read<R: Reader>(
     source: &Source,
     scope: &Scope,

@@ -1,5 +1,5 @@
-//! Tests `advise` on a recording of a real broker, on a settings file, on thread dumps, and on processes of which
-//! little can be read. Needs no privilege.
+//! Tests `advise` on a recording, a settings file, thread dumps and processes. The recording is of a real broker.
+//! Little can be read of the processes. Needs no privilege.
 
 // clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -204,7 +204,7 @@ fn thread_dumps_beside_it_name_the_lock_of_the_case() {
     assert!(out.contains("\nWhat ran in 1 thread dump (1 running thread)\n"), "{out}");
 }
 
-/// A recording with only samples of a request handler, each with one of these stacks in turn.
+/// A recording with only samples of a request handler. Each sample has one of these stacks in turn.
 fn sampled(dir: &Path, stacks: &[&str], samples: u64) {
     let manifest = Manifest { started_ns: 1, ended_ns: Some(10_000_000_000), ..Manifest::default() };
     let mut writer = Writer::create(dir, &manifest, WriterOptions::default()).unwrap();

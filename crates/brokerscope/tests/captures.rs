@@ -278,7 +278,7 @@ fn a_cut_compressed_capture_ends_like_a_cut_capture() {
     );
 }
 
-/// Pipes `bytes` to a running `requests`, and reads the first row before closing the pipe.
+/// Pipes `bytes` to a running `requests`. Reads the first row before closing the pipe.
 fn first_row_of_an_open_pipe(input: &str, bytes: &[u8]) {
     let mut child = brokerscope(&["requests", input, "--format", "json"])
         .stdin(Stdio::piped())

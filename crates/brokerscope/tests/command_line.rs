@@ -105,7 +105,7 @@ fn request(n: i64, at: Nanos, length: Nanos) -> Request {
     }
 }
 
-/// A recording of `quick` quick requests, and a slow one whose write waited for the journal.
+/// A recording of `quick` quick requests and a slow one. The write of the slow one waited for the journal.
 fn recording(dir: &Path, quick: i64) {
     let manifest = Manifest {
         plan: vec![

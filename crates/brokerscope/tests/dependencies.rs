@@ -1,5 +1,5 @@
-//! Checks ARCHITECTURE.md's rule that dependencies between crates point one way, and that the oldest toolchain builds all
-//! dependencies. Reads only manifests: what a crate may name, not what it does with it.
+//! Checks ARCHITECTURE.md's rule that dependencies between crates point one way. Also checks that the oldest
+//! toolchain builds all dependencies. Reads only manifests: what a crate may name, not what it does with it.
 
 // clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::expect_used, clippy::indexing_slicing)]

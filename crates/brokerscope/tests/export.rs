@@ -211,7 +211,7 @@ fn every_format_and_page_is_answered_and_it_ends_when_it_is_told_to() {
     assert!(status.success(), "{status}");
 }
 
-/// The number of families, each preceded by its length and starting with its name (field 1, its length, text).
+/// The number of families. Each is preceded by its length and starts with its name (field 1, its length, text).
 fn families(mut delimited: &[u8]) -> usize {
     let mut count = 0;
     while !delimited.is_empty() {

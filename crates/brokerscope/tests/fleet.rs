@@ -1,5 +1,5 @@
-//! Tests `fleet` on recordings of nine invented brokers, some of which are odd on purpose: compares its output with the
-//! injected differences and with other commands' output for the same recordings.
+//! Tests `fleet` on recordings of nine invented brokers. Some of them are odd on purpose. Compares its output with
+//! the injected differences and with other commands' output for the same recordings.
 
 // clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -27,7 +27,7 @@ fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// The lines of JSON that a command prints, with the summary, the last one, separately.
+/// The lines of JSON that a command prints. The summary, the last line, is separate.
 fn run_json(arguments: &[&str]) -> (Vec<Value>, Value) {
     let (status, stdout, stderr) = run(&[arguments, &["--format", "json"]].concat());
     assert_eq!(status, Some(0), "{stderr}");
@@ -47,7 +47,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A broker of which only writes were watched does not count as one that reads nothing.
+/// A broker with only its writes watched does not count as reading nothing.
 #[test]
 fn what_was_not_watched_is_no_figure() {
     let dir = tempfile::tempdir().unwrap();

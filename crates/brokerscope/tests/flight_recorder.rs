@@ -1,5 +1,5 @@
-//! Checks that the events that a flight recorder retains give the same verdicts as all events: for a real recording, and
-//! for generated ones. Needs no privilege.
+//! Checks that a flight recorder's events give the same verdicts as all events. It retains events of a real
+//! recording, and of generated ones. Needs no privilege.
 #![cfg(feature = "live")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -110,8 +110,8 @@ impl Random {
     }
 }
 
-/// A broker with a few partitions, handlers and pipelined connections, on a device whose journal stalls now and then;
-/// everything it does is observed.
+/// A broker with a few partitions, handlers and pipelined connections. The journal of its device stalls now and then.
+/// Everything it does is observed.
 struct Broker {
     random: Random,
     now: Nanos,

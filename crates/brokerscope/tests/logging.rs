@@ -19,7 +19,7 @@ fn sample() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/journal-stall")
 }
 
-/// Runs with standard error as a stream, and tells the program which stream is the journal's.
+/// Runs with standard error as a stream. Tells the program which stream is the journal's.
 fn run(arguments: &[&str], journal: impl FnOnce(&File) -> String) -> String {
     let (mut messages, stream) = UnixStream::pair().unwrap();
     let stream = File::from(OwnedFd::from(stream));

@@ -1,5 +1,5 @@
-//! Explains `samples/journal-stall`, a recording of a real broker, and checks the documents that quote it. Needs no
-//! privilege.
+//! Explains `samples/journal-stall` and checks the documents that quote it. It is a recording of a real broker. Needs
+//! no privilege.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 #[path = "documents/pages.rs"]

@@ -1,5 +1,5 @@
-//! Checks that commands that read files have no rights left before they read the first byte, and still work. What a
-//! sandbox refuses is tested in `crates/sandbox`.
+//! Checks that commands that read files have no rights left, and still work. They have none before they read the
+//! first byte. What a sandbox refuses is tested in `crates/sandbox`.
 
 // clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::unwrap_used)]

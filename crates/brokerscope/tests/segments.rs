@@ -1,5 +1,5 @@
-//! Tests `segment` and `io --message-id` on segments that another implementation of Kafka's format wrote: intact, damaged
-//! and truncated.
+//! Tests `segment` and `io --message-id` on intact, damaged and truncated segments. Another implementation of Kafka's
+//! format wrote them.
 
 // clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -228,7 +228,7 @@ fn write(file: &str, offset: usize, bytes: usize, tid: u32) -> FileOp {
     }
 }
 
-/// A recording of some writes, the first of which waited for the journal nearly all the time.
+/// A recording of some writes. The first one waited for the journal nearly all the time.
 fn recording(dir: &Path, log_dirs: Vec<PathBuf>, ops: &[FileOp]) {
     let broker = Some(Broker { log_dirs, ..Broker::default() });
     let plan = vec![("off-cpu".to_owned(), "seen: sched_switch".to_owned())];

@@ -1,4 +1,4 @@
-//! Tests `locks --dump` on dumps of real brokers, on the javacore of the case, and on damaged ones.
+//! Tests `locks --dump` on dumps of real brokers and on damaged ones. Also on the javacore of the case.
 
 // clippy.toml allows these in test functions only; this whole crate is tests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]

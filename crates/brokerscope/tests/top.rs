@@ -33,7 +33,7 @@ fn slow_of_all() -> String {
 struct Tmux(String);
 
 impl Tmux {
-    /// Runs a command in a terminal of that size, then prints its exit status and whether the terminal is restored.
+    /// Runs a command in a terminal of that size. Then prints its exit status and whether the terminal is restored.
     fn run((width, height): (u16, u16), command: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -238,7 +238,8 @@ fn a_panic_gives_the_terminal_back() {
 
 #[test]
 fn colours_are_left_out_where_nobody_wants_them() {
-    /// Whether a text or background colour is set (SGR 38 and 48), by its number among the terminal's own.
+    /// Whether a text or background colour is set. It is one of the terminal's own by number, or any other (SGR 38
+    /// and 48).
     fn has_colour(screen: &str) -> bool {
         let codes = screen.split("\x1b[").skip(1).filter_map(|rest| rest.split('m').next());
         let mut codes = codes.flat_map(|codes| codes.split(';')).filter_map(|code| code.parse::<u8>().ok());

@@ -18,7 +18,7 @@ use crate::packet::Packet;
 use crate::plaintext::{Piece, PlaintextConnections};
 use crate::streams::Ends;
 
-/// How often, in packet time, silent connections are checked for requests that have waited too long.
+/// Interval between checks of silent connections, in packet time. A check looks for requests that have waited too long.
 const ROUND: Nanos = Nanos::from_millis(60_000);
 
 /// Turns packets into requests.
@@ -30,7 +30,8 @@ pub struct Analyzer {
     connections: Connections,
     cx: Context,
     next_round: Nanos,
-    /// Connections with waiting segments, and when to check each if it stays silent until then.
+    /// Connections with waiting segments, and the time to check each. The check is for connections that stay silent
+    /// until then.
     waiting: VecDeque<(Nanos, Ends)>,
     #[cfg(feature = "live")]
     plaintext: PlaintextConnections,
@@ -55,8 +56,8 @@ impl Analyzer {
         }
     }
 
-    /// Processes bytes of a TLS connection that the broker read or wrote, in a call that began and ended at these
-    /// times; passes the requests they complete to `out`.
+    /// Processes bytes of a TLS connection that the broker read or wrote. The broker's call began and ended at these
+    /// times. Passes the requests they complete to `out`.
     #[cfg(feature = "live")]
     pub fn piece(
         &mut self,
@@ -113,7 +114,7 @@ impl Analyzer {
         counters
     }
 
-    /// Whether a connection turned out to be TLS since the last call of [`Self::take_tls`].
+    /// Whether a connection turned out to be TLS since the last [`Self::take_tls`].
     pub fn has_new_tls(&self) -> bool {
         self.cx.tls.iter().any(|(_, count)| count.connections > 0)
     }
@@ -123,8 +124,7 @@ impl Analyzer {
         std::mem::take(&mut self.cx.tls)
     }
 
-    /// Replica counts from Metadata responses that are new or have changed since the last call: topic, partition,
-    /// replicas.
+    /// New or changed replica counts from Metadata responses since the last call: topic, partition, replicas.
     pub fn take_replicas(&mut self) -> Vec<(Arc<str>, i32, u32)> {
         self.cx.replicas.take()
     }
@@ -191,8 +191,8 @@ impl Analyzer {
             || self.ports.contains(&segment.src.port())
     }
 
-    /// Ensures that the segment's connection is in the table, if the segment is worth an entry.
-    /// A bare acknowledgement is not: alone, it says nothing about the connection.
+    /// Ensures that the segment's connection is in the table. Skips segments that are not worth an entry, such as a
+    /// bare acknowledgement: alone, it says nothing about the connection.
     fn open(&mut self, ends: Ends, side: Side, segment: &Segment<'_>) {
         let client = self.client(side, segment);
         let Self { connections, cx, .. } = self;

@@ -20,7 +20,7 @@ pub struct Config {
     /// If so, a request gets no row if neither side of its connection acknowledged what the other sent: the broker has
     /// never received it, and anybody can send such packets.
     pub both_directions: bool,
-    /// The input is not packets but plaintext of TLS connections, copied by an agent in the JVM: the streams have no
+    /// The input is plaintext of TLS connections instead of packets. An agent in the JVM copies it. The streams have no
     /// TCP sequence numbers.
     pub is_plaintext: bool,
     /// The limits.
@@ -37,8 +37,8 @@ pub struct Limits {
     pub connection_bytes: usize,
     /// Bytes for the stream positions of idle connections, 24 each; beyond, the next request is found by a search.
     pub idle_bytes: usize,
-    /// Like `connection_bytes`, for connections of which neither side has acknowledged what the other sent: packets
-    /// that anybody can send, and captures of one direction.
+    /// Like `connection_bytes`, for connections without acknowledged data. Neither side has acknowledged what the other
+    /// sent: these are packets that anybody can send, and captures of one direction.
     pub unacknowledged_bytes: usize,
     /// Bytes of early segments held for one direction of a connection.
     pub held_bytes_per_direction: usize,
@@ -50,8 +50,8 @@ pub struct Limits {
     pub topic_bytes: usize,
     /// Bytes of the rows that one packet completes; beyond, requests are dropped.
     pub row_bytes: usize,
-    /// Partitions for which the latest batches (at most 2 KiB each) and high watermarks are remembered, to tell when
-    /// the data of a fetch arrived.
+    /// Partitions of which the latest batches and high watermarks are remembered. They tell when the
+    /// data of a fetch arrived. Batches take at most 2 KiB per partition.
     pub produced_partitions: usize,
     /// How long a request waits for its response before it gets its row without one.
     /// A consumer's `JoinGroup` may legitimately wait for minutes.

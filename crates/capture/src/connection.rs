@@ -164,8 +164,8 @@ impl Connection {
         !is_syn && acknowledges && !mine.is_plausible(segment.seq) && !theirs.is_plausible(segment.ack)
     }
 
-    /// Whether a segment implies bytes that have not been captured but may be in the next packets.
-    /// These are bytes that it acknowledges, that its sender sent before it, or that a reset answers.
+    /// Whether a segment implies uncaptured bytes that may be in the next packets. These are bytes that it
+    /// acknowledges, that its sender sent before it, or that a reset answers.
     fn is_early(&self, side: Side, segment: &Segment<'_>) -> bool {
         let (mine, theirs) = side.split((&self.directions.0, &self.directions.1));
         if segment.flags.has(Flags::SYN) {
@@ -180,7 +180,7 @@ impl Connection {
         resets || is_out_of_nowhere || acknowledges_news
     }
 
-    /// Whether a segment acknowledges bytes that wait because the start of their stream is unknown.
+    /// Whether a segment acknowledges waiting bytes. They wait because the start of their stream is unknown.
     fn acknowledges_waiting(&self, side: Side, segment: &Segment<'_>) -> bool {
         let (_, theirs) = side.split((&self.directions.0, &self.directions.1));
         let is_after = |first: u32| segment.ack.wrapping_sub(first) as i32 > 0;
@@ -222,7 +222,7 @@ impl Connection {
         begins
     }
 
-    /// Processes segments that have waited long enough, on a connection that may have gone silent.
+    /// Processes segments that have waited long enough. For a connection that may have gone silent.
     pub(crate) fn give_up_waiting(&mut self, now: Nanos, cx: &mut Context) {
         self.is_known_to_wait = false;
         self.take_in_early(now, cx);
@@ -305,7 +305,7 @@ impl Connection {
         }
     }
 
-    /// Emits the rows of requests that have waited too long, on a connection that went silent.
+    /// Emits the rows of requests that have waited too long. For a connection that went silent.
     pub(crate) fn give_up_late(&mut self, now: Nanos, cx: &mut Context) {
         self.set_pool_acknowledged(cx);
         self.state.give_up_late(now, cx);

@@ -24,7 +24,8 @@ struct Share {
 }
 
 impl Connections {
-    /// Limits for the number of connections, and for the memory of acknowledged and of unacknowledged ones.
+    /// Sets limits for the number of connections and for their memory. Acknowledged and unacknowledged ones have
+    /// separate memory limits.
     pub(crate) fn new(connections: usize, bytes: usize, unacknowledged_bytes: usize) -> Self {
         let share = |limit| Share { table: Table::new(connections), bytes: 0, limit };
         Self { acknowledged: share(bytes), unacknowledged: share(unacknowledged_bytes) }
@@ -53,7 +54,7 @@ impl Connections {
         self.acknowledged.remove(ends).or_else(|| self.unacknowledged.remove(ends))
     }
 
-    /// Recounts a connection's memory after a change, and evicts connections that no longer fit.
+    /// Recounts a connection's memory after a change. Evicts connections that no longer fit.
     pub(crate) fn settle(&mut self, ends: &Ends, cx: &mut Context) {
         if self.acknowledged.settle(ends, cx) {
             return;

@@ -73,7 +73,8 @@ impl Context {
         (!self.is_plaintext).then_some(offset as u32)
     }
 
-    /// Whether so many rows are finished that no more requests are accepted until the rows are passed on.
+    /// Whether so many rows are finished that no more requests are accepted. They are accepted again once the rows are
+    /// passed on.
     pub(crate) fn is_full(&self) -> bool {
         self.finished_bytes > self.limits.row_bytes
     }

@@ -1,5 +1,5 @@
-//! Segments of one connection that came before the bytes they acknowledge, and connections of which only one side was
-//! captured. Does not decode.
+//! Early segments of one connection, and connections captured on one side only. Early segments came before the bytes
+//! they acknowledge. Does not decode.
 //!
 //! A receiver that acknowledges a byte has received it. So either the capture missed the byte's packet, or the two
 //! packets changed places: network cards with several queues and per-CPU buffers reorder neighbours. Such a segment
@@ -103,7 +103,8 @@ impl EarlySegments {
     }
 }
 
-/// Whose packets were captured, and what they show of the other side, as when traffic returns by another route.
+/// Whose packets were captured, and what they show of the other side. Traffic that returns by another route is missing
+/// from the capture.
 #[derive(Default)]
 pub(crate) enum CapturedSides {
     #[default]

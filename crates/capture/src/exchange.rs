@@ -24,11 +24,11 @@ pub(crate) struct Exchange {
     pending: VecDeque<PendingRequest>,
     /// Bytes of their rows.
     pending_bytes: usize,
-    /// Lowest and highest correlation id in `pending`, which make a search through bytes that are not a response cheap.
+    /// Lowest and highest correlation id in `pending`. They make a search through bytes that are not a response cheap.
     correlations: (i32, i32),
     /// When the last captured response ended.
     last_answer: Nanos,
-    /// When the last bytes were captured that belong to a response to an uncaptured request.
+    /// When the last bytes of a response to an uncaptured request were captured.
     last_unmatched: Nanos,
     /// Bytes of responses that were not captured since the last captured response.
     answers_lost: u64,
@@ -185,7 +185,7 @@ impl Exchange {
         }
     }
 
-    /// Notes bytes from the broker that are not part of any response to a captured request.
+    /// Notes bytes from the broker that answer no captured request. They are not part of any response to one.
     pub(crate) fn note_unmatched(&mut self, at: Nanos) {
         self.last_unmatched = at;
     }
@@ -404,9 +404,9 @@ fn add_response(row: &mut Request, frame: &ResponseFrame<Stamp>, cx: &mut Contex
     }
 }
 
-/// Adds the broker's answers to the requested partitions, which it lists in the request's order or groups differently.
-/// In a fetch session (KIP-227), a request names only partitions that changed, and an answer those with news: the ones
-/// not requested are appended.
+/// Adds the broker's answers to the requested partitions. The broker lists them in the request's order or groups them
+/// differently. In a fetch session (KIP-227), a request names only partitions that changed, and an answer those with
+/// news: the ones not requested are appended.
 fn add_partitions(row: &mut Request, answers: &[WirePartition], is_fetch: bool, cx: &mut Context) {
     let mut places = HashMap::new();
     for (at, answer) in answers.iter().enumerate() {

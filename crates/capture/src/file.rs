@@ -45,9 +45,11 @@ pub struct Notes {
     /// The file is empty, like one that tcpdump has only just started.
     /// Only reported for one among several: alone, it is not a capture.
     pub is_empty: bool,
-    /// The file ended inside a record, or its compressed stream ended early, as when the capturing program is killed.
+    /// The file ended inside a record, or its compressed stream ended early. This happens when the capturing program is
+    /// killed.
     pub cut_records: u64,
-    /// A pcapng record was invalid (a packet longer than its block, an interface never described) and was left out.
+    /// A pcapng record was invalid and was left out. For example, its packet is longer than its block, or its interface
+    /// was never described.
     pub damaged_records: u64,
 }
 
@@ -78,7 +80,7 @@ enum Record {
 }
 
 impl PacketFile {
-    /// Opens a capture file, or another file that the path names (a named pipe, `/dev/stdin`).
+    /// Opens a capture file, or another file that the path names. That may be a named pipe or `/dev/stdin`.
     ///
     /// # Errors
     /// [`Error::Read`] if it cannot be opened, [`Error::NotACapture`] if it is something else,

@@ -59,7 +59,7 @@ impl IdleConnections {
         is_displaced
     }
 
-    /// Removes the connection of a segment that continues exactly where both streams stopped.
+    /// Removes the connection that a segment continues. The segment must continue exactly where both streams stopped.
     pub(crate) fn take(&mut self, ends: &Ends, side: Side, segment: &Segment<'_>) -> Option<IdleConnection> {
         if self.places.is_empty() || segment.flags.has(Flags::SYN) || !segment.flags.has(Flags::ACK) {
             return None;

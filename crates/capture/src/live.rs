@@ -105,7 +105,7 @@ impl Live {
         self.ring.is_ready((self.next_block + self.ring.blocks / 4) % self.ring.blocks)
     }
 
-    /// Packets that the kernel dropped since the capture began, because the ring was full.
+    /// Packets that the kernel dropped since the capture began. It drops packets when the ring is full.
     ///
     /// # Errors
     /// [`Error::Live`] if the kernel does not report it.
@@ -128,7 +128,7 @@ impl Live {
 const PACKETS_AT: usize = 12;
 const FIRST_AT: usize = 16;
 
-/// The packets in a block that the kernel has delivered, in the order in which they passed.
+/// The packets in a block that the kernel has delivered. They come in the order in which they passed.
 fn packets_of(block: &[u8]) -> impl Iterator<Item = Packet<'_>> {
     let mut left = word(block, PACKETS_AT).unwrap_or(0);
     let mut at = word(block, FIRST_AT).unwrap_or(0) as usize;

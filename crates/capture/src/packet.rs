@@ -13,7 +13,7 @@ pub struct Packet<'a> {
     pub bytes: &'a [u8],
 }
 
-/// The header at the start of a packet, after the LINKTYPE_ values of <https://www.tcpdump.org/linktypes.html>.
+/// The header at the start of a packet. Follows the LINKTYPE_ values of <https://www.tcpdump.org/linktypes.html>.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkType {
     /// BSD loopback: an address family in the capturing host's byte order (0).

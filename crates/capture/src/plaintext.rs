@@ -1,6 +1,5 @@
-//! The plaintext of a broker's TLS connections, from the agent in its JVM (`agent/`).
-//! The agent writes it into a ring of records in shared memory; this turns it into segments, as if the connections were
-//! not encrypted.
+//! Plaintext of a broker's TLS connections, from the agent in its JVM (`agent/`). The agent writes it into a ring of
+//! records in shared memory; this turns it into segments, as if the connections were not encrypted.
 //!
 //! ```text
 //! file:    4 KiB head, then the ring
@@ -40,10 +39,12 @@ const MAX_TEXT: usize = 256;
 
 const RECORD_HEAD: usize = 88;
 const MAX_RECORD_BYTES: usize = 32 << 10;
-/// How often the agent is shown that the ring has a reader, even during a long read; after 3 s without it, it stops.
+/// Interval at which the agent is shown that the ring has a reader. Also holds during a long read. After 3 s without
+/// it, the agent stops.
 const BEAT_INTERVAL_NS: u64 = 100_000_000;
-/// Bytes per read, large enough for any record, and of the first read, when the amount is unknown; multiples of 8.
+/// Bytes per read, large enough for any record; a multiple of 8.
 const PIECE: usize = 256 << 10;
+/// Bytes of the first read, when the amount is unknown; a multiple of 8.
 const FIRST_PIECE: usize = 16 << 10;
 
 /// Orders to the agent.
@@ -213,8 +214,8 @@ impl PlaintextRing {
         Ok(RingLosses { records, bytes, errors })
     }
 
-    /// Passes the available records to `out`, at most one ring's worth, and keeps showing the agent that the ring has a
-    /// reader. Returns the bytes they took.
+    /// Passes the available records to `out`, at most one ring's worth. Keeps showing the agent that the ring has a
+    /// reader. Returns the bytes that the records took.
     ///
     /// # Errors
     /// The file cannot be read, or contains something the agent never writes.
@@ -367,7 +368,7 @@ fn invalid_record() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the ring has what the agent never writes")
 }
 
-/// Multiplication by this spreads consecutive numbers far apart (Knuth's multiplicative hash).
+/// Multiplier that spreads consecutive numbers far apart. From Knuth's multiplicative hash.
 const SPREAD: u32 = 0x9e37_79b1;
 
 /// The connections of the pieces.
@@ -388,8 +389,8 @@ impl PlaintextConnections {
         Self(Table::new(limit))
     }
 
-    /// The segments that would have carried a piece, at the start and at the end of its call.
-    /// None for a client's connection before the start of a request: nothing says where in a frame the bytes are.
+    /// The segments that would have carried a piece. They are at the start and at the end of its call. None for a
+    /// client's connection before the start of a request: nothing says where in a frame the bytes are.
     pub(crate) fn segments<'p>(&mut self, piece: &Piece<'p>, is_broker: bool) -> PieceSegments<'p> {
         let ends = (piece.local, piece.remote);
         if self.0.touch(&ends).is_none_or(|followed| followed.id != piece.connection) {

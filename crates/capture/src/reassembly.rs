@@ -16,8 +16,8 @@ use model::Nanos;
 
 use pieces::{EarlyPieces, PIECE_OVERHEAD_BYTES, Piece};
 
-/// A segment further than this from the expected position belongs to a part of the stream that the capture missed. No
-/// TCP window exceeds 2^30 bytes (RFC 7323, section 2.2); buffers stay far below.
+/// Maximum distance of a segment from the expected position. One further away belongs to a part of the stream that the
+/// capture missed. No TCP window exceeds 2^30 bytes (RFC 7323, section 2.2); buffers stay far below.
 const PLAUSIBLE_BYTES: i64 = 1 << 28;
 
 /// When a chunk's bytes were captured.
@@ -95,12 +95,12 @@ impl Reassembly {
         Self::default()
     }
 
-    /// A direction whose first byte has this sequence number, because its SYN was captured or acknowledged.
+    /// A direction whose first byte has this sequence number. Its SYN was captured or acknowledged.
     pub fn starting_at(first_seq: u32) -> Self {
         Self { is_synchronized: true, is_from_start: true, next_seq: first_seq, ..Self::default() }
     }
 
-    /// Whether the first byte has this sequence number, as a repeated SYN would have it.
+    /// Whether the first byte has this sequence number, as after a repeated SYN.
     pub fn starts_at(&self, first_seq: u32) -> bool {
         self.is_from_start && self.next_seq.wrapping_sub(self.next as u32) == first_seq
     }
@@ -144,7 +144,7 @@ impl Reassembly {
         }
     }
 
-    /// Whether `ack` acknowledges bytes that were neither delivered nor acknowledged before.
+    /// Whether `ack` acknowledges new bytes. They were neither delivered nor acknowledged before.
     pub fn is_news(&self, ack: u32) -> bool {
         let ahead = self.distance(ack);
         // A FIN takes up a sequence number but is not a byte.
@@ -191,8 +191,8 @@ impl Reassembly {
         }
     }
 
-    /// Whether a piece is one byte that the receiver has acknowledged and the capture missed: a keep-alive.
-    /// Its byte may be garbage (RFC 9293, 3.8.4), so it does not fill in the missing one.
+    /// Whether a piece is a keep-alive. That is one byte that the receiver has acknowledged and the capture missed. The
+    /// byte may be garbage (RFC 9293, 3.8.4), so it does not fill in the missing one.
     fn is_keep_alive(&self, end: i64, piece: &Piece<&[u8]>) -> bool {
         piece.span() == 1 && end > self.next as i64 && end == self.acked as i64
     }
@@ -209,8 +209,8 @@ impl Reassembly {
         }
     }
 
-    /// Abandons bytes that were acknowledged but not captured, even if nothing later is held.
-    /// For a caller who knows that the receiver has acted on those bytes.
+    /// Abandons bytes that were acknowledged but not captured. Does so even if nothing later is held. For a caller who
+    /// knows that the receiver has acted on those bytes.
     pub fn give_up_unseen(&mut self, at: Nanos, sink: &mut impl Sink) {
         let unseen = self.acknowledged_unseen();
         if unseen > 0 {
@@ -324,7 +324,7 @@ impl Reassembly {
         }
     }
 
-    /// Like [`Self::give_up_acknowledged`], when the later bytes, at `offset`, are about to be placed.
+    /// Like [`Self::give_up_acknowledged`], before later bytes are placed. These are about to be placed at `offset`.
     fn give_up_acknowledged_before(&mut self, offset: u64, at: Nanos, sink: &mut impl Sink) {
         self.give_up_acknowledged(at, sink);
         let held_earlier = self.early.first_start().is_some_and(|held| held <= offset);

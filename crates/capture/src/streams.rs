@@ -212,8 +212,9 @@ pub(crate) struct KafkaStreams {
     requests: Option<RequestStream<Stamp>>,
     responses: Option<ResponseStream<Stamp>>,
     exchange: Exchange,
-    /// Counts of streams that were replaced, and the part of all counts already added to the counters.
+    /// Counts of streams that were replaced.
     past: StreamCounts,
+    /// The part of all counts that was already added to the counters.
     counted: StreamCounts,
     has_data: bool,
     /// Memory of each decoder after its last bytes.
@@ -226,7 +227,7 @@ enum Input<'a> {
     Lost(u64),
 }
 
-/// Feeds a part of a stream to a decoder, which returns how many bytes it used and whether a frame ended.
+/// Feeds a part of a stream to a decoder. The decoder returns how many bytes it used and whether a frame ended.
 fn feed(content: Content<'_>, mut decode: impl FnMut(Input<'_>, Stamp, Extent) -> (usize, bool)) {
     match content {
         Content::Gap(bytes, at) => drop(decode(Input::Lost(bytes), Stamp::at(at), Extent::Lost)),

@@ -8,7 +8,7 @@ use ahash::RandomState;
 
 const NOWHERE: usize = usize::MAX;
 
-/// Slots form a list from the most recently used (`newest`) to the least (`oldest`).
+/// Slots, listed from the most recently used (`newest`) to the least (`oldest`).
 pub(crate) struct Table<K, V> {
     slots: Vec<Slot<K, V>>,
     by_key: HashMap<K, usize, RandomState>,

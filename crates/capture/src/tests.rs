@@ -78,7 +78,7 @@ pub(crate) fn pcap(link: u32, packets: &[(i64, Vec<u8>)]) -> Vec<u8> {
     pcap_of(0xa1b2_c3d4, 1_000, u32::to_le_bytes, link, packets)
 }
 
-/// A pcap file of any kind, by magic number, nanoseconds per fraction unit and byte order.
+/// A pcap file of any kind. The kind is a magic number, nanoseconds per fraction unit and a byte order.
 pub(crate) fn pcap_of(
     magic: u32,
     unit_ns: i64,

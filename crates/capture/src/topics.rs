@@ -35,7 +35,8 @@ impl Topics {
         }
     }
 
-    /// Adds a topic's name regardless of the limit, as for those on the broker's own disk; returns whether it is new.
+    /// Adds a topic's name regardless of the limit; returns whether it is new. For names such as those on the broker's
+    /// own disk.
     pub(crate) fn add(&mut self, id: TopicId, name: &str) -> bool {
         let is_new = id != TopicId::ZERO && !self.by_id.contains_key(&id);
         if is_new {

@@ -16,7 +16,8 @@ use crate::table::Table;
 
 /// Watermarks remembered per partition.
 const MARKS: usize = 16;
-/// The acks of a request that is answered once all in-sync replicas have it, which puts it below the high watermark.
+/// The acks of a request that is answered once all in-sync replicas have it. The request is then below the high
+/// watermark.
 const ALL_REPLICAS: i16 = -1;
 const NONE: i16 = 0;
 
@@ -33,7 +34,8 @@ struct Mark {
     offset: i64,
 }
 
-/// The oldest watermark, the newest, and some in between, denser towards the newest; in order.
+/// A sample of a partition's watermarks, in order. It has the oldest watermark, the newest, and some in between, denser
+/// towards the newest.
 struct History([Mark; MARKS]);
 
 impl Watermarks {
@@ -77,7 +79,7 @@ impl Watermarks {
         }
     }
 
-    /// Since when enough of a fetch's data was known to be readable, if that was before the fetch arrived.
+    /// Since when enough of a fetch's data was known to be readable. `None` if that was not before the fetch arrived.
     /// Does not count batches that were cut off.
     pub(crate) fn readable_since(
         &mut self,
@@ -103,8 +105,8 @@ impl Watermarks {
         (total >= enough).then_some(since)
     }
 
-    /// Since when a fetch that returned empty was known to have something to read, if that was before it arrived.
-    /// Requested partitions that the response does not mention are unchanged (KIP-227).
+    /// Since when a fetch that returned empty was known to have something to read. `None` if that was not before it
+    /// arrived. Requested partitions that the response does not mention are unchanged (KIP-227).
     pub(crate) fn unread_since(&mut self, row: &Request, fetched: &[WirePartition]) -> Option<Nanos> {
         let mut since = None;
         for requested in &row.partitions {

@@ -64,7 +64,7 @@ struct Topic<'n> {
 
 const ORDERS: Topic<'static> = Topic { name: b"orders", batch_bytes: BATCH_BYTES };
 
-/// Produce version 7 (ProduceRequest.json) to two partitions, and the position of the records in it.
+/// Produce version 7 to two partitions, and the position of the records in it. See ProduceRequest.json.
 #[allow(clippy::doc_markdown)]
 fn request(correlation_id: i32, topic: Topic<'_>) -> (Vec<u8>, [Range<usize>; 2]) {
     let mut body = vec![0, 0, 0, 7];
@@ -114,7 +114,7 @@ fn handshake(client: &mut End, broker: &mut End) -> [Vec<u8>; 3] {
     [syn, answer, packet(client, broker, &[])]
 }
 
-/// Fetch version 0 of as many partitions as a packet has room for (FetchRequest.json).
+/// Fetch version 0 of as many partitions as fit in a packet (FetchRequest.json).
 #[allow(clippy::doc_markdown)]
 fn fetch() -> Vec<u8> {
     let head = b"\0\x01\0\0\0\0\0\x07\0\x01x\xff\xff\xff\xff\0\0\x01\xf4\0\0\0\x01\0\0\0\x01\0\x06orders";
@@ -141,8 +141,8 @@ fn forged(number: u32, fetch: &[u8]) -> [Vec<u8>; 2] {
     [sent, flagged(packet(&mut unknown, &first, &[]), RST)]
 }
 
-/// How many requests of an honest client were answered while others forged packets, how many of those have rows, and
-/// the counters.
+/// How many requests of an honest client were answered while others forged packets. Also returns the number of rows of
+/// the forged packets, and the counters.
 fn flood(config: Config) -> (u32, u32, Counters) {
     let mut analyzer = Analyzer::new(config);
     let (mut now, mut answered, mut forgeries) = (0, 0, 0);
@@ -195,11 +195,11 @@ fn forged_packets_take_bounded_memory_and_no_row_of_an_honest_client() {
     }
 }
 
-/// Bytes that a recorder allots to connections under its default memory limit (`watch::Memory`).
+/// Bytes for connections under a recorder's default memory limit (`watch::Memory`).
 const RECORDER_BYTES: usize = 40 << 20;
 
-/// Opens all connections, then sends one request on each and, on a tenth of them, another one, in turns, about a topic
-/// of two partitions.
+/// Opens all connections, then sends requests on them in turns. Each sends one, and a tenth of them another one, about
+/// a topic of two partitions.
 fn serve(connections: &mut [[End; 2]], topics: usize) -> Counters {
     let limits = Limits::within(RECORDER_BYTES);
     let config = Config { ports: vec![9_092], limits, both_directions: true, ..Config::default() };

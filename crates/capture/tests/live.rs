@@ -110,7 +110,7 @@ fn each_packet_on_loopback_is_seen_exactly_once() {
     }
 }
 
-/// Sends one request after the other over one connection, each answered before the next.
+/// Sends one request after the other over one connection. Each is answered before the next.
 fn ask(listener: &TcpListener, exchanges: &[(Vec<u8>, Vec<u8>)]) {
     let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (mut server, _) = listener.accept().unwrap();

@@ -81,7 +81,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// The interval that holds a figure's true value in [`crate::CONFIDENCE`] of all cases.
+    /// The confidence interval of a figure. It holds the true value in [`crate::CONFIDENCE`] of all cases.
     pub fn interval(&self, figure: Figure) -> Option<Interval> {
         self.intervals.get(figure as usize).copied().flatten()
     }
@@ -94,7 +94,7 @@ pub struct Comparison {
     pub slo: Nanos,
     /// Every configuration, in the order given.
     pub configurations: Vec<Configuration>,
-    /// Every figure of every configuration except the base, against the base's, configuration by configuration.
+    /// Differences of every figure from the base's, configuration by configuration. The base itself is not among them.
     pub differences: Vec<Difference>,
     rows: Rows,
 }

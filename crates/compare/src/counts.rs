@@ -103,8 +103,8 @@ impl Sum {
         }
     }
 
-    /// Positions on the axis that these shares of latencies, in ascending order, do not exceed; past its end if there
-    /// are none.
+    /// Positions on the axis that these shares of latencies do not exceed. The shares are in ascending order. A
+    /// position is past the axis's end if there are no latencies.
     pub(crate) fn places<const N: usize>(&self, shares: [f64; N]) -> [u64; N] {
         let mut found = [self.at.len() as u64; N];
         let mut counts = (0_u64..).zip(&self.at);

@@ -4,7 +4,7 @@
 //! Politis and White, "Automatic Block-Length Selection for the Dependent Bootstrap", Econometric Reviews 23 (2004), with
 //! the correction of Patton, Politis and White, Econometric Reviews 28 (2009), for circular blocks.
 
-/// Autocorrelations below this multiple of `sqrt(log10 n / n)` count as zero (2004, section 3.2).
+/// Bound below which an autocorrelation counts as zero (2004, section 3.2). A multiple of `sqrt(log10 n / n)`.
 const INSIGNIFICANT: f64 = 2.0;
 /// At least this many insignificant ones in a row end the dependence.
 const IN_A_ROW: usize = 5;

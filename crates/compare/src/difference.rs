@@ -11,7 +11,8 @@ use crate::resample::{PreparedRun, Variation, Variations};
 const BEYOND: u64 = 10;
 /// And only if these are in at least this many blocks: of three, every twentieth draw has none (e^-3).
 const BLOCKS: usize = 4;
-/// Misses in fewer blocks than this, of both sides together, are all on one side by chance too often (2 · 2^-5 > 5 %).
+/// Blocks with misses that a comparison needs, of both sides together. Misses in fewer blocks are all on one side by
+/// chance too often (2 · 2^-5 > 5 %).
 const MISSED_BLOCKS: usize = 6;
 /// Draws of fewer stretches than this show too little of how much runs vary.
 const STRETCHES: f64 = 8.0;
@@ -99,7 +100,7 @@ pub struct Difference {
     pub value: Option<f64>,
     /// The change relative to the base's value; for shares, the difference.
     pub change: Option<f64>,
-    /// The interval that holds the true change in [`crate::CONFIDENCE`] of all comparisons.
+    /// The confidence interval of the change. It holds the true change in [`crate::CONFIDENCE`] of all comparisons.
     pub interval: Option<Interval>,
     /// The result.
     pub outcome: Outcome,

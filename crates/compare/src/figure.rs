@@ -108,7 +108,7 @@ impl Scale {
         }
     }
 
-    /// Converts a difference on this scale to a relative change, or leaves it a difference.
+    /// Converts a difference on the ratio scale to a relative change. Leaves a difference on the other scale as it is.
     pub(crate) fn change(self, difference: f64) -> f64 {
         match self {
             Self::Ratio => difference.exp_m1(),

@@ -1,5 +1,5 @@
-//! Did the change help? Runs of a broker under several configurations, their figures, and which differences exceed
-//! chance: pure functions over requests and verdicts.
+//! Compares a broker's runs under several configurations: did the change help? Computes their figures, and which
+//! differences exceed chance. Pure functions over requests and verdicts.
 //!
 //! A [`Run`] counts the requests of one recording by block of time, in bounded memory. [`Comparison::of`] combines
 //! runs: several of one configuration are its repetitions.

@@ -10,9 +10,9 @@ use crate::resample::PreparedRun;
 pub struct OverTime {
     /// The width of a cell.
     pub bucket: Nanos,
-    /// The 99.9th percentile in nanoseconds in each cell of each configuration, over the requests of all its runs that
-    /// arrived then: the slowest if there were fewer than a thousand, `None` if there was none. All rows have the same
-    /// length.
+    /// The 99.9th percentile in nanoseconds in each cell of each configuration. It is computed over the requests of all
+    /// its runs that arrived then: the slowest if there were fewer than a thousand, `None` if there was none. All rows
+    /// have the same length.
     pub rows: Vec<Vec<Option<u64>>>,
 }
 

@@ -46,7 +46,8 @@ impl PreparedRun {
     }
 }
 
-/// For how many blocks the load, the level of latencies, or the share of the slowest hundredth depends on its past.
+/// The number of blocks for which a run depends on its past. The longest of those for the load, for the level of
+/// latencies, and for the share of the slowest hundredth.
 fn stretch(blocks: &[Counts], sum: &Sum) -> usize {
     let [slow] = sum.places([0.99]);
     let of =
@@ -131,7 +132,7 @@ fn draw(axis: &Axis, mut one: impl FnMut(&mut Sum)) -> [Vec<f64>; Figure::ALL.le
     draws
 }
 
-/// Draws as many blocks of each run as it has, in stretches that start anywhere and wrap around at the end.
+/// Draws as many blocks of each run as it has. Draws them in stretches that start anywhere and wrap around at the end.
 fn blocks(runs: &[PreparedRun], random: &mut Rng, sum: &mut Sum) {
     for run in runs {
         let all = run.blocks.len();

@@ -41,7 +41,7 @@ pub(crate) struct Analysis {
     own: Arc<RequestAnalysis>,
     /// What the requests ahead of it explain.
     behind: Vec<Attribution>,
-    /// When a request ahead may have waited for followers that are not seen, and this one behind it.
+    /// A possible wait of a request ahead for followers that are not seen. This one waited behind it.
     unseen_ahead: Option<UnseenFollowers>,
 }
 
@@ -73,7 +73,7 @@ fn analysis_of(window: &Window, known: &mut AnalysisCache, request: &Request) ->
     known.of(request, || analyse_alone(window, request, &joined()))
 }
 
-/// What explains the time in which a request that others wait behind was served, from `since` on.
+/// Finds what explains the time in which a head-of-line request was served. Counts the time from `since` on.
 fn causes_since(
     window: &Window,
     own: &RequestAnalysis,
@@ -181,7 +181,7 @@ fn roots(own: &RequestAnalysis, behind: Vec<Attribution>) -> impl Iterator<Item 
     own.arrival.iter().map(Attribution::of).chain(behind).chain(own.served.iter().map(Attribution::of))
 }
 
-/// The candidate for a request that nothing explains, with its appends as evidence that they are ruled out.
+/// The candidate for a request that nothing explains. Its appends are evidence that they are ruled out.
 fn unexplained(window: &Window, request: &Request, appends: &[AppendJoin]) -> CauseCandidate {
     let mut seen: Vec<Evidence> = appends
         .iter()
@@ -200,11 +200,11 @@ fn unexplained(window: &Window, request: &Request, appends: &[AppendJoin]) -> Ca
 const AHEAD: &str = "a request ahead of it on its connection";
 /// Shorter waits for a thread are not examined.
 const MIN_WAIT: Nanos = Nanos::from_millis(1);
-/// A response that follows other work of its thread within this time was delayed by that work.
+/// A response this soon after other work of its thread was delayed by that work.
 const RIGHT_AFTER: Nanos = Nanos::from_millis(1);
 
-/// Finds everything that explains a request's time since the broker could serve it, or since `since` if that is
-/// later. Caches in `awaited` the causes of the threads and brokers that it waited for.
+/// Finds everything that explains a request's time since the broker could serve it.
+/// Starts at `since` if that is later. Caches in `awaited` the causes of the threads and brokers that it waited for.
 fn causes_while_served(
     course: &Breakdown<'_>,
     since: Nanos,
@@ -258,7 +258,7 @@ impl StageCauses<'_> {
         limited.map(Arc::new).collect()
     }
 
-    /// Everything except stops of the whole process and the work of the request's own handler.
+    /// Finds everything except process stops and the work of the request's own handler.
     fn while_served(&mut self) {
         self.threads();
         self.receive();
@@ -371,7 +371,7 @@ impl StageCauses<'_> {
         }
     }
 
-    /// Until a network thread had written the response, including the file reads for it.
+    /// Finds what delayed the response until a network thread had written it. Includes the file reads for it.
     fn respond(&mut self) {
         let (window, course) = (self.window, self.course);
         for op in &course.sent {

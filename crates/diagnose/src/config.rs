@@ -2,15 +2,16 @@
 
 use model::{Nanos, api_key};
 
-/// The JVM's Flight Recorder passes its threads' buffers on once a second, reports a wait when it has ended, and is
-/// read several times a second.
+/// Maximum lateness of the JVM's Flight Recorder.
+/// It passes its threads' buffers on once a second, reports a wait when it has ended, and is read several times a
+/// second.
 const JVM_LATENESS: Nanos = Nanos::from_millis(3_000);
 
-/// APIs that a broker answers as soon as it can, except for a fetch's intended wait for data.
-/// The others cannot be judged: members of groups wait for each other (`JoinGroup`, and `SyncGroup` until the group's
-/// assignment is written), the requests of a raft leader or a share group wait for data, and many administrative
-/// requests take arbitrarily long. Requests to the controller are judged if they are answered once their records are
-/// in the cluster's metadata.
+/// APIs that a broker answers as soon as it can.
+/// The only exception is a fetch's intended wait for data. Other APIs cannot be judged: members of groups wait for
+/// each other (`JoinGroup`, and `SyncGroup` until the group's assignment is written), the requests of a raft leader or
+/// a share group wait for data, and many administrative requests take arbitrarily long. Requests to the controller are
+/// judged if they are answered once their records are in the cluster's metadata.
 const DEFAULT_APIS: [i16; 28] = [
     api_key::PRODUCE,
     api_key::FETCH,
@@ -62,12 +63,12 @@ pub struct Config {
     pub max_events: usize,
     /// Whether the broker's file writes were watched at all.
     pub file_ops_observed: bool,
-    /// Gives verdicts only to requests with this correlation id, and to all of them, of any latency and API.
+    /// Gives verdicts only to requests with this correlation id. All of them get one, of any latency and API.
     pub only_request: Option<i32>,
     /// The Kafka names of the APIs that get verdicts.
     pub apis: Vec<&'static str>,
-    /// The Kafka names of the APIs whose requests get stages even if they are not slow
-    /// ([`crate::engine::Engine::take_request_stages`]). Empty by default, because most of the work would be for
+    /// Kafka names of the APIs whose requests get stages even if they are not slow.
+    /// See [`crate::engine::Engine::take_request_stages`]. Empty by default, because most of the work would be for
     /// quick requests.
     pub stages_of: Vec<&'static str>,
 }

@@ -1,4 +1,4 @@
-//! Requests to the coordinators of groups and transactions, and to KRaft's controller.
+//! Requests to group and transaction coordinators, and to KRaft's controller.
 //!
 //! A coordinator keeps its state in a topic of Kafka's own, with one partition for each group or transactional id,
 //! and answers when its record is there (`CoordinatorRuntime`, `TransactionStateManager`). Since Kafka 4.0 threads of
@@ -71,8 +71,8 @@ impl<'r> Record<'r> {
     }
 }
 
-/// Whether requests with this key are answered when the controller's records are in the cluster's metadata. A broker
-/// forwards those of clients.
+/// Whether requests with this key wait for the controller's records.
+/// They are answered when the records are in the cluster's metadata. A broker forwards those of clients.
 pub(crate) fn is_of_controller(api_key: i16) -> bool {
     matches!(
         api_key,
@@ -106,8 +106,7 @@ pub(crate) fn join(window: &Window, request: &Request) -> Option<AppendJoin> {
     op.map(|op| AppendJoin { op: Arc::clone(op), key: None })
 }
 
-/// The last append that began within a span, by a thread that may have answered the request; `latest` starts with the
-/// latest.
+/// The last append that began within a span, by a thread that may have answered. `latest` starts with the latest.
 fn last_append<'w>(
     latest: impl Iterator<Item = &'w Arc<FileOp>>,
     record: &Record<'_>,
@@ -144,15 +143,16 @@ impl<'w> Breakdown<'w> {
         self.appends.iter().find(|append| append.key.is_none()).map(|append| &*append.op)
     }
 
-    /// The same append if a thread of the coordinator or controller made it, not a request handler.
+    /// The same append, if a thread of the coordinator or controller made it. `None` if a request handler did.
     pub(crate) fn coordinators_append(&self) -> Option<&'w FileOp> {
         let is_coordinators = |op: &&FileOp| ThreadPool::of_name(&op.thread) != Some(ThreadPool::Handlers);
         self.coordinators_record().filter(is_coordinators)
     }
 }
 
-/// When a coordinator's thread can have begun with its append, from `enqueued_at` on: once the thread was free, and
-/// the partition, which is handled by one thread at a time (`EventAccumulator`).
+/// When a coordinator's thread can have begun with its append.
+/// Not before `enqueued_at`, and not before the thread and the partition were free. A partition is handled by one
+/// thread at a time (`EventAccumulator`).
 pub(crate) fn free_for(window: &Window, append: &FileOp, enqueued_at: Nanos) -> Nanos {
     let own = window.file_ops.of(&append.tid).ended_by(append.start).next();
     let partition = append.topic_partition.as_ref();

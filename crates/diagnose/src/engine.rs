@@ -1,5 +1,6 @@
-//! Takes events as they arrive, puts them in the order of their times, and gives out verdicts as they fall due. Holds
-//! no request longer than the configured lateness and no event longer than the configured retention.
+//! Takes events as they arrive and gives out verdicts as they fall due.
+//! Puts the events in the order of their times. Holds no request longer than the configured lateness and no event
+//! longer than the configured retention.
 //!
 //! A verdict depends only on what ended up to the moment at which it falls due: how events are batched, and small
 //! differences in the order of their arrival, change nothing.
@@ -92,8 +93,8 @@ impl Engine {
         std::mem::take(&mut self.verdicts)
     }
 
-    /// The stages of the requests that were decided since the last call, of the APIs in [`Config::stages_of`]. Call
-    /// it regularly: stages accumulate until then.
+    /// The stages of the requests that were decided since the last call.
+    /// Only for the APIs in [`Config::stages_of`]. Call it regularly: stages accumulate until then.
     pub fn take_request_stages(&mut self) -> impl Iterator<Item = RequestStages> {
         self.request_stages.drain(..)
     }

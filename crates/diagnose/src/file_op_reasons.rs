@@ -37,7 +37,7 @@ pub struct Reason {
     pub name: &'static str,
     /// How much of it.
     pub time: Nanos,
-    /// The kernel function of its longest stretch that gives the reason, if there was a stack.
+    /// The kernel function that gives the reason in its longest stretch. `None` if there was no stack.
     pub function: Option<Arc<str>>,
     /// The thread that ended its longest stretch; `None` if unknown, or for an interrupt or a device.
     pub woken_by: Option<Waker>,

@@ -34,7 +34,8 @@ pub(crate) fn of_appends<'w>(
     is_it.then_some(call)
 }
 
-/// Whether the JVM saw the thread wait within the call on the way to this append, by the call's clock.
+/// Whether the JVM saw the thread wait on the way to this append.
+/// The wait must lie within the call, by the call's clock.
 fn has_wait_before(window: &Window, call: &HandlerCall, append: &FileOp) -> bool {
     let is_in = |start: Nanos, end: Nanos| start >= call.start && end <= call.end;
     locks::java_waits_before(window, append, call.start).any(|of| is_in(of.wait.start, of.wait.end))
@@ -48,7 +49,7 @@ fn is_jfrs(wait: &LockWait) -> bool {
     wait.source == LockSource::Jfr && !wait.stack.is_empty()
 }
 
-/// Whether the thread appended for another request within a call, before this append.
+/// Whether the thread appended for another request in a call before this append.
 /// An append at the call's beginning may belong to the previous call.
 fn serves_another(window: &Window, call: &HandlerCall, first: &Arc<FileOp>) -> bool {
     let before = window.file_ops.of(&call.tid).ended_by(first.start);
@@ -56,8 +57,9 @@ fn serves_another(window: &Window, call: &HandlerCall, first: &Arc<FileOp>) -> b
     inside.any(|op| is_append(op) && !Arc::ptr_eq(op, first))
 }
 
-/// Until when a thread was in a call for another request before it began at `begun` with one that had been read at
-/// `read`: the call had begun before the read, or had ended before `begun`, by both clocks.
+/// Until when a thread was in a call for another request.
+/// It then began at `begun` with a request that had been read at `read`. The call had begun before the read, or had
+/// ended before `begun`, by both clocks.
 pub(crate) fn occupied_until(window: &Window, tid: Tid, read: Nanos, begun: Nanos) -> Option<Nanos> {
     let call = window.handler_calls.of(&tid).ended_by(begun + CLOCK_SLACK).next()?;
     let is_anothers = call.start + CLOCK_SLACK < read || call.end + CLOCK_SLACK <= begun;

@@ -1,5 +1,5 @@
-//! Joins produce requests with the appends of their partitions, by exact keys and never by time. Requests to
-//! coordinators are joined by the order of events (`coordinators`).
+//! Joins produce requests with the appends of their partitions.
+//! Uses exact keys and never time. Requests to coordinators are joined by the order of events (`coordinators`).
 
 pub(crate) mod counter;
 
@@ -14,7 +14,8 @@ use crate::time::TimeSpan;
 use crate::window::appends::{Append, Appends};
 use crate::window::{CLOCK_SLACK, Window};
 
-/// More batches than this with one CRC are rare, except in a benchmark that sends the same bytes again and again.
+/// Usual maximum of batches with one CRC.
+/// More are rare, except in a benchmark that sends the same bytes again and again.
 const MAX_SAME_CRC: usize = 3;
 
 /// The append of a partition of a request.
@@ -166,8 +167,8 @@ fn by_base_offset<'a, T: Append>(
     appends.by_base_offset(known_base_offset(query)?).find(fits)
 }
 
-/// Like `by_base_offset`, for a request without a batch, such as one of Kafka's request log, whose times may be late:
-/// the only append with that offset.
+/// Like `by_base_offset`, for a request without a batch.
+/// Its times may be late, as in Kafka's request log, so it must be the only append with that offset.
 fn by_base_offset_of_log<'a, T: Append>(
     appends: &'a Appends<T>,
     query: &JoinQuery,

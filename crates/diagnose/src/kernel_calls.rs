@@ -1,4 +1,4 @@
-//! Journal commits and calls of file-system functions on one time axis, in the order of their starts.
+//! Journal commits and calls of file-system functions on one time axis. In the order of their starts.
 //!
 //! A call is known by its own entry and return if those were recorded, else by a stretch off the CPU inside it: such
 //! a call may have begun earlier and ended later. It is named by the outermost function of the file system.
@@ -16,11 +16,11 @@ use crate::kernel_stack;
 use crate::kernel_stack::Wait;
 use crate::time::{Span, TimeSpan};
 
-/// A journal commit is this function, whose entry and return its tracepoints report (fs/jbd2/commit.c).
+/// The function that a journal commit is. Its tracepoints report its entry and return (fs/jbd2/commit.c).
 const COMMIT: &str = "jbd2_journal_commit_transaction";
 /// A thread that frees memory is in one of these (mm/vmscan.c).
 const RECLAIM: [&str; 2] = ["try_to_free_pages", "try_to_free_mem_cgroup_pages"];
-/// Stretches off the CPU in the same function are one call if at most this much time lies between them.
+/// Maximum time between stretches off the CPU that are one call. They are in the same function.
 const PAUSE: Nanos = Nanos::from_millis(1);
 /// Calls that wait to be put in order; beyond it, calls are released early.
 const MAX_UNORDERED_CALLS: usize = 200_000;
@@ -99,15 +99,15 @@ pub struct Calls {
 /// The latest calls of one thread.
 #[derive(Debug, Default)]
 struct ThreadCalls {
-    /// Calls that wait for the operation that they are part of, each with the stack that it is known from.
+    /// Calls that wait for the operation that they are part of. Each comes with the stack that it is known from.
     unnamed: Vec<(Key, Option<Arc<str>>)>,
     /// The last call, and the length of the longest stretch off the CPU in it.
     last: Option<(Key, Nanos)>,
 }
 
 impl Calls {
-    /// For calls that took at least `slower_than`, put in order among those that end up to `reorder_window` after
-    /// their start.
+    /// For calls that took at least `slower_than`.
+    /// They are put in order among those that end up to `reorder_window` after their start.
     pub fn new(slower_than: Nanos, reorder_window: Nanos) -> Self {
         Self {
             slower_than,

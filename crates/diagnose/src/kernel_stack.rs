@@ -116,7 +116,7 @@ pub(crate) fn is_of_user_space(stack: &str) -> bool {
     frames(stack).any(|frame| CALLS.iter().any(|call| is_named(frame, call)))
 }
 
-/// Whether a waker was at work, by its stack, and not in an interrupt that happened to run on it.
+/// Whether a waker was at work, by its stack. An interrupt that happened to run on it does not count.
 pub(crate) fn is_at_work(waker: &Waker) -> bool {
     const INTERRUPTS: [&str; 8] =
         ["irq", "interrupt", "sysvec", "softirq", "hrtimer", "el1h_64", "apic", "nmi"];
@@ -124,7 +124,7 @@ pub(crate) fn is_at_work(waker: &Waker) -> bool {
     waker.tid != 0 && !waker.stack.is_empty() && !frames(&waker.stack).any(is_interrupt)
 }
 
-/// A stack's functions, outermost first, without the compiler's suffixes (`do_get_write_access.part.0`) and offsets.
+/// A stack's functions, outermost first. Without the compiler's suffixes (`do_get_write_access.part.0`) and offsets.
 pub(crate) fn frames(stack: &str) -> impl DoubleEndedIterator<Item = &str> {
     stack.split(';').map(|frame| {
         let end = frame.find(['.', '+']).unwrap_or(frame.len());
@@ -141,7 +141,7 @@ pub(crate) fn is_named(function: &str, name: &str) -> bool {
 }
 
 impl Rule {
-    /// The function by which the rule matches, the first of the rule's that is on the stack, or its caller.
+    /// The function by which the rule matches. It is the first of the rule's that is on the stack, or its caller.
     fn frame<'s>(&self, frames: &[&'s str]) -> Option<&'s str> {
         let found =
             self.functions.iter().find_map(|name| frames.iter().find(|frame| is_named(frame, name)))?;

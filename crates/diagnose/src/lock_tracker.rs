@@ -1,5 +1,6 @@
-//! Waits for locks in the order of their ends, each with the thread that held the lock and what it was doing. Does
-//! not report which requests the wait slowed: [`crate::Engine`] does.
+//! Waits for locks in the order of their ends.
+//! Each comes with the thread that held the lock and what it was doing. Does not report which requests the wait
+//! slowed: [`crate::Engine`] does.
 //!
 //! A wait is listed once everything that bears on it has had time to arrive. Waits that no source saw are inferred
 //! from the appends of produce requests: without the request it is unknown since when the thread can have waited.

@@ -119,7 +119,7 @@ impl<'w> LockContention<'w> {
         self.holders.sort_by_key(|holder| std::cmp::Reverse(holder.share));
     }
 
-    /// Adds the previous owner for the last part of the wait, whether or not an append shows it.
+    /// Adds the previous owner for the last part of the wait. The owner counts whether or not an append shows it.
     fn add_previous_owner(&mut self, window: &Window, free: &mut TimeBudget) {
         let Some(owner) = self.jvm_wait.and_then(|wait| wait.holder.as_ref()) else { return };
         let Some(span) = free.last() else { return };

@@ -13,7 +13,7 @@ pub struct PauseMerger {
 }
 
 impl PauseMerger {
-    /// `lateness` is the maximum time between two reports of the same pause, in recorded time.
+    /// Creates a merger. `lateness` is the maximum time between two reports of the same pause, in recorded time.
     pub fn new(lateness: Nanos) -> Self {
         Self { lateness, newest: Nanos::MIN, pending: VecDeque::new() }
     }

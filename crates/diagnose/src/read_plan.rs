@@ -178,7 +178,7 @@ fn is_slow(row: &RequestTiming, slower_than: Nanos) -> bool {
     row.latency().is_some_and(|latency| latency - waiting::min_wait(row) >= slower_than)
 }
 
-/// Long events by their ends, each with the earliest start of it and those after it.
+/// Long events by their ends. Each has the earliest start of it and those after it.
 struct LongSpans(Vec<TimeSpan>);
 
 impl LongSpans {
@@ -192,8 +192,9 @@ impl LongSpans {
         Self(long)
     }
 
-    /// A moment, or a margin before the start of the long events in progress then, and of those in progress at that
-    /// start.
+    /// Traces a moment back to before the long events that were in progress.
+    /// Returns the moment itself, or a margin before the start of the long events in progress then, and of those in
+    /// progress at that start.
     fn trace_back(&self, mut at: Nanos) -> Nanos {
         loop {
             let next = self.0.partition_point(|span| span.end <= at);
@@ -229,7 +230,7 @@ struct NearFilter {
 struct Spans(Vec<TimeSpan>);
 
 impl Spans {
-    /// `Ok` if a span shares time with one of these, else the number of those that begin before it.
+    /// `Ok` if a span shares time with one of these. `Err` is the number of those that begin before it.
     fn meet(&self, span: TimeSpan) -> Result<(), u32> {
         let begun = self.0.partition_point(|near| near.start <= span.end);
         match begun.checked_sub(1).and_then(|last| self.0.get(last)) {

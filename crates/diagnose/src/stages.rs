@@ -1,5 +1,5 @@
-//! Divides the latency of an answered request into stages, each instant into one, and records for every stage what
-//! the causes need to know. Does not name causes.
+//! Divides the latency of an answered request into stages.
+//! Each instant goes into one stage. Records for every stage what the causes need to know. Does not name causes.
 //!
 //! A stage has time only if its ends were seen:
 //! - packets: `network_in`, `head_of_line`, `network_out`; without packets `network_in` begins when the first byte is
@@ -52,7 +52,7 @@ pub(crate) struct Breakdown<'w> {
     pub(crate) enqueued_at: Option<Nanos>,
     /// When its request handler can have taken it, at the earliest.
     pub(crate) dequeued_at: Option<Nanos>,
-    /// File operations of its handler for it, each with the time that belongs to the request.
+    /// File operations of its handler for it. Each comes with the time that belongs to the request.
     pub(crate) operations: Vec<LockHold<'w>>,
     /// Its handler's waits for locks.
     pub(crate) locks: Vec<LockContention<'w>>,
@@ -176,7 +176,8 @@ impl Breakdown<'_> {
     }
 }
 
-/// From when the broker had all of an answered request to when it began to answer, as far as that was seen.
+/// From when the broker had all of a request to when it began to answer it.
+/// For an answered request, as far as that was seen.
 pub(crate) fn served(window: &Window, request: &Request) -> Option<TimeSpan> {
     let served_from = served_from(request)?;
     let read = read_of(window, request, served_from);
@@ -185,8 +186,8 @@ pub(crate) fn served(window: &Window, request: &Request) -> Option<TimeSpan> {
     Some(TimeSpan::new(from, until))
 }
 
-/// Bytes that fit into a new connection's receive window while nothing is read (`tcp_rmem`'s default of 128 KiB, half
-/// of it for data: `tcp_win_from_space`, include/net/tcp.h).
+/// Bytes that fit into a new connection's receive window while nothing is read.
+/// `tcp_rmem`'s default is 128 KiB, half of it for data (`tcp_win_from_space`, include/net/tcp.h).
 const TAKEN_UNREAD_BYTES: u32 = 64 * 1024;
 
 /// Whether all of a request can arrive while nothing is read.

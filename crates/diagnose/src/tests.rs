@@ -420,7 +420,7 @@ fn what_slowed_one_for_a_part_of_its_time_explains_no_more_of_the_next() {
     assert_eq!(named(&events), [(1, Cause::JournalCommit), (2, Cause::Unobserved)], "60 of 150 ms");
 }
 
-/// Requests of one connection that arrived together and were served one after the other, for these times.
+/// Requests of one connection that arrived together. They were served one after the other, for these times.
 fn queue_of_a_connection(lengths_ms: &[i64]) -> Vec<Event> {
     let client = request(1, 3, 0, 0, 0).client;
     let mut served = 0;
@@ -583,7 +583,7 @@ fn a_loss_near_a_request_is_said_and_lowers_the_confidence() {
     assert_eq!(summary.losses, [(LossKind::ProbeEventsDropped, 3)]);
 }
 
-/// As on connections older than the watch, which would otherwise leave no verdict exact.
+/// Connections older than the watch have such requests. Otherwise they would leave no verdict exact.
 #[test]
 fn requests_that_were_not_counted_lower_no_confidence() {
     let loss = Loss {
@@ -668,8 +668,8 @@ fn large_requests_wait_in_no_larger_number_to_be_put_in_order() {
 
 const FAULT_STACK: &str = "asm_exc_page_fault;do_fault;ext4_page_mkwrite;ext4_dirty_inode;jbd2_journal_get_write_access;do_get_write_access;out_of_line_wait_on_bit;io_schedule;schedule";
 
-/// A fast append whose thread then waited for the journal in a store into the mapped index, and another
-/// request that wanted the same log meanwhile.
+/// A fast append whose thread then waited for the journal.
+/// It waited in a store into the mapped index, and another request wanted the same log meanwhile.
 fn stalled_after_the_write(wait_end: Nanos) -> Vec<Event> {
     vec![
         op(append(7, 6, ms(1_001), ms(1_002), 1)),

@@ -1,5 +1,5 @@
-//! Spans of time, and a budget of time of which each instant is given out once, so that explanations never add up to
-//! more time than there was.
+//! Spans of time, and a budget of time that gives out each instant once.
+//! So explanations never add up to more time than there was.
 
 use std::sync::Arc;
 

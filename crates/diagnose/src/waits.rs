@@ -1,4 +1,4 @@
-//! What a thread waited for in an operation on a file, and right after an append while it still held the log.
+//! What a thread waited for in an operation on a file. Also right after an append, while it still held the log.
 //!
 //! Kafka stores into the segment's mapped indexes after the write, before it releases the log (`LogSegment.append`,
 //! `OffsetIndex.append`): an uninterruptible wait right after the write is attributed to that store.
@@ -32,8 +32,8 @@ pub(crate) struct LockHold<'w> {
 }
 
 impl<'w> LockHold<'w> {
-    /// The hold of an append that was over at `until`, when its response was seen or another thread wrote to the same
-    /// log: a longer wait was for something else.
+    /// The hold of an append that was over at `until`.
+    /// By then its response was seen or another thread wrote to the same log: a longer wait was for something else.
     pub(crate) fn of(window: &'w Window, op: &'w FileOp, until: Nanos) -> Self {
         let mut hold = Self::without_after(window, op);
         let (tid, end) = (op.tid, op.end);

@@ -16,7 +16,7 @@ const SHARE_OF_LATENCY: i64 = 10;
 /// What was watched, and why the rest was not.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
-    /// Purposes of the plan (`socket-ops`) that could not be served, with the reason and a remedy.
+    /// Purposes of the plan (`socket-ops`) that could not be served. Each has the reason and a remedy.
     missing: BTreeMap<String, String>,
     only_packets: bool,
     /// TLS traffic so far.
@@ -58,7 +58,8 @@ pub fn doubts(verdict: &Verdict, watched: &Coverage) -> Vec<Doubt> {
     doubts
 }
 
-/// The doubt whether `who` waited for followers that no source saw, if that may be a tenth of the request's time.
+/// The doubt whether `who` waited for followers that no source saw.
+/// Returned if that may be a tenth of the request's time.
 pub(crate) fn of_followers(request: &Request, waited: &UnseenFollowers, who: &str) -> Option<Doubt> {
     let partition = waited.partition.as_ref().map_or("a partition".to_owned(), ToString::to_string);
     let replicas = match waited.replicas {
@@ -137,7 +138,7 @@ fn doubt(verdict: &Verdict, stage: Stage, what: impl Into<String>, tells: impl I
     Doubt { stage, time: verdict.stages.of(stage), what: what.into(), tells: tells.into() }
 }
 
-/// The sources that see a stage, what is open without them, and what would show more.
+/// The sources that see a stage, what is open without them, and what shows more.
 struct Means {
     stage: Stage,
     what: &'static str,

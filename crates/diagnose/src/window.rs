@@ -37,8 +37,8 @@ use crate::window::sockets::{CpuSamples, Sockets};
 use crate::window::timeline::{Timeline, Timelines, forget_first, insert_sorted};
 use crate::window::trouble::{Trouble, Troubles};
 
-/// Quicker block requests never explain a slow request and are dropped, unless a limit may have kept them out of the
-/// device's queue.
+/// Minimum length of a block request that may explain a slow request.
+/// Quicker ones are dropped, unless a limit may have kept them out of the device's queue.
 const UNREMARKABLE_BLOCK_IO: Nanos = Nanos::from_millis(1);
 
 /// Packets and probes read two clocks, which are paired once a second: slewing may separate them by this much.
@@ -107,7 +107,7 @@ pub(crate) fn weight_of(request: &Request) -> usize {
 pub(crate) struct Window {
     pub(crate) file_ops: Timelines<Tid, Arc<FileOp>>,
     pub(crate) off_cpu: Timelines<Tid, OffCpu>,
-    /// Waits that user space asked for (futexes), separate from what threads do in the kernel.
+    /// Waits that user space asked for (futexes). Separate from what threads do in the kernel.
     pub(crate) futex_waits: Timelines<Tid, OffCpu>,
     pub(crate) throttles: Timelines<Tid, DirtyThrottle>,
     pub(crate) lock_waits: Timelines<Tid, LockWait>,
@@ -137,7 +137,7 @@ pub(crate) struct Window {
     samples: HashMap<Tid, CpuSamples, RandomState>,
     /// Full names of known threads, if the JVM reported them.
     names: HashMap<Tid, Arc<str>, RandomState>,
-    /// The number of stored events, including some that were dropped since the last count.
+    /// The number of stored events. Includes some that were dropped since the last count.
     event_count: usize,
     /// Nothing that ended before this is stored.
     horizon: Nanos,
@@ -273,8 +273,8 @@ impl Window {
         self.samples.get(&tid).into_iter().flat_map(move |samples| samples.on_cpu(span))
     }
 
-    /// Requests of the same connection that arrived before this one and were still unanswered at a moment; the last
-    /// to be answered comes first.
+    /// Requests ahead of this one on its connection at a moment.
+    /// They arrived before it and were still unanswered. The last to be answered comes first.
     pub(crate) fn ahead_of(&self, request: &Request, at: Nanos) -> impl Iterator<Item = &Arc<Request>> {
         let (arrival, number) = (request.arrival, request.correlation_id);
         let past = self.connections.of(&connection_of(request)).ended_by(request.last_seen());
@@ -368,8 +368,8 @@ impl Window {
             || self.names.contains_key(&tid)
     }
 
-    /// The number of stored events, each counted once, large requests as [`weight_of`] says.
-    /// Of rare kinds, only the events of threads are counted.
+    /// The number of stored events, each counted once.
+    /// Large requests count as [`weight_of`] says. Of rare kinds, only the events of threads are counted.
     pub(crate) fn count(&self) -> usize {
         let off_cpu = self.off_cpu.len() + self.futex_waits.len();
         let of_jvm = self.lock_waits.len() + self.handler_calls.len();

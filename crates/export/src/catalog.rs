@@ -65,8 +65,8 @@ pub struct Family {
     pub help: &'static str,
 }
 
-/// Label values of the series that a metric has from the start, so that an alert on an event that never happened has
-/// data.
+/// Label values of the series that a metric has from the start.
+/// With these, an alert on an event that never happened has data.
 type InitialSeries = fn() -> Vec<Vec<&'static str>>;
 
 /// No series.
@@ -204,7 +204,7 @@ metrics! {
     ProcessStart: Gauge "process_start_time_seconds" [] (none) "seconds" "Unix time at which brokerscope started.";
 }
 
-/// Formats all metrics as a Markdown table, followed by those that an always-on watch lacks.
+/// Formats all metrics as a Markdown table. Those that an always-on watch lacks follow the table.
 pub fn table() -> String {
     let mut table = String::from("| metric | type | labels | unit | meaning |\n|---|---|---|---|---|\n");
     for family in FAMILIES {

@@ -65,7 +65,7 @@ impl Histogram {
         bucket
     }
 
-    /// Counts a duration, and makes an exemplar of it unless the bucket has a recent one.
+    /// Counts a duration. Makes an exemplar of it unless the bucket has a recent one.
     pub(crate) fn observe_with(&mut self, length: Nanos, at: Nanos, example: impl FnOnce(f64) -> Exemplar) {
         let value = seconds(length);
         let bucket = self.observe(value);
@@ -111,7 +111,7 @@ pub(crate) struct Native {
     counts: BTreeMap<i32, u64>,
 }
 
-/// Runs of consecutive buckets, and the difference of each count from the one before.
+/// Runs of consecutive buckets, and each count less the count before it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spans {
     /// The number of empty buckets before each run (for the first: its index), and its length.

@@ -25,7 +25,7 @@ pub(crate) fn clean_to(text: &str, most: usize) -> Arc<str> {
     safe.into()
 }
 
-/// Whether a character is a control character, or changes the order in which others are shown.
+/// Whether a character is a control character or reorders displayed text.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c,

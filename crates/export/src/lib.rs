@@ -1,4 +1,4 @@
-//! Exports what is observed about a broker as metrics, for Prometheus and readers of `OpenMetrics`.
+//! Exports metrics of a broker, for Prometheus and readers of `OpenMetrics`.
 //!
 //! It feeds events to [`diagnose`] for verdicts and stages, sums everything up in bounded memory, and answers over
 //! HTTP. It does not know where events come from, and reads no files: callers pass the usage of its process

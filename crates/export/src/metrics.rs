@@ -21,8 +21,8 @@ use crate::registry::Registry;
 use crate::threads::Threads;
 use crate::topics::Topics;
 
-/// Maximum number of devices, each counted under every name that sources use, and of interfaces.
-/// More than concern one broker.
+/// Maximum numbers of devices and of interfaces, more than concern one broker.
+/// A device counts under every name that sources use.
 const MAX_DEVICES: usize = 128;
 const MAX_INTERFACES: usize = 64;
 /// Maximum number of TLS listeners with their own series.
@@ -74,7 +74,7 @@ pub struct BrokerInfo {
     pub version: String,
     /// Purposes of the plan, and whether each is served.
     pub plan: Vec<(String, bool)>,
-    /// Whether all requests are counted by [`RequestLatencies`], and only those around slow ones are events.
+    /// Whether all requests are counted by [`RequestLatencies`]. If so, only those around slow ones are events.
     pub is_always_on: bool,
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct Metrics {
     pub(crate) registry: Registry,
     about: BrokerInfo,
     kind_of: fn(&str) -> FileKind,
-    /// Devices, each with the log dirs on it once a file operation has shown its number.
+    /// Devices, each with the log dirs on it. These are known once a file operation has shown the device's number.
     devices: ByLabel<Option<Arc<str>>>,
     interfaces: ByLabel<()>,
     listeners: ByLabel<()>,
@@ -377,7 +377,7 @@ impl Metrics {
         }
     }
 
-    /// Marks the broker as up after an event from it, unless a change of it was already reported.
+    /// Marks the broker as up after an event from it. Does nothing if a change of it was already reported.
     fn mark_broker_up(&mut self) {
         if self.processes == 0 {
             self.set_watched(true);

@@ -80,7 +80,7 @@ pub struct Counts {
     pub sent: u64,
     /// Traces that were not among the slowest of their second.
     pub sampled_out: u64,
-    /// Traces dropped because the queue was full or the collector did not come back in time.
+    /// Traces dropped: the queue was full, or the collector did not come back in time.
     pub dropped: u64,
     /// Traces that the collector refused for good.
     pub refused: u64,
@@ -123,7 +123,7 @@ pub struct Otlp {
 }
 
 impl Otlp {
-    /// Starts the sending thread, which calls `first` first, to drop rights that sending does not need.
+    /// Starts the sending thread. The thread calls `first` first, to drop rights that sending does not need.
     ///
     /// # Errors
     /// [`Error::Thread`] if it cannot be started.
@@ -175,7 +175,7 @@ impl Otlp {
         *lock(&self.counters)
     }
 
-    /// Queues the last traces, waits at most `at_most` until all are sent, and ends the thread.
+    /// Queues the last traces and ends the thread. Waits at most `at_most` until all are sent.
     pub fn close(mut self, at_most: Duration) -> Counts {
         self.flush();
         let left = self.queue.close(Instant::now() + at_most);

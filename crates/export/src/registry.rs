@@ -147,7 +147,7 @@ impl Registry {
         self.observe(metric, labels, seconds(length));
     }
 
-    /// Like `observe_time`, with an exemplar, which is made unless the bucket has a recent one.
+    /// Like `observe_time`, with an exemplar unless the bucket has a recent one.
     pub(crate) fn observe_with(
         &mut self,
         metric: Metric,

@@ -20,8 +20,8 @@ const MAX_ADDRESS_CONNECTIONS: usize = 16;
 /// Timeouts for receiving a request's head, and for sending its answer.
 const HEAD_TIMEOUT: Duration = Duration::from_millis(300);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections that wait to be accepted, as far as the kernel allows (`net.core.somaxconn`): a client without a place in
-/// this queue retries after a second.
+/// Maximum number of connections that wait to be accepted.
+/// The kernel may allow fewer (`net.core.somaxconn`). A client without a place in this queue retries after a second.
 const BACKLOG: i32 = 4_096;
 /// Bytes of an unread answer that the kernel buffers; it allocates twice as much (`socket(7)`, `SO_SNDBUF`).
 const SEND_BUFFER_BYTES: usize = 256 << 10;
@@ -92,7 +92,7 @@ impl Connections {
         polled.iter().map(|one| !one.revents().is_empty()).collect()
     }
 
-    /// Serves those that are ready, and closes those that are done, disconnected or timed out.
+    /// Serves connections that are ready. Closes those that are done, disconnected or timed out.
     fn advance(&mut self, ready: &[bool], site: &MetricsService) {
         let (now, mut ready) = (Instant::now(), ready.iter());
         self.0.retain_mut(|one| {
@@ -101,7 +101,7 @@ impl Connections {
         });
     }
 
-    /// Accepts waiting clients, and answers at once those that have already sent a request.
+    /// Accepts waiting clients. Answers those at once that have already sent a request.
     fn accept(&mut self, listener: &TcpListener, site: &MetricsService) {
         // Bounded, so that the others get their turn.
         for _ in 0..MAX_CONNECTIONS {

@@ -16,7 +16,8 @@ use crate::server::{Answer, HttpRequest, METHOD_NOT_ALLOWED, NOT_FOUND, OK, UNAV
 const FRESH: Duration = Duration::from_millis(200);
 /// Events are fed many times per second: after this time without any, the feeding thread hangs.
 const SILENT: Duration = Duration::from_secs(30);
-/// Polling interval of the feeding thread, which lets waiting scrapes go first, and of scrapes that wait for it.
+/// Polling interval of the feeding thread and of scrapes that wait for it.
+/// The feeding thread lets waiting scrapes go first.
 const YIELD_INTERVAL: Duration = Duration::from_micros(100);
 /// Longest wait of a scrape for the feeding thread: one that hangs must not block other answers, least of all the
 /// report that it hangs.

@@ -35,7 +35,7 @@ impl Scrape {
         Self(series)
     }
 
-    /// The value of a series, by its name without the prefix `brokerscope_`, and its labels.
+    /// The value of a series, by name and labels, without the prefix `brokerscope_`.
     #[track_caller]
     pub(crate) fn of_series(&self, name: &str) -> f64 {
         self.find(name).unwrap_or_else(|| panic!("no {name} in {:#?}", self.0))

@@ -32,7 +32,7 @@ pub(crate) struct Topics {
     /// Bytes moved by topics without a slot since the last comparison.
     waiting: HashMap<Arc<str>, u64, RandomState>,
     last_comparison: Option<Nanos>,
-    /// Number of the request, so that each counts once for a topic, however many of its partitions it names.
+    /// Number of the request. With it, a request counts once for a topic, even if it names several partitions of it.
     number: u64,
 }
 

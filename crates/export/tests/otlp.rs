@@ -1,4 +1,4 @@
-//! Sends verdicts on the sample to a collector in the test, which hangs up, asks for a retry, or refuses.
+//! Sends verdicts on the sample to a collector in the test. The collector hangs up, asks for a retry, or refuses.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -24,7 +24,7 @@ const LATER: &str = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 0\r\nConte
 const NEVER: &str = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
 const HANGS_UP: &str = "";
 
-/// A collector that answers requests with these answers in turn, and keeps the bodies that it accepted.
+/// A collector that gives these answers in turn. Keeps the bodies that it accepted.
 struct Collector {
     address: SocketAddr,
     accepted: Arc<Mutex<Vec<Json>>>,
@@ -153,7 +153,7 @@ fn slow_requests_reach_a_collector_that_is_not_always_there() {
     assert_evidence(&spans);
 }
 
-/// Checks that every slow request is one span, and that its child spans, the stages, add up to it.
+/// Checks that every slow request is one span. Checks that its child spans, the stages, add up to it.
 fn assert_requests(spans: &[Json], verdicts: &[Verdict]) {
     let requests: Vec<&Json> = spans.iter().filter(|span| span["kind"] == 2).collect();
     assert_eq!(requests.len(), verdicts.len());

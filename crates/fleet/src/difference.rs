@@ -1,4 +1,4 @@
-//! Brokers that differ from the others of their cluster, and what makes the difference. Does not compute the figures.
+//! Brokers that differ from the others of their cluster, and the reasons. Does not compute the figures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use crate::{Broker, BrokerName, Figure, Spread};
 
 /// Fewer brokers have no odd one: with three, any of the others may be it.
 pub const MIN_BROKERS: usize = 4;
-/// Deviations from the median above which a broker differs (Iglewicz and Hoaglin, 1993).
+/// Deviations from the median above which a broker differs. Iglewicz and Hoaglin, 1993.
 const DEVIATIONS: f64 = 3.5;
-/// Makes a median absolute deviation comparable to a standard deviation of normally distributed numbers.
+/// Factor from a median absolute deviation to a standard deviation. For normally distributed numbers.
 const LIKE_STANDARD: f64 = 1.4826;
 /// The smallest deviation that counts, as a share of the median.
 const MIN_SHARE: f64 = 0.1;
-/// Parts with a smaller share of a difference are not reported, and at most `MAX_REASONS` are.
+/// The smallest share of a difference for which a part is reported. At most `MAX_REASONS` parts are reported.
 const MIN_REASON: f64 = 0.1;
 const MAX_REASONS: usize = 3;
 

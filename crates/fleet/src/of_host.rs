@@ -1,5 +1,5 @@
-//! How long a broker was sampled, and how many requests its devices served in that time. Does not know which of the
-//! devices hold the broker's files.
+//! How long a broker was sampled, and how many requests its devices served. Does not know which of the devices hold the
+//! broker's files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The middle of several numbers and their distance from it, by measures that a few odd ones do not move.
+//! The middle of several numbers and their distance from it. A few odd numbers do not move these measures.
 
 /// Median and median absolute deviation.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -23,7 +23,8 @@ pub fn open(path: &Path) -> io::Result<File> {
     open_regular(&locate(path, OFlags::NOFOLLOW)?)
 }
 
-/// Opens a file that the user or the broker's configuration names, and that may therefore be a link.
+/// Opens a file that the user or the broker's configuration names.
+/// Such a file may be a link.
 ///
 /// # Errors
 /// As [`open`].

@@ -1,5 +1,5 @@
-//! Loads the agent that copies the plaintext of a broker's TLS connections (`agent/`, in Java) into a JVM, with a ring
-//! in memory that both have open. Does not read the ring, and does not know what is in it.
+//! Loads the agent (`agent/`, in Java) into a JVM. It copies the plaintext of the broker's TLS connections to a ring in
+//! memory that both processes have open. Does not read the ring, and does not know what is in it.
 //!
 //! No file stays: the jar is removed once it is loaded, and the ring's file once both have it open.
 //!

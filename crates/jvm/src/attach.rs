@@ -256,8 +256,8 @@ fn request(command: &str, arguments: &[&str]) -> Result<Vec<u8>, Error> {
     Ok(["1", command].into_iter().chain(padded).flat_map(|word| word.bytes().chain([0])).collect())
 }
 
-/// Sends a request and reads the answer, within its bounds of space and of time since `begun`.
-/// `None` if the answer is invalid.
+/// Sends a request and reads the answer, within the bounds of space and time. The time counts from `begun`. `None` if
+/// the answer is invalid.
 pub(crate) fn exchange(
     mut stream: UnixStream,
     request: &[u8],

@@ -1,5 +1,5 @@
-//! Starts, renews and stops a Flight Recorder recording in a running JVM, with only the events that `jfr` reads. Does
-//! not read it.
+//! Starts, renews and stops a Flight Recorder recording in a running JVM. The recording has only the events that `jfr`
+//! reads. Does not read it.
 //!
 //! A recording ends by itself after five minutes and is renewed before, so that it does not continue after its owner
 //! was killed. Recordings of others are not changed; the JVM records the events that any of them requests.
@@ -98,7 +98,7 @@ fn costs_of(machine: &Machine, number: Option<u32>) -> Option<String> {
     })
 }
 
-/// The feature release of the JDK that contains a `lib/server/libjvm.so`, from its file `release` (JEP 223).
+/// The feature release of the JDK that contains a `lib/server/libjvm.so`. Read from the JDK's file `release` (JEP 223).
 fn release(library: &Path) -> Option<u32> {
     let mut text = String::new();
     let file = foreign::open_named(&library.ancestors().nth(3)?.join("release")).ok()?;
@@ -193,8 +193,8 @@ impl Flight {
     }
 }
 
-/// The JVM's folder of chunks (`2026_11_21_18_09_42_PID`, `Repository.createRepository`), from the chunk that it has
-/// open.
+/// The JVM's folder of chunks, from the chunk that it has open. `Repository.createRepository` names it, as in
+/// `2026_11_21_18_09_42_PID`.
 fn folder(machine: &Machine) -> Option<PathBuf> {
     let ending = format!("_{}", machine.own_pid);
     let files = fs::read_dir(machine.path("fd")).ok()?.flatten().take(MAX_FILES);
@@ -213,8 +213,7 @@ fn folder(machine: &Machine) -> Option<PathBuf> {
 // The settings of a recording, in a file that the JVM reads at the start: written where the JVM can read it, and
 // removed when dropped. Does not start the recording.
 
-/// Waits for locks with their stacks, from a millisecond on, and every pause of the threads.
-/// An event that is not named is off.
+/// Waits for locks from 1 ms on, with stacks, and every pause of the threads. An event that is not named is off.
 const EVENTS: &[(&str, &str)] = &[
     ("jdk.JavaMonitorEnter", "1 ms"),
     ("jdk.ThreadPark", "1 ms"),

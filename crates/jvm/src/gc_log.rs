@@ -40,7 +40,7 @@ pub enum Error {
 #[derive(Debug)]
 pub struct GcLog<R> {
     lines: Lines<R>,
-    /// When the JVM started, from a line that has both kinds of time, or from the caller.
+    /// When the JVM started, from a line with both kinds of time or from the caller.
     start: Option<Nanos>,
     /// The operation of the current safepoint (JDK 9 to 12 name it on a separate line).
     operation: String,
@@ -168,7 +168,8 @@ fn collection(message: &str) -> Option<JvmPause> {
     Some(JvmPause { cause, gc_id: id.parse().ok(), ..over(JvmPauseKind::Gc, length, operation) })
 }
 
-/// Splits `Pause Young (Normal) (G1 Evacuation Pause)` or `Pause Full (System.gc())` before the cause.
+/// Splits the text of a pause before its cause.
+/// Examples: `Pause Young (Normal) (G1 Evacuation Pause)`, `Pause Full (System.gc())`.
 fn split_cause(named: &str) -> (&str, &str) {
     let is_typed = named.starts_with("Pause Young (") && named.contains(") (");
     let at = if is_typed { named.find(") (").map(|at| at + 1) } else { named.find(" (") };
@@ -280,8 +281,8 @@ fn date(text: &str) -> Option<Nanos> {
     i64::try_from(time.as_nanosecond()).ok().map(Nanos)
 }
 
-/// Parses a decimal number in units of the `digits`th digit after the point, which may be missing; drops further
-/// digits.
+/// Parses a decimal number in units of the `digits`th digit after the point. That digit may be missing; further digits
+/// are dropped.
 fn decimal(text: &str, digits: usize) -> Option<i64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());

@@ -21,7 +21,7 @@ const MAX_ARGUMENT_BYTES: u64 = 4 << 20;
 const MAX_MAP_BYTES: u64 = 64 << 20;
 /// Limit of `/proc/PID/status`.
 const MAX_STATUS_BYTES: u64 = 64 << 10;
-/// The signal that makes `HotSpot` listen, and kills a process that does not handle it (`signal(7)`).
+/// The signal that makes `HotSpot` listen. It kills a process that does not handle it (`signal(7)`).
 const SIGQUIT: u32 = 3;
 
 /// The JVM of a process.
@@ -265,8 +265,8 @@ pub(crate) fn own_tids(dir: &Path) -> Vec<(model::Tid, model::Tid)> {
 
 // Acts as the owner of the process. On Linux, credentials belong to a thread, so only the calling thread changes.
 
-/// Makes the calling thread the JVM's user from now on, with no capability except the one to inspect processes in other
-/// namespaces (`/proc/PID/root`), and no way to change the user again.
+/// Makes the calling thread the JVM's user from now on. It has no capability except the one to inspect processes in
+/// other namespaces (`/proc/PID/root`), and no way to change the user again.
 ///
 /// A JVM answers only the same effective user and group (`HotSpot`'s `attachListener_posix.cpp`), and its files are
 /// closed to others; and what a thread is not allowed to do, a bug in it cannot do either. The real and saved user

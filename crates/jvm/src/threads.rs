@@ -1,5 +1,5 @@
-//! Reads the full names of a JVM's threads, of which the kernel keeps only 15 characters, from one thread dump of the
-//! JVM. Does not keep the stacks.
+//! Reads the full names of a JVM's threads from one thread dump of the JVM. The kernel keeps only 15 characters of a
+//! name. Does not keep the stacks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub fn read_names(client: &Client) -> Result<Names, Error> {
     Ok(read(&dump, visible_tid))
 }
 
-/// The ids of the threads that this process sees, by their ids in the JVM's own pid namespace.
+/// Thread ids as this process sees them, by the ids in the JVM's pid namespace.
 pub fn tids_by_own_tid(machine: &Machine) -> HashMap<Tid, Tid> {
     own_tids(&machine.path("")).into_iter().take(MAX_THREADS).map(|(tid, own)| (own, tid)).collect()
 }

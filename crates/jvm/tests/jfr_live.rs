@@ -1,4 +1,4 @@
-//! Compares a recording read while a real JVM makes it with the file that the JVM leaves, for every JDK of this
+//! Compares a recording read while a JVM makes it with the file that it leaves. Runs a real JVM of every JDK of this
 //! machine.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
@@ -123,7 +123,7 @@ fn waits(all: &[JfrEvent]) -> Vec<&LockWait> {
     waits
 }
 
-/// Checks that the waits are the same, except those of the last moment, which the JVM may have flushed and removed at
+/// Checks that the waits are the same, except those of the last moment. The JVM may have flushed and removed these at
 /// once.
 fn assert_same(followed: &[JfrEvent], whole: &[JfrEvent]) {
     let (followed, whole) = (waits(followed), waits(whole));
@@ -137,7 +137,7 @@ fn assert_same(followed: &[JfrEvent], whole: &[JfrEvent]) {
     }
 }
 
-/// Checks that each wait for the monitor lies within the times that the waiting thread itself saw, by the clock of the
+/// Checks that each monitor wait lies within the times that its thread itself saw. Compares by the clock of the
 /// kernel's side.
 fn assert_in_time(followed: &[&LockWait], output: &str, offset: ClockOffset) {
     let own: Vec<_> = output.lines().filter_map(|line| line.split_once(' ')).collect();

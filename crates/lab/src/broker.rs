@@ -21,7 +21,8 @@ use crate::{files, process};
 
 /// Any id will do: 16 bytes in unpadded base64, as Kafka's Uuid prints itself.
 const CLUSTER_ID: &str = "brokerscope-lab-AAAAAA";
-/// A heap small enough to leave the machine to the experiment, with the collector that Kafka's own script chooses.
+/// Arguments of every broker's JVM. The heap is small enough to leave the machine to the experiment. The collector is
+/// the one that Kafka's own script chooses.
 const JVM_ARGUMENTS: &[&str] = &["-Xms512m", "-Xmx512m", "-XX:+UseG1GC", "-Djava.awt.headless=true"];
 
 /// Timeout for a broker's first answer.
@@ -41,11 +42,11 @@ pub struct BrokerOptions {
     pub node_id: u32,
     /// The listener's port; a free one if `None`.
     pub port: Option<u16>,
-    /// Makes it listen for TLS on another port, with the key in this store ([`make_keystore`]).
+    /// The store with the key for TLS ([`make_keystore`]). With it, the broker listens for TLS on another port.
     pub keystore: Option<PathBuf>,
     /// The TLS port; a free one if `None`.
     pub tls_port: Option<u16>,
-    /// Whether to write Kafka's request log (one JSON line per request) next to the configuration.
+    /// Whether to write Kafka's request log next to the configuration. One JSON line per request.
     pub request_log: bool,
     /// Further arguments of the JVM.
     pub jvm_arguments: Vec<String>,
@@ -344,7 +345,7 @@ const TLS_PORT: u16 = 9094;
 /// An experiment's keys protect nothing, so the password is no secret.
 const STORE_PASSWORD: &str = "brokerscope-lab";
 
-/// Makes a key that every broker of a cluster has and trusts, unless the directory has it already.
+/// Makes a key that every broker of a cluster has and trusts. Does nothing if the directory has it already.
 ///
 /// # Errors
 /// `keytool` failed.
@@ -383,7 +384,7 @@ fn key_properties(keystore: &Path) -> Vec<(String, String)> {
     all.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-/// Makes a broker of a cluster speak TLS with the others, on a listener that clients do not use.
+/// Makes a broker of a cluster speak TLS with the others. Clients do not use the listener for that.
 pub(crate) fn replicate_over_tls(options: &mut BrokerOptions, number: u8, keystore: &Path) {
     options.properties.extend(tls_properties(number, keystore, options.keystore.is_some()));
 }

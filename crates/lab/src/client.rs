@@ -114,7 +114,7 @@ impl Connection {
         result.ok_or_else(|| Error::Unusable("a fetch failed".to_owned()))
     }
 
-    /// Another handle on the same connection, to [read responses](read_response) on another thread.
+    /// Another handle on the same connection. With it, another thread can [read responses](read_response).
     fn reader(&self) -> Result<Transport> {
         self.stream.try_clone().map_err(Error::system("clone a socket"))
     }
@@ -139,7 +139,7 @@ const TOPIC_TIMEOUT: Duration = Duration::from_secs(60);
 /// `Errors.TOPIC_ALREADY_EXISTS`.
 const TOPIC_EXISTS: i16 = 36;
 
-/// Creates a topic if it is missing, and waits until the broker leads its partitions.
+/// Creates a topic if it is missing. Waits until the broker leads its partitions.
 pub(crate) fn create_topic(connection: &mut Connection, topic: &Topic) -> Result<()> {
     let name = &topic.name;
     let body = connection.call(&Request::create_topic(topic))?;

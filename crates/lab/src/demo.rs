@@ -24,7 +24,7 @@ const PRODUCERS: usize = 3;
 const RATE: u32 = 150;
 /// How long the JVMs and the compiler settle before the measurement.
 const WARM_UP: Duration = Duration::from_secs(6);
-/// Time for a recording to attach and to finish its files, beyond the requested length; and the timeout of an
+/// Time for a recording to attach and to finish its files. It is added to the requested length. Also the timeout of an
 /// explanation.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -162,7 +162,7 @@ impl Demo<'_> {
         Ok(load)
     }
 
-    /// Records the broker while `load` runs, then ends the load and prints what the producers measured.
+    /// Records the broker while `load` runs. Then ends the load and prints what the producers measured.
     ///
     /// # Errors
     /// There is nothing to explain; a recorder that failed after it had written something is only reported.

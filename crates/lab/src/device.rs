@@ -91,8 +91,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// Makes an image in `site` and serves it with a process of `brokerscope-lab device`. Each device of a site has its
-    /// own `number`.
+    /// Makes an image in `site` and serves it. The server is a process of `brokerscope-lab device`. Each device of a
+    /// site has its own `number`.
     ///
     /// # Errors
     /// [`Error::Tool`] with the server's output if FUSE is not permitted.

@@ -57,7 +57,7 @@ pub(crate) struct Experiment<'a> {
     directory: PathBuf,
     arguments: &'a ExperimentArguments,
     explained_ms: Option<u64>,
-    /// The parameters that all runs share, with the configuration that the others are compared with.
+    /// The parameters that all runs share. The configuration in it is the one that the others are compared with.
     base: RunSpec,
     run_log: RunLog,
     estimate: Estimate,
@@ -65,7 +65,7 @@ pub(crate) struct Experiment<'a> {
     left: usize,
 }
 
-/// Performs the remaining runs of an experiment, and compares the configurations with the first one.
+/// Performs the remaining runs of an experiment. Compares the configurations with the first one.
 ///
 /// # Errors
 /// Runs failed or were interrupted; finished ones are kept.
@@ -254,8 +254,8 @@ impl<'a> Experiment<'a> {
         self.run_log.of(id).iter().map(|done| done.measured.records_per_s).collect()
     }
 
-    /// The output of `advise` for the first recording of a configuration, as lines of JSON, with verdicts on requests
-    /// at least this slow.
+    /// The output of `advise` for the first recording of a configuration. Lines of JSON, with verdicts on requests at
+    /// least this slow.
     pub(crate) fn advise(&self, id: &str, slower_than_ms: u64) -> Result<String> {
         let recording = run_log::recording(&self.directory, id, 1);
         let output = self.directory.join(id).join("advice.jsonl");

@@ -374,7 +374,8 @@ fn record(run: &Run, group: &Group, observer: &Observer) -> Result<(Vec<Vec<Wind
     Ok((windows, HostObservations { pauses, ..observations }))
 }
 
-/// The windows of each fault, and the observations from the kernel's statistics if they are read.
+/// The windows of each fault, and the host's observations. The observations are from the kernel's statistics, if these
+/// are read.
 fn inject_all(
     run: &Run,
     (faults, bed): (&mut [PreparedFault], &mut TestBed),

@@ -20,7 +20,7 @@ const SECONDS: u64 = 22;
 const TOPIC: (&str, u32) = ("orders", 4);
 /// Segments roll every few seconds, as on a broker with many partitions: rolls create files and sync them.
 const TOPIC_CONFIGS: &[(&str, &str)] = &[("segment.bytes", "4194304")];
-/// Pages are written back after two seconds instead of thirty, so that a run of seconds has as many rounds of
+/// Settings that write pages back after two seconds instead of thirty. A run of seconds then has as many rounds of
 /// write-back as minutes of a broker (Documentation/admin-guide/sysctl/vm.rst).
 const SYSCTLS: &[(&str, &str)] =
     &[("vm.dirty_writeback_centisecs", "100"), ("vm.dirty_expire_centisecs", "200")];

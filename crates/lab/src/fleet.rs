@@ -282,7 +282,7 @@ impl Member {
         volume.directory().join("data")
     }
 
-    /// Starts a broker whose load is paused, with the agent in it if there is a `state`.
+    /// Starts a broker whose load is paused. With a `state`, the agent is in it.
     fn start(replay: &Replay<'_>, number: u32, volume: Volume, state: Option<&TierState>) -> Result<Self> {
         let mut options = BrokerOptions::of_site(replay.site, &format!("broker-{number}"))?;
         options.node_id = number;
@@ -349,7 +349,8 @@ impl Drop for SmallCache {
     }
 }
 
-/// If eviction is refused, nothing is read from the disk, and the commands that look for such reads report that.
+/// Evicts a file from the page cache if it is larger than the capacity. If that is refused, nothing is read from the
+/// disk, and the commands that look for such reads report that.
 fn forget(path: &Path, capacity_bytes: u64) {
     let Ok(file) = File::open(path) else { return };
     if file.metadata().is_ok_and(|about| about.len() > capacity_bytes) {

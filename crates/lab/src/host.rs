@@ -47,7 +47,8 @@ impl Cgroup {
         files::write(&self.path.join(file), value.to_string())
     }
 
-    /// Sets a limit on a device in one of its files, such as `blkio.throttle.read_bps_device`; 0 lifts it.
+    /// Sets a limit on a device; 0 lifts it. `file` is one of the group's files, such as
+    /// `blkio.throttle.read_bps_device`.
     ///
     /// # Errors
     /// The controller has no such file, or the kernel no such device.
@@ -55,8 +56,8 @@ impl Cgroup {
         files::write(&self.path.join(file), format!("{major}:{minor} {limit}"))
     }
 
-    /// A count in one of its files of `MAJOR:MINOR KIND COUNT` lines, such as `Read` in `blkio.throttle.io_serviced`; 0
-    /// if the device is in none of them yet.
+    /// A device's count in one of its files; 0 if the device is not yet in it. The file has lines of `MAJOR:MINOR KIND
+    /// COUNT`: `kind` is, for example, `Read` in `blkio.throttle.io_serviced`.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -82,7 +83,7 @@ impl Cgroup {
         self.set("cgroup.procs", i64::from(pid))
     }
 
-    /// A figure in one of its files of `name value` lines, such as `nr_throttled` in `cpu.stat`.
+    /// A figure in one of its files of `name value` lines. For example, `nr_throttled` in `cpu.stat`.
     pub fn figure(&self, file: &str, name: &str) -> Result<u64> {
         let path = self.path.join(file);
         parse_figure(&files::read(&path)?, name)
@@ -193,7 +194,8 @@ pub(crate) struct CpuHogs {
 }
 
 impl CpuHogs {
-    /// Starts `count` of them on the processors of `cpus` (as for taskset(1)), at this niceness, halted.
+    /// Starts `count` halted processes on the processors of `cpus`, at this niceness. `cpus` is a list as for
+    /// taskset(1).
     pub(crate) fn start(site: &Path, count: u32, cpus: &str, niceness: i32) -> Result<Self> {
         let mut hogs = Self { processes: Vec::new(), niceness };
         for _ in 0..count {
@@ -223,7 +225,7 @@ impl Drop for CpuHogs {
     }
 }
 
-/// Whether a process is in state T, the word after the name in parentheses (`proc_pid_stat(5)`).
+/// Whether a process is in state T. The state is the word after the name in parentheses (`proc_pid_stat(5)`).
 fn is_halted(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))

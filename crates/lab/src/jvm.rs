@@ -1,4 +1,4 @@
-//! Orders to a HotSpot JVM through its attach protocol, and the JVM's own log of its pauses.
+//! Commands to a HotSpot JVM (attach protocol), and the JVM's log of its pauses.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -34,7 +34,7 @@ impl Jvm {
         }
     }
 
-    /// Sends a diagnostic order, such as `GC.run`, and waits until it has been carried out; returns its output.
+    /// Runs a diagnostic command, such as `GC.run`, and returns its output. Waits until it has been carried out.
     pub fn order(&self, order: &str) -> Result<String> {
         let doing = format!("have the JVM do {order}");
         let ask = || -> std::io::Result<String> {
@@ -90,7 +90,8 @@ impl Agent<'_> {
     }
 }
 
-/// Makes the jar of the agent that holds a partition's leadership lock for a while (`java/HoldLock.java`).
+/// Makes the jar of the agent that holds a partition's leadership lock. It holds the lock for a while
+/// (`java/HoldLock.java`).
 ///
 /// # Errors
 /// It does not compile.

@@ -18,7 +18,7 @@ pub const OLD_VERSION: &str = "3.9.1";
 const OLDEST_JAVA: u32 = 17;
 const POM: &str = include_str!("../kafka/pom.xml");
 const TIER_POM: &str = include_str!("../kafka/tier.xml");
-/// Every jar that experiments, tests and benches are pinned to, as `sha256sum *.jar` prints it.
+/// Every jar that experiments, tests and benches are pinned to. The format is that of `sha256sum *.jar`.
 const PINNED: &str = include_str!("../kafka/jars.sha256");
 
 /// One version of Kafka, ready to run.
@@ -79,8 +79,7 @@ impl Kafka {
     }
 }
 
-/// The jar with `LocalTieredStorage`, with which Kafka's own tests try tiered storage; fetched unless it is in the
-/// cache.
+/// The jar with `LocalTieredStorage`; fetched unless it is in the cache. Kafka's own tests try tiered storage with it.
 ///
 /// # Errors
 /// Like [`Kafka::prepare`]; [`Error::Unusable`] if none is pinned.

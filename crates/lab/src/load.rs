@@ -88,7 +88,8 @@ impl Load {
         }
     }
 
-    /// Ends the producers and returns what they measured since [`Load::measure`], without the window of that moment.
+    /// Ends the producers and returns what they measured since [`Load::measure`]. The window of that moment is not
+    /// included.
     pub fn stop(mut self) -> ProducerMetrics {
         for producer in &self.producers {
             producer.process.signal(Signal::TERM);
@@ -174,7 +175,8 @@ fn arguments(producer: &Producer, bootstrap: &str) -> Vec<String> {
     own.chain([client_id]).chain(producer.properties.iter().cloned()).collect()
 }
 
-/// Parses `1001 records sent, 200.2 records/sec (0.19 MB/sec), 2.4 ms avg latency, 301.0 ms max latency.`
+/// Parses the windows in a producer's log. For example, `1001 records sent, 200.2 records/sec (0.19 MB/sec), 2.4 ms avg
+/// latency, 301.0 ms max latency.`
 fn parse_windows(log: &str) -> Vec<Window> {
     let before = |line: &str, unit: &str| {
         let head = line.split(unit).next()?;

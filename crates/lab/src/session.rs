@@ -18,8 +18,8 @@ use crate::error::{Error, Result};
 use crate::process::Process;
 use crate::{files, process, program, site};
 
-/// Catches signals, takes down what killed labs left behind, and returns an observer that runs the binary
-/// `brokerscope`, or the one next to this program.
+/// Starts a session and returns its observer. Catches signals, and takes down what killed labs left behind. The
+/// observer runs the binary `brokerscope`, or the one next to this program.
 pub(crate) fn start(brokerscope: Option<&Path>) -> Result<Observer> {
     interrupt().catch_signals()?;
     site::sweep()?;
@@ -32,7 +32,7 @@ pub(crate) fn print_status(line: &str) {
     let _ = writeln!(std::io::stderr(), "lab: {line}");
 }
 
-/// Whether this machine is a guest whose hypervisor reads stderr, as `vmtest/hypervisor` announces.
+/// Whether this machine is a guest whose hypervisor reads stderr. `vmtest/hypervisor` announces that.
 pub(crate) fn has_hypervisor() -> bool {
     std::env::var_os("BROKERSCOPE_HOST_PAUSES").is_some()
 }
@@ -171,7 +171,7 @@ pub(crate) struct Recorder {
 }
 
 impl Observer {
-    /// Makes an observer that runs the binary `exe`, or the one that belongs to this program.
+    /// Makes an observer that runs the binary `exe`. `None` selects the one that belongs to this program.
     pub(crate) fn new(exe: Option<&Path>) -> Result<Self> {
         let exe = exe.map_or_else(program::brokerscope, |exe| Ok(exe.to_owned()))?;
         Ok(Self { exe, record_flags: Vec::new() })
@@ -237,8 +237,8 @@ pub(crate) fn show(
     Err(Error::Tool { tool: command_name(&command), output })
 }
 
-/// Runs a command to its end and returns its stdout, which is also saved in the file `path`; its stderr goes to the log
-/// next to that.
+/// Runs a command to its end and returns its stdout. The stdout is also saved in the file `path`; its stderr goes to
+/// the log next to that.
 pub(crate) fn capture_output(mut command: Command, path: &Path) -> Result<String> {
     let log = path.with_extension("log");
     let output = File::create(path).map_err(Error::io("write", path))?;

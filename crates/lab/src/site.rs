@@ -1,4 +1,4 @@
-//! The directory of one experiment, which also identifies the remains of a killed lab.
+//! The directory of one experiment. It also identifies the remains of a killed lab.
 //!
 //! Everything that an experiment sets up belongs to its site: files, mounts and loop images are below it, and its
 //! processes carry its path in their environment ([`MARK`]). The owner holds a lock on a file in it, which the kernel
@@ -82,7 +82,7 @@ impl Drop for Site {
     }
 }
 
-/// The stale sites in `root`, and the lock on `root`, held until the file is dropped.
+/// The stale sites in `root`, and the lock on `root`. The lock is held until the file is dropped.
 pub(crate) fn stale(root: &Path) -> Result<(File, Vec<PathBuf>)> {
     let entry = hold_root(root)?;
     let sites = files::list(root)?.into_iter().filter(|path| path.is_dir() && !is_held(path)).collect();
@@ -248,7 +248,8 @@ fn unescape(field: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The environment variable that tells the device's server from the processes that use the device.
+/// The environment variable that marks the device's server. It distinguishes the server from the processes that use the
+/// device.
 pub(crate) const ROLE: &str = "BROKERSCOPE_LAB_ROLE";
 /// Its value in the device's server.
 pub(crate) const DEVICE: &str = "device";
@@ -281,7 +282,7 @@ pub(crate) fn end(site: &Path, which: Which) {
     }
 }
 
-/// Signals `pid` through a handle opened before another check, so that a reused id is never hit.
+/// Signals `pid` if it belongs to the site. Opens a handle before it checks that, so that a reused id is never hit.
 fn send(pid: u32, site: &Path, which: Which, signal: Signal) {
     let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
     let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else { return };

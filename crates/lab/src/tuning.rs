@@ -269,7 +269,7 @@ impl Configuration {
         }
     }
 
-    /// Converts it to a run of an experiment whose configurations follow from each other.
+    /// Converts it to a run of an experiment. The experiment's configurations follow from each other.
     fn to_setup(&self) -> Setup {
         self.setup(&self.id(), &self.describe(), None)
     }

@@ -1,4 +1,5 @@
-//! A file system on a loop device on a [`Device`] with injected latency, and the location of its journal or log.
+//! A file system on a device with injected latency. Between them is a loop device on the [`Device`]. Knows the location
+//! of the file system's journal or log.
 
 mod journal;
 
@@ -90,7 +91,7 @@ impl Volume {
         Ok((rustix::fs::major(about.dev()), rustix::fs::minor(about.dev())))
     }
 
-    /// The byte ranges of the file system's journal (XFS calls it its log) on the device; empty without one.
+    /// The byte ranges of the journal on the device; empty without one. XFS calls it its log.
     pub fn journal(&self) -> &[Extent] {
         &self.journal
     }
@@ -110,7 +111,8 @@ impl Volume {
         self.delay(&journal::between(&self.journal), direction, (ms, ms))
     }
 
-    /// The byte ranges of a file of its ext4 file system on the device, as far as it has been written back.
+    /// The byte ranges of a file on the device. The file is on its ext4 file system, and counts as far as it has been
+    /// written back.
     ///
     /// # Errors
     /// There is no such file, or debugfs is not installed.
@@ -119,7 +121,7 @@ impl Volume {
         journal::inode_extents(self.loop_device(), about.ino())
     }
 
-    /// Makes every operation of one direction on these ranges take `least_ms..=most_ms` longer from now on.
+    /// Delays every operation of one direction on these ranges from now on. Each takes `least_ms..=most_ms` longer.
     pub(crate) fn delay(
         &mut self,
         ranges: &[Extent],
@@ -273,7 +275,7 @@ impl DirtyLimit {
         Ok(this)
     }
 
-    /// Lifts a limit that a killed lab left on the loop device, if this kernel has such limits.
+    /// Lifts a limit that a killed lab left on the loop device. Does nothing if this kernel has no such limits.
     fn lift(device: (u32, u32)) {
         drop(Self(path(device)));
     }

@@ -129,7 +129,7 @@ fn networks_and_cgroups_go_with_their_site() {
     before.assert_unchanged();
 }
 
-/// Packets of one host reach the other, and those that do not fit a limit are dropped.
+/// Asserts that packets reach the other host, up to a limit. Those that do not fit the limit are dropped.
 fn assert_carries(network: &Network) {
     let address = SocketAddr::from((Network::address(2), 9));
     let receiver = network.host(2).unwrap().within(|| UdpSocket::bind(address)).unwrap().unwrap();

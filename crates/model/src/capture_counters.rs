@@ -49,7 +49,7 @@ pub struct CaptureCounters {
     /// Connections of which the capture has only one side: requests without answers, or answers, which say nothing by
     /// themselves.
     pub one_sided_connections: u64,
-    /// Connections dropped because there were too many, or because they took too much memory; without idle ones whose
+    /// Connections dropped because there were too many or they took too much memory. Does not count idle ones whose
     /// next request is recognised.
     pub evicted_connections: u64,
     /// Requests without a row: one packet completed too many, or (live) no side acknowledged what the other sent.

@@ -136,8 +136,8 @@ impl ClockOffset {
         Nanos((monotonic_ns as i64).saturating_add(self.0))
     }
 
-    /// A `CLOCK_REALTIME` reading on the recording's clock, given a pair sampled near that moment: removes the steps of
-    /// the wall clock since the start.
+    /// A `CLOCK_REALTIME` reading on the recording's clock. Removes the steps of the wall clock since the start, given
+    /// a pair sampled near that moment.
     pub fn from_realtime(self, realtime_ns: i64, near: ClockPair) -> Nanos {
         let stepped_ns = Self::at(near).0.saturating_sub(self.0);
         Nanos(realtime_ns.saturating_sub(stepped_ns))

@@ -180,7 +180,7 @@ named! {
         /// Requests that an always-on watch could not count; for a connection that is encrypted or older than the
         /// watch, its reads. No verdict on another request depends on them.
         RequestsUncounted = "requests-uncounted",
-        /// Seconds in which a source was off because watching had cost more than `--max-cost`.
+        /// Seconds in which a source was off because watching cost more than `--max-cost`.
         SourceShed = "source-shed",
         /// Seconds in which a source saw nothing because what it reads from had gone.
         SourceDown = "source-down",

@@ -1,5 +1,5 @@
-//! Metrics of the host, its devices and the broker as a whole, and facts about what the broker runs on: its host, file
-//! systems, limits and JVM command line. Does not read or judge them.
+//! Host metrics, and facts about what the broker runs on. The metrics are those of the host, its devices and the broker
+//! as a whole. The facts are about the host, file systems, limits and JVM command line. Does not read or judge them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ facts! {
         mapped_areas: u64,
         /// The words of the JVM's command line, those from the environment first.
         jvm_arguments: Vec<Arc<str>>,
-        /// Partitions with a replica on this broker, or at least those that were seen in use.
+        /// Partitions with a replica on this broker, or at least those seen in use.
         partitions: u64,
     }
 }

@@ -59,5 +59,5 @@ pub use verdict::{
 /// A thread's id, like [`Pid`]; 0 for a thread that is invisible in the pid namespace, such as the kernel's own threads
 /// in a container.
 pub type Tid = u32;
-/// A process's id in the pid namespace of the process that watched it, as that one's `/proc` shows it.
+/// A process's id in the pid namespace of the process that watched it. `/proc` of the watching process shows it.
 pub type Pid = u32;

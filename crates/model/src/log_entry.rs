@@ -10,7 +10,7 @@ named! {
     pub enum LogKind {
         /// A partition's log continued in a new segment.
         SegmentRoll = "segment-roll",
-        /// The state of a partition's producers was written to a file, which a roll waits for.
+        /// The state of a partition's producers was written to a file. A roll waits for it.
         ProducerSnapshot = "producer-snapshot",
         /// Tiered storage took entries of deleted segments out of a partition's state file.
         TierCleanup = "tier-cleanup",

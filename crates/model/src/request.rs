@@ -196,14 +196,14 @@ impl Partition {
     }
 }
 
-/// The topic that KRaft's controllers keep, and its id (`Topic.CLUSTER_METADATA_TOPIC_NAME`, `Uuid.METADATA_TOPIC_ID`).
+/// The topic that KRaft's controllers keep (`Topic.CLUSTER_METADATA_TOPIC_NAME`). Its id is `Uuid.METADATA_TOPIC_ID`.
 pub const METADATA_TOPIC: &str = "__cluster_metadata";
 const METADATA_TOPIC_ID: TopicId = TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
 
 /// Kafka's error code for "no error".
 const NONE: i16 = 0;
 
-/// How much later than allowed a long poll may end, because of the broker's timer and the network.
+/// How much later than allowed a long poll may end. Covers the broker's timer and the network.
 const OVERRUN: Nanos = Nanos::from_millis(50);
 
 named! {
@@ -225,22 +225,23 @@ macro_rules! outcome {
                 self.end.is_none() && self.acks != Some(0)
             }
 
-            /// Whether the broker reported an error for it or one of its partitions, part of it could not be read, or
-            /// it was not answered.
+            /// Whether it was refused, unreadable in part or unanswered. Refused means that the broker reported an
+            /// error for it or one of its partitions.
             pub fn failed(&self) -> bool {
                 let codes = self.partitions.iter().map(|partition| partition.error_code).chain([self.error_code]);
                 let refused = codes.flatten().any(|code| code != NONE);
                 refused || self.error.is_some() || self.is_unanswered()
             }
 
-            /// The latency without the part in which an earlier request of the connection was still unanswered.
+            /// The latency without the head-of-line wait. That is the part in which an earlier request of the
+            /// connection was still unanswered.
             pub fn latency_less_head_of_line(&self) -> Option<Nanos> {
                 let ahead = self.head_of_line.unwrap_or(Nanos::ZERO);
                 self.latency().map(|latency| (latency - ahead).at_least_zero())
             }
 
-            /// The part of the latency in which a fetch that returned data waited for it, no longer than it allowed.
-            /// Zero if it is not known when the data came.
+            /// The part of the latency in which a fetch that returned data waited for it. No longer than the fetch
+            /// allowed. Zero if it is not known when the data came.
             pub fn data_wait(&self) -> Nanos {
                 let (Some(data), Some(max_wait_ms)) = (self.data, self.max_wait_ms) else { return Nanos::ZERO };
                 if self.min_bytes.is_none_or(|bytes| bytes <= 0) || self.end.is_none() || self.failed() {
@@ -255,8 +256,8 @@ macro_rules! outcome {
                 self.latency().map(|latency| latency - self.data_wait())
             }
 
-            /// The longest that a fetch can have waited for data, no longer than it allowed, even if it is not known
-            /// when the data came.
+            /// The longest that a fetch can have waited for data. No longer than the fetch allowed. Defined even if it
+            /// is not known when the data came.
             pub fn max_data_wait(&self) -> Nanos {
                 let known =
                     self.data.is_some() || self.api_key != FETCH || self.min_bytes.is_some_and(|bytes| bytes <= 0);
@@ -283,8 +284,8 @@ macro_rules! outcome {
                 }
             }
 
-            /// Whether it reads the cluster's metadata from its raft leader, which waits for records with any `min_bytes`
-            /// (`KafkaRaftClient.handleFetchRequest`).
+            /// Whether it reads the cluster's metadata from its raft leader. The leader waits for records with any
+            /// `min_bytes` (`KafkaRaftClient.handleFetchRequest`).
             fn is_of_raft(&self) -> bool {
                 self.partitions.iter().any(|partition| {
                     partition.topic.as_deref() == Some(METADATA_TOPIC)

@@ -215,8 +215,8 @@ row! {
 pub enum RowChoice {
     /// It is read.
     Read,
-    /// It lies in a gap between stretches of time that are read whole, and is read if it is the first or the last of
-    /// its kind there.
+    /// It lies in a gap between stretches of time that are read whole. It is read if it is the first or the last of its
+    /// kind there.
     Edge {
         /// Its kind.
         kind: u64,

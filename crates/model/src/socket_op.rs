@@ -82,7 +82,7 @@ named! {
         /// A connection was accepted without window scaling (SYN cookies, KAFKA-9648): its windows are limited to 64
         /// KiB.
         NoWindowScaling = "no-window-scaling",
-        /// A connection found the accept queue full (`ListenOverflows` of the broker's network namespace).
+        /// A connection found the accept queue full. Counted by `ListenOverflows` of the broker's network namespace.
         AcceptQueueOverflow = "accept-queue-overflow",
     }
 }

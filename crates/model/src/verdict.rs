@@ -67,7 +67,7 @@ named! {
     pub enum Confidence {
         /// Only the time agrees.
         Weak = "weak",
-        /// One link of the chain is inferred from order and partition, the others are exact; or other causes took more
+        /// One link of the chain is inferred from order and partition. The others are exact. Or other causes took more
         /// of the time.
         Strong = "strong",
         /// Every link has an exact key, and the cause took half of the time or more.

@@ -1,6 +1,6 @@
-//! Takes events and verdicts once, as they arrive, and keeps what a page shows of them, in bounded memory. One thread can
-//! feed each of its parts: all requests ([`Traffic`]), all other events except the network's ([`Work`]), and the events
-//! around slow requests with the verdicts ([`SlowRequests`]). Does not reach verdicts.
+//! Collects what a page shows of events and verdicts, in bounded memory. Takes each of them once, as it arrives. One
+//! thread can feed each of its parts: all requests ([`Traffic`]), all other events except the network's ([`Work`]),
+//! and the events around slow requests with the verdicts ([`SlowRequests`]). Does not reach verdicts.
 
 use model::row_summary::RequestColumns;
 use model::{Event, Loss, Nanos, Verdict};

@@ -10,7 +10,7 @@ const FINEST: i64 = 25_000_000;
 /// Limit on buckets.
 const MAX: i64 = 480;
 
-/// Buckets of the axis per cell of data that is summed up over the selected time and not drawn over it.
+/// Buckets of the axis per cell of data that is not drawn over time. Such data is summed up over the selected time.
 pub(super) const COARSE: i64 = 4;
 
 /// The axis.
@@ -46,7 +46,7 @@ impl Grid {
         ((at - self.origin).0.max(0) / self.width).min(MAX - 1) as u32
     }
 
-    /// A moment as nanoseconds after the origin, which a JavaScript number holds exactly.
+    /// A moment as nanoseconds after the origin. A JavaScript number holds it exactly.
     pub(super) fn since(&self, at: Nanos) -> i64 {
         (at - self.origin).0
     }

@@ -1,5 +1,5 @@
-//! Recent events, which provide the surroundings of a slow request when its verdict arrives. Bounded in time and number.
-//! Does not judge.
+//! Recent events. They provide the surroundings of a slow request when its verdict arrives. Bounded in time and
+//! number. Does not judge.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(super) struct RecentEvent {
 }
 
 impl RecentEvent {
-    /// Time in which something was done, or the thread waited for something other than work.
+    /// Time not spent waiting for work. Something was done, or the thread waited for something else.
     pub(super) fn busy(&self) -> Nanos {
         span(&self.event).map_or(Nanos::ZERO, |(start, end)| end - start - self.idle)
     }
@@ -116,7 +116,7 @@ impl Recent {
         })
     }
 
-    /// Whether all events that overlapped with something that started then are still kept.
+    /// Whether all events that overlap with a span from `start` on are still kept.
     pub(super) fn is_whole_from(&self, start: Nanos) -> bool {
         self.dropped_until < start && self.whole_from < start
     }

@@ -76,7 +76,7 @@ impl DetailSelection {
         }
     }
 
-    /// The requests, the slowest first, including those of the first roots in this order.
+    /// The requests, the slowest first. Includes those of the first of these roots.
     pub(super) fn finish<'a>(self, roots: impl Iterator<Item = &'a str>) -> Vec<Draft> {
         let Self { details, slowest, by_root, .. } = self;
         let of_roots = roots.take(ROOTS).filter_map(|root| by_root.get(root)).flatten().copied();

@@ -1,5 +1,4 @@
-//! Where threads spent their time on and off the CPU, by stack and over time, for flame graphs. Holds a bounded number of
-//! stacks.
+//! Time of threads on and off the CPU, by stack and over time, for flame graphs. Holds a bounded number of stacks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use super::names::Names;
 /// Limits on the stacks counted separately in each state, and on those shown.
 const MAX: usize = 20_000;
 const MAX_SHOWN: usize = 1_500;
-/// Buckets of the axis per bucket of a flame graph, which is filtered by brushing and not drawn over time.
+/// Buckets of the axis per bucket of a flame graph. The graph is filtered by brushing and not drawn over time.
 pub(super) const BUCKETS_EACH: i64 = 8;
 
 /// Buckets and the time in each.

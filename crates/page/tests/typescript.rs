@@ -1,5 +1,5 @@
-//! The front end's types, `web/src/types.ts`, are generated from the structs of the page's data, so each field is declared
-//! only in Rust. `BLESS=1 cargo test -p page` writes the file.
+//! Generates the front end's types, `web/src/types.ts`. Their source is the structs of the page's data, so each field
+//! is declared only in Rust. `BLESS=1 cargo test -p page` writes the file.
 
 // clippy.toml allows these in test functions; a test crate contains only tests.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]

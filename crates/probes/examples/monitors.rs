@@ -1,4 +1,4 @@
-//! Counts a JVM's contended monitor waits for some seconds and prints what the probes cost:
+//! Counts a JVM's contended monitor waits and prints what the probes cost. Runs for some seconds:
 //! `monitors PID SECONDS [holders | exit | waits]`. `holders` adds who held the monitors, `exit` does so with the JVM's
 //! third probe, `waits` prints each wait with its holder by both methods.
 

@@ -179,7 +179,7 @@ pub(crate) fn sum_over_cpus(object: &Object, name: MapName, slot: u32) -> u64 {
     counts.iter().filter_map(|count| count.as_slice().try_into().ok().map(u64::from_ne_bytes)).sum()
 }
 
-/// A variable of the programs, at its offset in `types::bss`, in memory shared with this process.
+/// A variable of the programs, in memory shared with this process. `at` is its offset in `types::bss`.
 ///
 /// System calls will not do: while one accesses a map, no program on a classic tracepoint runs on that CPU
 /// (`bpf_disable_instrumentation`, include/linux/bpf.h), and meanwhile the reader may be preempted by the threads that
@@ -341,7 +341,7 @@ fn refused_program(log: &str) -> Option<&str> {
     })
 }
 
-/// The verifier's last line before its statistics, else libbpf's message about that program.
+/// The verifier's last line before its statistics. Without one, libbpf's message about that program.
 fn reason(log: &str, program: &str) -> String {
     let mut lines = log.lines().rev().skip_while(|line| !line.starts_with("processed "));
     let verifier = lines.nth(1).map(str::trim).filter(|line| !line.is_empty());

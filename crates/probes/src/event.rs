@@ -77,8 +77,7 @@ pub struct FileOp {
     pub fd: i32,
     /// The call's result: bytes, a descriptor or 0; or a negative errno.
     pub result: i64,
-    /// The file position at entry, the call's own offset, or the file's size with `O_APPEND`; for a truncation, the new
-    /// length.
+    /// The position at entry, the call's offset, or with `O_APPEND` the file's size. For a truncation, the new length.
     pub offset: u64,
     /// The file system's device, as the kernel numbers it; (0, 0) if only a name is known.
     pub device: (u32, u32),

@@ -30,10 +30,10 @@ pub struct Facts {
     pub ring_buffer: bool,
     /// BTF of the kernel itself (`CONFIG_DEBUG_INFO_BTF`).
     pub btf: bool,
-    /// Whether programs can find the file mapped at an address (`bpf_find_vma`, Linux 5.17).
+    /// Whether programs can find the file mapped at an address. `bpf_find_vma` does (Linux 5.17).
     pub find_vma: bool,
-    /// Whether programs can find where the kernel accounts each CPU's time (`kernel_cpustat`): its BTF has the type,
-    /// and its symbol table the address.
+    /// Whether programs can find where the kernel accounts each CPU's time. That is `kernel_cpustat`: the kernel's BTF
+    /// has the type, and its symbol table the address.
     pub cpu_times: bool,
     /// This process's effective capabilities.
     pub capabilities: Capabilities,
@@ -51,7 +51,7 @@ pub struct Facts {
     pub refused: BTreeMap<String, String>,
     /// Whether jbd2 is in the kernel or loaded; its tracepoints exist only then.
     pub jbd2: bool,
-    /// Whether tracepoints of block requests pass the queue as their first argument (before Linux 5.11).
+    /// Whether block tracepoints pass the queue as their first argument. Those of block requests do before Linux 5.11.
     pub block_queue_argument: bool,
     /// Loaded modules of file systems and journals without BTF: nothing typed can be hooked in them.
     pub untyped_modules: BTreeSet<String>,

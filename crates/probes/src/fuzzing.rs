@@ -18,7 +18,7 @@ pub fn function(symbol: &str) -> String {
     demangle(symbol)
 }
 
-/// The probes and exported variables of a library that is mapped from this offset of its file.
+/// The probes and exported variables of a library. The library is mapped from this offset of its file.
 pub fn library(bytes: &[u8], offset: u64) -> Vec<String> {
     let mapping = Mapping { start: 1 << 40, end: 1 << 41, offset, what: CodeSource::Memory };
     let (probes, exported) = library::parse(bytes, &mapping).unwrap_or_default();

@@ -5,18 +5,18 @@
 pub struct Losses {
     /// Events for which the ring buffer had no room.
     pub ring_full: u64,
-    /// Operations, commits or block requests that were not followed because a map was full.
+    /// Operations, commits or block requests not followed because a map was full.
     pub map_full: u64,
-    /// Runs of a BPF program that the kernel skipped because another one was running on that CPU.
-    /// Kernels before 5.12 do not count them.
+    /// Runs of a BPF program skipped because another one was running on that CPU. Kernels before 5.12 do not count
+    /// them.
     pub skipped: u64,
     /// Writes reported without their head: the buffer could not be read.
     pub heads_unread: u64,
     /// Off-CPU intervals reported without their stack.
     pub stacks_missing: u64,
-    /// Syncs of mapped files not reported, because the file mapped there could not be found.
+    /// Syncs of mapped files not reported, because the mapped file was not found.
     pub mappings_unseen: u64,
-    /// Switches within calls on files, by the kernel's count, whose off-CPU interval was not reported.
+    /// Switches within calls on files whose off-CPU interval was not reported. Uses the kernel's count of switches.
     pub switches_unseen: u64,
     /// Records that user space could not decode.
     pub undecodable: u64,

@@ -21,7 +21,7 @@ pub struct ProgramCost {
     pub run_time_ns: u64,
     /// Number of runs; 0 unless BPF statistics were on.
     pub run_count: u64,
-    /// Runs that the kernel skipped because another program was running on that CPU (Linux 5.12).
+    /// Runs the kernel skipped because another program ran on that CPU (Linux 5.12).
     pub skipped: u64,
 }
 
@@ -114,7 +114,7 @@ fn info(program: BorrowedFd<'_>) -> Option<libbpf_sys::bpf_prog_info> {
     (result == 0).then_some(info)
 }
 
-/// Switches the kernel's BPF run-time statistics on until the descriptor is closed (Linux 5.8).
+/// Switches the kernel's BPF run-time statistics on (Linux 5.8). They stay on until the descriptor is closed.
 ///
 /// They cost two clock readings per run, for every BPF program of the host.
 pub fn count_run_time() -> Option<OwnedFd> {

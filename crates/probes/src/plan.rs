@@ -15,7 +15,7 @@ pub enum Mechanism {
     Functions,
     /// Classic tracepoints, in [`Hook::points`].
     Tracepoints,
-    /// Tracepoints with typed arguments, which need BTF but no tracefs, with these programs.
+    /// Tracepoints with typed arguments, with these programs. They need BTF but no tracefs.
     BtfTracepoints(&'static [&'static str]),
     /// A sampling clock on each CPU, which runs this program.
     CpuClock(&'static str),

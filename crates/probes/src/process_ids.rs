@@ -72,7 +72,8 @@ impl ProcessIds {
     }
 }
 
-/// The root pid namespace's inode number is fixed (`PROC_PID_INIT_INO`, `include/linux/proc_ns.h`).
+/// Whether this process is in the root pid namespace. The inode number of that namespace is fixed (`PROC_PID_INIT_INO`,
+/// `include/linux/proc_ns.h`).
 fn in_root_namespace() -> bool {
     fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == "pid:[4026531836]")
 }
@@ -84,7 +85,8 @@ fn namespaces_below_proc() -> Option<u32> {
     below_in(&status)
 }
 
-/// `NSpid:` lists a process's ids from the namespace of that `/proc` to its own (`fs/proc/array.c`).
+/// Levels of a process's namespace below the one of that `/proc`. `NSpid:` lists its ids from the namespace of that
+/// `/proc` to its own (`fs/proc/array.c`).
 fn below_in(status: &str) -> Option<u32> {
     let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     u32::try_from(ids.split_whitespace().count()).ok()?.checked_sub(1)

@@ -163,7 +163,7 @@ macro_rules! is_some {
     };
 }
 
-/// The kernel's prefix of a system call's function (`arch/*/include/asm/syscall_wrapper.h`).
+/// The kernel's prefix of a system call's function. See `arch/*/include/asm/syscall_wrapper.h`.
 #[cfg(target_arch = "aarch64")]
 macro_rules! call_function {
     ($call:ident) => {

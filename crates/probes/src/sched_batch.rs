@@ -22,7 +22,7 @@ struct Attributes {
     period_ns: u64,
 }
 
-/// Makes the calling thread preempt no other thread when it wakes up (`SCHED_BATCH`).
+/// Makes the calling thread preempt no thread when it wakes up (`SCHED_BATCH`).
 ///
 /// Since Linux 6.12 it also yields after a tenth of a millisecond instead of after some milliseconds. Its share of the
 /// CPUs stays the same: a reader that falls behind loses events.

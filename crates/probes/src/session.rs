@@ -37,7 +37,7 @@ const MAX_WAIT: Duration = Duration::from_millis(200);
 /// Thousands of block requests a second wake the reader only twice a second, and fill less than half of a ring of 4 MiB
 /// until then.
 const REST_AFTER_RARE: Duration = Duration::from_millis(500);
-/// Batches per poll, so that a reader slower than its writers still returns to its caller.
+/// Maximum batches per poll. A reader slower than its writers thus still returns to its caller.
 const MAX_BATCHES: usize = 2_048;
 
 /// What to watch.
@@ -185,9 +185,10 @@ impl Probes {
         &self.plan
     }
 
-    /// Waits until the ring buffer fills up, 200 ms have passed or `timeout` has, then delivers the pending events.
+    /// Waits for the ring buffer to fill up, then delivers the pending events. Waits no longer than 200 ms or
+    /// `timeout`.
     ///
-    /// They are in the order in which the kernel finished them, roughly by their end. The programs do not wake the
+    /// Events are in the order in which the kernel finished them, roughly by their end. The programs do not wake the
     /// reader until a quarter of the ring is full, so that the broker's threads send few interrupts. With a plan of
     /// rare events ([`Plan::choose_rare`]) the first event wakes the reader, which then does not poll again for half a
     /// second. Rests after each [`Slice`], unless the ring is half full.
@@ -246,8 +247,9 @@ impl Probes {
     }
 }
 
-/// Attaches returns of system calls before their entries, and completions before issues, so that an operation whose
-/// start is seen has its end seen too. Declarations list entries first, so the order is reversed.
+/// Attaches all programs, ends before beginnings. Returns of system calls come before their entries, and completions
+/// before issues, so that an operation whose start is seen has its end seen too. Declarations list entries first, so
+/// the order is reversed.
 fn attach_all(plan: &Plan, object: &Object, cpus: &[i32]) -> Result<Links, Error> {
     let mut links = Links::default();
     for hook in plan.used() {

@@ -62,7 +62,7 @@ impl<T: Timer> Slice<T> {
         Self { length, start: timer.now(), timer }
     }
 
-    /// Rests if the slice is over, unless the work is `urgent`, and starts the next one.
+    /// Rests if the slice is over, unless the work is `urgent`. Starts the next slice in both cases.
     ///
     /// Returns whether it rested.
     pub fn rest_if_over(&mut self, urgent: impl FnOnce() -> bool) -> bool {

@@ -49,8 +49,8 @@ impl Stacks {
         names.join(";")
     }
 
-    /// If a call is a function's last instruction, its return address is the first of the next function: one less is
-    /// inside.
+    /// The function that a return address belongs to. If a call is a function's last instruction, its return address is
+    /// the first of the next function: one less is inside.
     fn function(&self, return_address: u64) -> &str {
         self.symbols.name_of(return_address.saturating_sub(1)).unwrap_or("[unknown]")
     }

@@ -191,7 +191,7 @@ fn functions_of(process: &Path, mapping: &Mapping, path: &str) -> Option<Functio
     Functions::read(&process.join("root").join(path.trim_start_matches('/'))).ok()
 }
 
-/// The last number of `NSpid:` in `/proc/PID/status` is the id in the innermost namespace.
+/// The process's id in the innermost namespace. It is the last number of `NSpid:` in `/proc/PID/status`.
 fn own_pid(process: &Path) -> Option<u32> {
     let status = fs::read_to_string(process.join("status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;

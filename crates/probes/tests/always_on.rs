@@ -124,7 +124,7 @@ impl Watch {
         histogram
     }
 
-    /// Every request of the API was answered once and took as long as measured, within 1 %.
+    /// Checks that every request of the API was answered once and took as measured. Latencies may differ by up to 1 %.
     fn expect(&self, api_key: i16, measured: &[Bounds]) {
         let histogram = self.histogram(api_key);
         assert_eq!(
@@ -373,8 +373,8 @@ fn serve_late(
     slow
 }
 
-/// Requests that wait in the socket before they are read, as when the broker stands still or serves another request of
-/// the same connection.
+/// Requests that wait in the socket before they are read. So they do when the broker stands still or serves another
+/// request of the same connection.
 fn check_waiting(watch: &mut Watch, broker: &Broker) {
     let waits = Duration::from_millis(300);
     let mut connection = broker.connect();
@@ -408,7 +408,7 @@ fn check_waiting(watch: &mut Watch, broker: &Broker) {
     }
 }
 
-/// Requests that wait in the socket for less than a tick of the kernel's clock are counted from their arrival.
+/// Requests that wait in the socket for less than a tick of the kernel's clock. They are counted from their arrival.
 fn check_short_waits(watch: &mut Watch, broker: &Broker) {
     let mut connection = broker.connect();
     let from_ns = monotonic_ns();
@@ -626,8 +626,8 @@ fn check_cpu_wait(watch: &mut Watch) {
     assert!(waits.iter().all(|it| it.last_ns - it.first_ns >= 1_000_000), "{waits:#?}");
 }
 
-/// A thread that is preempted on its way back from a write is no longer in that write: the kernel has counted it, so
-/// the wait would be attributed to the next one.
+/// A thread preempted on its way back from a write is no longer in that write: the kernel has counted it, so the wait
+/// would be attributed to the next one.
 fn check_wait_after_write(watch: &mut Watch) {
     let from_ns = monotonic_ns();
     let (tid, before, writes) = beside_a_spinner(|| {

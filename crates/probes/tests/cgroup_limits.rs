@@ -170,8 +170,8 @@ impl Watch {
         assert!(!losses.has_lost_events(), "{losses:?}");
     }
 
-    /// Long waits with the request for a file's page that ended them, and the time at which that entered the device's
-    /// queue.
+    /// Long waits, each with the request for a file's page that ended it. Includes the time at which the request
+    /// entered the device's queue.
     fn held_back(&self, inode: u64) -> impl Iterator<Item = (&OffCpu, &BlockIo, i64)> {
         let reads = move || {
             self.events.iter().filter_map(move |event| match event {
@@ -219,7 +219,8 @@ struct Group {
 }
 
 impl Group {
-    /// `None` if live tests do not run, version 1 has the controller, or the kernel lacks it.
+    /// A new group with this controller. `None` if live tests do not run, version 1 has the controller, or the kernel
+    /// lacks it.
     fn with(controller: &'static str) -> Option<Self> {
         if !gate::is_open() {
             return None;

@@ -92,7 +92,7 @@ impl Watch {
         }
     }
 
-    /// Returns one thread's operations on a file system, in order, up to a removal that marks the end.
+    /// Returns one thread's operations on a file system, in order. They end with a removal that marks the end.
     ///
     /// Drops all others.
     fn during(&mut self, file_system: &FileSystem, what: impl FnOnce()) -> Vec<FileOp> {
@@ -237,8 +237,8 @@ fn check_exchange(file_system: &FileSystem, watch: &mut Watch) {
     assert_eq!(renames.iter().filter(exchanges).count(), 1, "{renames:#?}");
 }
 
-/// Threads' entries are in the slots of their ids' last bits (`SLOTS` in bpf/state.h): of two threads that share a
-/// slot, both are followed.
+/// Of two threads that share a slot, both are followed. Threads' entries are in the slots of their ids' last bits
+/// (`SLOTS` in bpf/state.h).
 fn check_shared_slot(file_system: &FileSystem, watch: &mut Watch) {
     const SLOTS: u32 = 4096;
     watch.ops.clear();

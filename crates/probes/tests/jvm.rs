@@ -1,6 +1,6 @@
-//! A JVM's own probes, on a small program with known waiters, holders and durations, with every installed JDK: `java`,
-//! and those in `/usr/lib/jvm` of other versions. Needs root, BPF and `BROKERSCOPE_LIVE_TESTS=1`; without that it says
-//! loudly that it did not run.
+//! Tests a JVM's own probes on a small program, with every installed JDK. The program has known waiters, holders and
+//! durations. The JDKs are `java`, and those in `/usr/lib/jvm` of other versions. Needs root, BPF and
+//! `BROKERSCOPE_LIVE_TESTS=1`; without that it says loudly that it did not run.
 
 #![allow(
     clippy::unwrap_used,
@@ -163,7 +163,7 @@ fn check_waits(measured: &[Measurement], waits: &[&LockWait]) {
     assert!(!monitors.contains(&0), "{monitors:?}");
 }
 
-/// Each collection is within a safepoint, and the one that the program requested is there.
+/// Checks that each collection is within a safepoint. The one that the program requested must be there.
 fn check_pauses(measured: &[Measurement], events: &[Event]) {
     let pauses = events.iter().filter_map(|event| match event {
         Event::JvmPause(pause) => Some(&**pause),

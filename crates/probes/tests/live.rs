@@ -222,7 +222,7 @@ fn check_block_io(watch: &Watch, file_system: &FileSystem) {
     assert!(!data.comm.is_empty());
 }
 
-/// A write to a frozen file system waits until it is thawed, which happens only once it waits.
+/// A write to a frozen file system waits until it is thawed. The file system is thawed only once the write waits.
 fn check_planted_wait(file_system: &FileSystem, watch: &mut Watch) {
     let file = File::create(file_system.path().join("frozen")).unwrap();
     let (device, inode) = (file_system.device(), file.metadata().unwrap().ino());
@@ -283,7 +283,7 @@ fn check_wait_after_write(file_system: &FileSystem, watch: &mut Watch) {
     assert!(waits[0].stack.contains("ext4_page_mkwrite;"), "{}", waits[0].stack);
 }
 
-/// Between calls a thread is followed only while it is runnable and other threads have the CPUs.
+/// Between calls a thread is followed only while it is runnable without a CPU. Other threads have the CPUs then.
 fn check_no_cpu(file_system: &FileSystem, watch: &mut Watch) {
     const BUSY: Duration = Duration::from_millis(300);
     let mut file = File::create(file_system.path().join("busy")).unwrap();
@@ -321,7 +321,7 @@ fn check_no_cpu(file_system: &FileSystem, watch: &mut Watch) {
     }
 }
 
-/// The kernel pauses a thread that writes more than its device's limit of one megabyte of dirty pages.
+/// The kernel pauses a thread that writes more than its device's dirty limit. The limit is one megabyte of dirty pages.
 fn check_dirty_throttling(file_system: &FileSystem, watch: &mut Watch) {
     if !file_system.limit_dirty_bytes(1 << 20) {
         eprintln!("NOT CHECKED: dirty throttling needs /sys/class/bdi/*/max_bytes (Linux 6.2)");
@@ -367,7 +367,7 @@ fn check_full_ring(file_system: &FileSystem) {
     assert!(returns.run_count >= WRITES && returns.run_time_ns > 0, "{returns:?}");
 }
 
-/// The loop device writes to the disk below it, but only the requested device is reported.
+/// Only the requested device is reported. The loop device also writes to the disk below it.
 fn check_device_filter(file_system: &FileSystem) {
     let options = Options { devices: vec![file_system.device()], ..Options::default() };
     let mut watch = Watch::with(&options);
@@ -383,7 +383,7 @@ fn check_device_filter(file_system: &FileSystem) {
     }
 }
 
-/// With a plan of rare events a poll returns as soon as there is one, even with a long timeout.
+/// With a plan of rare events a poll returns as soon as there is one. This holds even with a long timeout.
 fn check_rare_events_wake(file_system: &FileSystem) {
     let options = Options { devices: vec![file_system.device()], ..Options::default() };
     let target = Target { pid: std::process::id(), stacks: true };

@@ -34,7 +34,7 @@ use watched::Watch;
 const XFS: Making<'static> =
     Making { kind: "xfs", arguments: &["-q", "-f"], bytes: 320 << 20, options: "loop" };
 const GIVE_UP: Duration = Duration::from_secs(60);
-/// Purposes that every plan must serve, on every kernel since 5.10, once ext4 and XFS are mounted.
+/// Purposes that every plan must serve, on every kernel since 5.10. ext4 and XFS must be mounted.
 const ALWAYS: [Purpose; 20] = [
     Purpose::FileWrites,
     Purpose::FileReads,
@@ -263,7 +263,8 @@ fn check_fsyncs(watch: &mut Watch, file_system: &FileSystem) {
     fs::remove_file(file).unwrap();
 }
 
-/// A freeze is one call, from its entry to the thaw's return, by the freezing thread; a refused freeze is none.
+/// A freeze is one call by the freezing thread; a refused freeze is none. The call lasts from its entry to the thaw's
+/// return.
 fn check_freeze(watch: &mut Watch, file_system: &FileSystem) {
     let device = file_system.device();
     let frozen = Freeze::new(file_system);
@@ -320,7 +321,7 @@ fn check_ops(watch: &Watch, of_file: impl Fn(&FileOp) -> bool + Copy, kind: &str
     assert_eq!(watch.ops(FileOpKind::Read, of_file)[0].result, 600);
 }
 
-/// Each call of the file system's own functions is within the system call that made it.
+/// Each call of the file system's functions is within the system call that made it.
 fn check_functions(watch: &Watch, of_file: impl Fn(&FileOp) -> bool + Copy, kind: &str) {
     let (write, fsync) = match kind {
         "ext4" => ("ext4_file_write_iter", "ext4_sync_file"),

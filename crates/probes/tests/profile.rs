@@ -44,8 +44,8 @@ fn options() -> ProfileOptions {
     }
 }
 
-/// A thread that runs for a known time, one that waits within write(2) for a reader, one within read(2) for a writer.
-/// The last one is still waiting when the profile ends.
+/// Starts three threads with known states. One runs for a known time, one waits within write(2) for a reader, one
+/// within read(2) for a writer. The last one is still waiting when the profile ends.
 fn act() -> JoinHandle<()> {
     let runner = spawn_named("test-runs", burn);
     let (mut filled, mut full) = pipe();

@@ -92,7 +92,7 @@ impl Stage {
 }
 
 impl Watch {
-    /// Mounts the file systems first, because their tracepoints come with their modules.
+    /// Mounts the file systems first. Their tracepoints come with their modules.
     fn new() -> Self {
         let plan = Plan::choose(&Facts::survey());
         for purpose in [
@@ -248,11 +248,11 @@ fn write_much(path: &Path, bytes: usize) {
 const SYNCING_THREADS: usize = 8;
 const SYNCING: Duration = Duration::from_secs(6);
 
-/// At most one interval in this many may lack its end, because of threads that the host hides; it is counted.
+/// At most one interval in this many may lack its end; each such loss is counted. Threads that the host hides cause it.
 const MIN_INTERVALS_PER_LOSS: u64 = 10_000;
 
-/// Every off-CPU interval of a thread is reported once, no matter which thread had the CPU before, even one that the
-/// host hides from all tracepoints, as a Firecracker guest did. An unreported interval is a loss.
+/// Every off-CPU interval of a thread is reported once. It does not matter which thread had the CPU before, even one
+/// that the host hides from all tracepoints, as a Firecracker guest did. An unreported interval is a loss.
 fn check_every_interval(stage: &Stage, watch: &mut Watch) {
     watch.events.clear();
     let end = Instant::now() + SYNCING;

@@ -129,7 +129,7 @@ impl TextBuilder {
         self.keys.append_null();
     }
 
-    /// Appends the text of a key that [`TextBuilder::key`] returned since the last [`TextBuilder::finish`].
+    /// Appends the text of a key. [`TextBuilder::key`] must have returned it since the last [`TextBuilder::finish`].
     pub(crate) fn append_key(&mut self, key: i32) {
         self.keys.append_value(key);
     }

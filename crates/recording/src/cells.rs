@@ -154,8 +154,9 @@ impl<C> RowLists<C> {
     }
 }
 
-/// Text with a dictionary, as the writer stores it, or plain, as another tool may have rewritten it; and the value of
-/// each distinct text, once it was parsed.
+/// Text, either with a dictionary or plain.
+/// The writer stores a dictionary; another tool may have rewritten it as plain text. Also holds the value of each
+/// distinct text, once it was parsed.
 pub(crate) struct TextColumn<T> {
     keys: Option<DictionaryArray<Int32Type>>,
     values: StringArray,
@@ -213,7 +214,7 @@ impl Cells<Texts> {
         })
     }
 
-    /// The index of row `i`'s text among the column's distinct texts, if the row has a text.
+    /// Index of row `i`'s text among the column's distinct texts. `None` if the row has no text.
     pub(crate) fn place(&self, i: usize) -> Option<usize> {
         self.array.as_ref()?.place(i)
     }

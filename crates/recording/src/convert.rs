@@ -1,5 +1,5 @@
-//! Converts full Arrow streams to Parquet, on another thread so that rows keep flowing.
-//! Does not decide when a part is full.
+//! Converts full Arrow streams to Parquet.
+//! Runs on another thread so that rows keep flowing. Does not decide when a part is full.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -89,7 +89,7 @@ struct Conversion {
     failed: Vec<(Table, Part)>,
 }
 
-/// A part whose Parquet is written beside its stream, but may not be on the disk yet.
+/// A part whose Parquet is written beside its stream. The Parquet may not be on the disk yet.
 struct Replacement {
     table: Table,
     part: Part,

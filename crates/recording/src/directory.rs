@@ -93,7 +93,7 @@ impl Directory {
         created.map(File::from).map_err(failed("create", self.path.join(name)))
     }
 
-    /// Like [`Directory::create_file`], but replaces a file that a killed process may have left.
+    /// Like [`Directory::create_file`], but replaces an existing file. A killed process may have left one.
     pub(crate) fn create_temporary(&self, name: impl AsRef<Path>) -> Result<File, Error> {
         self.remove(&name)?;
         self.create_file(name)
@@ -125,7 +125,7 @@ impl Directory {
         }
     }
 
-    /// Waits until a file's data is on the disk, which can delay every writer to the same file system.
+    /// Waits until a file's data is on the disk. This can delay every writer to the same file system.
     pub(crate) fn sync_file(&self, file: &File, name: impl AsRef<Path>) -> Result<(), Error> {
         let name = name.as_ref();
         self.note("sync", name);
@@ -155,7 +155,8 @@ impl Directory {
     #[expect(clippy::unused_self, reason = "only tests keep a log")]
     fn note(&self, _: &str, _: impl AsRef<Path>) {}
 
-    /// Free bytes of its file system for users other than root, and these plus the used bytes, as `df` counts them.
+    /// Free and total bytes of its file system, for users other than root.
+    /// The total is the free plus the used bytes, as `df` counts them.
     pub(crate) fn free_bytes(&self) -> Result<(u64, u64), Error> {
         let found = rustix::fs::fstatvfs(&self.descriptor).map_err(failed("read", &self.path))?;
         let used = found.f_blocks.saturating_sub(found.f_bfree);

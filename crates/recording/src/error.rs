@@ -31,7 +31,7 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
-    /// The directory to write to belongs to another user, who could read and change what is in it.
+    /// The directory to write to belongs to another user. That user could read and change what is in it.
     #[error("{path} belongs to another user ({owner}): name a new directory, which is then made")]
     Foreign {
         /// The directory.

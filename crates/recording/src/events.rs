@@ -69,7 +69,7 @@ type Read = Result<Vec<Event>, Error>;
 pub(crate) enum TableEvents {
     /// Read in this thread.
     Here(Box<Reading>),
-    /// Read by another thread, which ends with the table or when the receiver is dropped.
+    /// Read by another thread. The thread ends with the table or when the receiver is dropped.
     Ahead(Receiver<Read>, Option<JoinHandle<()>>),
 }
 
@@ -79,7 +79,7 @@ impl TableEvents {
         Self::Here(Box::new(Reading::new(table, parts, notes)))
     }
 
-    /// Reads ahead in another thread, or like [`TableEvents::here`] if no thread can be started.
+    /// Reads ahead in another thread. If none can be started, reads like [`TableEvents::here`].
     /// With a filter, reads only the rows that it selects, but all rows of a part that is not Parquet yet.
     pub(crate) fn ahead(
         table: Table,

@@ -19,7 +19,7 @@ use crate::selection::subset;
 use crate::summaries::ColumnBatches;
 use crate::text::TextPool;
 
-/// Topics beyond this many get no number, and their requests and writes join nothing.
+/// Topics beyond this many get no number. Their requests and writes join nothing.
 const MAX_TOPICS: usize = 1 << 20;
 
 subset! {
@@ -111,7 +111,7 @@ struct TopicNumbers {
 }
 
 impl TopicNumbers {
-    /// The number of the topic in row `i`, if the row has a topic and the topic a number.
+    /// Number of the topic in row `i`. `None` if the row has no topic, or the topic no number.
     fn at(&mut self, topics: &Cells<Texts>, i: usize, pool: &mut TextPool) -> Option<u32> {
         let place = topics.place(i)?;
         if let Some(Some(number)) = self.known_places.get(place) {

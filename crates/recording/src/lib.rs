@@ -1,5 +1,5 @@
-//! Writes events to a directory of Parquet and Arrow files, losing at most a second to a kill, and reads them back from
-//! finished and unfinished recordings.
+//! Writes events to a directory of Parquet and Arrow files, and reads them back.
+//! A kill loses at most a second. Recordings are read whether they are finished or not.
 //!
 //! It knows how events are stored, not what they mean. A recording is a `manifest.json` ([`Manifest`])
 //! and one folder per table ([`Table`]) of parts, `part-00001.parquet` and so on, which `DuckDB`, Polars,

@@ -156,13 +156,13 @@ pub struct SourceHealth {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Clock {
-    /// The offset that was added to `CLOCK_MONOTONIC` to get every time in the recording.
+    /// Offset added to `CLOCK_MONOTONIC` to get every time in the recording.
     pub offset_ns: i64,
     /// Simultaneous readings of both clocks along the way.
     pub pairs: Vec<ClockPair>,
 }
 
-/// Just enough to check the format and its version, even if a later version changes everything else.
+/// Format and version. Can be read even if a later version changes everything else.
 #[derive(Deserialize)]
 struct Head {
     format: String,
@@ -194,7 +194,7 @@ impl Manifest {
         serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))
     }
 
-    /// Writes it beside the old one and renames it, so that a kill leaves one or the other whole; returns its size.
+    /// Writes it beside the old one and renames it; returns its size. A kill leaves one or the other whole.
     pub(crate) fn write(&self, directory: &Directory) -> Result<u64, Error> {
         self.write_as(MANIFEST, directory, false)
     }
@@ -228,7 +228,7 @@ impl Manifest {
         Ok(text.len() as u64)
     }
 
-    /// The file's modification time and length, which differ between a running recording and an ended one.
+    /// The file's modification time and length. They differ between a running recording and an ended one.
     pub(crate) fn version_in(dir: &Path) -> Option<(SystemTime, u64)> {
         let metadata = fs::metadata(dir.join(MANIFEST)).ok()?;
         Some((metadata.modified().ok()?, metadata.len()))

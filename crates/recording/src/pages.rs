@@ -1,6 +1,6 @@
-//! Limits what the pages of a Parquet file unpack to, by their headers, before anything is unpacked.
-//! A few kilobytes can stand for gigabytes, and Parquet's decoder allocates what the header claims. Does not unpack
-//! anything.
+//! Limits what the pages of a Parquet file unpack to.
+//! Checks their headers before anything is unpacked. A few kilobytes can stand for gigabytes, and Parquet's decoder
+//! allocates what the header claims. Does not unpack anything.
 //!
 //! Fuzzed by: recording.
 
@@ -33,7 +33,8 @@ impl PageBudget {
         Self(groups.iter().map(of_group).collect())
     }
 
-    /// Takes the unpacked size of the page at a position, by its header, from its row group's budget.
+    /// Takes the unpacked size of the page at a position from its row group's budget.
+    /// The size is that of the page's header.
     pub(crate) fn take(&self, position: u64, unpacked_bytes: Option<u64>) -> Result<(), String> {
         let refused = |why: &str| format!("the page at {position} {why}");
         let bytes = unpacked_bytes.ok_or_else(|| refused("has a header that no recorder writes"))?;

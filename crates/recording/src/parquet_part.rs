@@ -51,7 +51,8 @@ pub(crate) struct ParquetFile {
 /// The rows of a file to read.
 pub(crate) enum Rows {
     All,
-    /// Rows of row groups in which the column has a value of at least this, and of row groups without statistics.
+    /// Rows of row groups in which the column has a value of at least this.
+    /// Also rows of row groups without statistics.
     WithAtLeast(&'static str, i64),
     /// Rows of these row groups.
     OfGroups(Range<usize>),
@@ -78,7 +79,7 @@ impl ParquetFile {
         self.footer.metadata().num_row_groups()
     }
 
-    /// Minimum and maximum of a column in a row group, if they are known and no value is missing.
+    /// Minimum and maximum of a column in a row group. `None` if they are unknown or a value is missing.
     pub(crate) fn bounds(&self, group: usize, column: &str) -> Option<(i64, i64)> {
         let group = self.footer.metadata().row_groups().get(group)?;
         match group.columns().get(self.place(column)?)?.statistics()? {

@@ -85,9 +85,9 @@ impl Recording {
         )
     }
 
-    /// Like [`Recording::prefetch_events`] for all tables, but reads only the rows that `filter` selects (see
-    /// [`RowChoice`]) from tables that have summaries. Reads the other tables whole, and parts that are not Parquet
-    /// yet.
+    /// Like [`Recording::prefetch_events`] for all tables, with a filter.
+    /// Reads only the rows that `filter` selects (see [`RowChoice`]) from tables that have summaries. Reads the other
+    /// tables whole, and parts that are not Parquet yet.
     ///
     /// [`RowChoice`]: model::row_summary::RowChoice
     pub fn events_selected(&self, filter: &Arc<dyn RowFilter>) -> Events {
@@ -118,7 +118,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Keys that join produce requests with the writes of their batches, each read ahead by a thread.
+    /// Keys that join produce requests with the writes of their batches. A thread reads each of the two ahead.
     ///
     /// # Errors
     /// [`Error::Io`] if a thread cannot be started or a folder cannot be listed.

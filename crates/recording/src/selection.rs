@@ -329,7 +329,8 @@ struct SelectedRows {
     runs: Vec<Range<usize>>,
     /// Other rows, in any order.
     single: Vec<usize>,
-    /// The last row of each kind that was not selected for itself, its gap, and whether it was selected as an edge.
+    /// The last row of each kind that was not selected for itself.
+    /// Holds the row, its gap, and whether it was selected as an edge.
     last: HashMap<u64, (usize, u32, bool), RandomState>,
 }
 

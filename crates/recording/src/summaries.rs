@@ -41,7 +41,7 @@ subset! {
     }
 }
 
-/// Batches of some columns of a table, read and converted by another thread, part after part.
+/// Batches of some columns of a table. Another thread reads and converts them, part after part.
 pub struct ColumnBatches<T>(Receiver<Result<T, Error>>);
 
 impl<T> Iterator for ColumnBatches<T> {
@@ -138,7 +138,8 @@ const READ: [(&str, ColumnsOf); 4] = [
     (verdicts::FOLDER, VerdictColumns::columns),
 ];
 
-/// The folder of a part, by its path in a recording (`requests/part-00001.parquet`); `None` if the path names no part.
+/// The folder of a part, by its path in a recording.
+/// An example of a path is `requests/part-00001.parquet`. `None` if the path names no part.
 pub fn folder_of(place: &str) -> Option<&'static str> {
     let (folder, name) = place.split_once('/')?;
     let mut tables = Table::ALL.iter().map(|table| table.as_str()).chain([verdicts::FOLDER]);

@@ -239,7 +239,8 @@ impl Lane {
         self.decoder.next_part();
     }
 
-    /// Whether the writer has started another part, converted this one to Parquet, or removed it.
+    /// Whether the writer has closed this part.
+    /// It then started another part, converted this one to Parquet, or removed it.
     fn is_closed(&self) -> bool {
         let (this, later) = (self.part(self.number), self.part(self.number.saturating_add(1)));
         !this.stream().exists()

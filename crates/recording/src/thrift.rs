@@ -1,5 +1,6 @@
-//! Checks Thrift's compact protocol, which encodes Parquet's footers and page headers, before Parquet's own code reads
-//! them: that code allocates as many elements as a list claims. Does not know what fields mean.
+//! Checks Thrift's compact protocol before Parquet's own code reads it.
+//! Parquet's footers and page headers are encoded in it. Parquet's code allocates as many elements as a list claims.
+//! Does not know what fields mean.
 //!
 //! Fuzzed by: recording.
 

@@ -23,7 +23,7 @@ use crate::{Directory, Error, Recording};
 pub(crate) const FOLDER: &str = "verdicts";
 /// The one part.
 const PART: u32 = 1;
-/// Key of the file's metadata for the minimum latency of its requests, in nanoseconds.
+/// Metadata key for the minimum latency of the file's requests, in nanoseconds.
 const SLOWER_THAN: &str = "brokerscope.slower_than_ns";
 /// Verdicts written at a time.
 const BATCH_ROWS: usize = 1024;

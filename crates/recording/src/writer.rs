@@ -143,8 +143,8 @@ impl Writer {
         full.map_or(Ok(()), |at| self.flush_table(at, &mut || ()))
     }
 
-    /// Writes all buffers if the last time was [`WriterOptions::flush_every`] ago, and else the buffers that intakes
-    /// have filled. Call it several times a second.
+    /// Writes all buffers every [`WriterOptions::flush_every`].
+    /// In between, writes the buffers that intakes have filled. Call it several times a second.
     ///
     /// # Errors
     /// As [`Writer::write`]; every table was tried.
@@ -152,7 +152,7 @@ impl Writer {
         self.tick_with(now, &mut || ())
     }
 
-    /// Like [`Writer::tick`], but calls `rest` after each piece, so that the caller can yield the CPU.
+    /// Like [`Writer::tick`], but calls `rest` after each piece. The caller can yield the CPU there.
     ///
     /// # Errors
     /// As [`Writer::write`]; every table was tried.
@@ -322,7 +322,7 @@ impl Writer {
         freed >= bytes
     }
 
-    /// Gives each table without parts an empty one, so that a query over all tables finds it.
+    /// Gives each table without parts an empty one. A query over all tables finds it then.
     fn fill_empty_tables(&self) -> Result<(), Error> {
         let mut without_parts = self.tables.iter().filter(|writer| writer.parts == 0);
         without_parts.try_for_each(|writer| {

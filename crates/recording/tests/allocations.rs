@@ -1,5 +1,6 @@
-//! Adding an event to a recording allocates nothing, once its table's columns are as long as they get between two
-//! flushes. The allocations of a flush are bounded by the columns, not by the events.
+//! Checks that adding an event to a recording allocates nothing.
+//! This holds once its table's columns are as long as they get between two flushes. The allocations of a flush are
+//! bounded by the columns, not by the events.
 
 // clippy.toml allows these in test functions; a test crate is nothing else.
 #![allow(clippy::unwrap_used)]

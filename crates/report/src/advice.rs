@@ -56,7 +56,7 @@ impl AdviceReport {
         layers
     }
 
-    /// The command that shows whether this rule's change helped, and what to look at in its output.
+    /// The command that shows whether this rule's change helped. Also what to look at in its output.
     fn verify(&self, rule: &Rule) -> String {
         format!("{} (look at {})", self.comparison, rule.look_at)
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
-/// Groups by key (`K`) and by a few kinds (`S`), which also distinguish the groups of further keys.
+/// Groups by key (`K`) and by a few kinds (`S`). The kinds also distinguish the groups of further keys.
 #[derive(Clone, Debug)]
 pub struct BoundedMap<K, S, V> {
     groups: HashMap<(K, S), V>,
@@ -17,7 +17,7 @@ pub struct BoundedMap<K, S, V> {
 }
 
 impl<K: Eq + Hash, S: Copy + Eq + Hash, V: Default> BoundedMap<K, S, V> {
-    /// At most `max` groups of each kind and twice as many in all, not counting the shared ones.
+    /// Creates a map of at most `max` groups of each kind and twice as many in all. The shared ones do not count.
     pub fn new(max: usize) -> Self {
         Self { groups: HashMap::new(), others: HashMap::new(), counts: HashMap::new(), len: 0, max }
     }

@@ -31,7 +31,7 @@ enum Values {
 }
 
 impl Default for Distribution {
-    /// A distribution of durations in nanoseconds, distinguished down to half a microsecond.
+    /// A distribution of durations in nanoseconds. Distinguishes them down to half a microsecond.
     fn default() -> Self {
         Self::new((1_000, 2))
     }

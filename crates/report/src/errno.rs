@@ -1,5 +1,5 @@
-//! Names of the kernel's errors that operations on files and sockets return
-//! (include/uapi/asm-generic/errno-base.h and errno.h). Does not explain them.
+//! Names of the kernel's errors that operations on files and sockets return. See
+//! include/uapi/asm-generic/errno-base.h and errno.h. Does not explain them.
 
 const NAMES: &[(i32, &str)] = &[
     (1, "EPERM"),

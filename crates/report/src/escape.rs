@@ -1,11 +1,11 @@
-//! Makes text from outside (client ids, topics, file and thread names) safe to show on a terminal.
-//! Does not quote: CSV and JSON do that themselves.
+//! Makes text from outside safe to show on a terminal. Such text is client ids, topics, file and thread names. Does
+//! not quote: CSV and JSON do that themselves.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a character could move the cursor, start an escape sequence, break a line or change the order
-/// in which its neighbours are shown (Unicode's bidirectional controls).
+/// Whether a character is unsafe to show on a terminal. It could move the cursor, start an escape sequence, break a
+/// line or change the order in which its neighbours are shown (Unicode's bidirectional controls).
 pub fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c,

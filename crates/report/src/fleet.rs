@@ -1,4 +1,4 @@
-//! Differences between brokers, for people and programs, and every broker's figures. Does not compare.
+//! Differences between brokers and every broker's figures. For people and programs. Does not compare.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};

@@ -10,7 +10,7 @@ use crate::escape::is_unsafe;
 /// Initial capacity of a line: most are shorter.
 const LINE_BYTES: usize = 4096;
 
-/// Writes one object and its line end in one write, because serializing makes many small pieces.
+/// Writes one object and its line end in one write. Serializing makes many small pieces.
 pub fn write_line<W: Write, T: Serialize>(out: &mut W, object: &T) -> io::Result<()> {
     let mut line = Vec::with_capacity(LINE_BYTES);
     write(&mut line, object)?;

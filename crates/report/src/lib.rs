@@ -53,7 +53,7 @@ pub struct Style {
     pub zone: Zone,
     /// Whether tables have more columns and explanations omit nothing.
     pub wide: bool,
-    /// Whether to list all that could not be observed, not only what concerns the requests shown.
+    /// Whether to list all that could not be observed. If not, only what concerns the requests shown is listed.
     pub verbose: bool,
     /// Whether colours may be used.
     pub colour: bool,

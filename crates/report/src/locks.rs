@@ -1,5 +1,5 @@
-//! Waits for locks with their holders, one by one or summed up by lock and by holder. Does not determine who held a
-//! lock: `diagnose::Locks` does.
+//! Waits for locks with their holders, one by one or summed up. Sums are by lock and by holder. Does not determine
+//! who held a lock: `diagnose::Locks` does.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -135,8 +135,8 @@ fn activity(row: &LockRow) -> Option<String> {
     })
 }
 
-/// The stack of a wait with the lock on top, threads of one role together, for a flame graph.
-/// An inferred wait has no stack: only the lock.
+/// The stack of a wait with the lock on top, for a flame graph. Threads of one role are together. An inferred wait
+/// has no stack: only the lock.
 pub fn stack_time(row: &LockRow) -> StackTime {
     let lock = lock_name(row).replace(';', ",");
     let lock = match &row.partition {

@@ -104,7 +104,7 @@ fn wide_columns() -> [Col; 16] {
     .map(Col::wide)
 }
 
-/// The topic's name, or its id if only that is known, marked by a character that no topic name can contain.
+/// The topic's name, or its id if only that is known. A character that no topic name can contain marks an id.
 pub(crate) fn topic_name(partition: Option<&Partition>) -> String {
     match partition.map(|of| (&of.topic, of.topic_id)) {
         Some((Some(topic), _)) => topic.to_string(),

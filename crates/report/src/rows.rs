@@ -1,4 +1,4 @@
-//! One declaration of a report's columns, from which its table, CSV and JSON lines follow.
+//! One declaration of a report's columns. Its table, CSV and JSON lines follow from it.
 //!
 //! A [`Report`] names its row type and lists its [`Column`]s; a column declares its heading for people, its name for
 //! programs and how a [`Cell`] is made from a row; [`Column::row`] stands for all columns that `model` declares for a row.

@@ -144,7 +144,7 @@ enum Form<W: Write> {
 }
 
 impl<W: Write> SegmentWriter<W> {
-    /// Creates a writer to this output, with one row per record if `records`, else one per batch.
+    /// Creates a writer to this output. Writes one row per record if `records`, else one per batch.
     pub fn new(out: W, segment: SegmentFile, records: bool, format: &Format) -> Self {
         let form = match format {
             Format::Json => Form::Both(

@@ -56,7 +56,7 @@ pub struct Table<W> {
 }
 
 impl<W: Write> Table<W> {
-    /// Creates a table of these columns that holds back `lookahead` rows to learn their widths.
+    /// Creates a table of these columns. It holds back `lookahead` rows to learn their widths.
     pub fn new(out: W, columns: Vec<Heading>, lookahead: usize) -> Self {
         let columns = columns
             .into_iter()

@@ -32,8 +32,8 @@ impl<W: Write> TextWriter<W> {
         writeln!(self.out, "\n{}", self.style.heading(text))
     }
 
-    /// Writes wrapped text in the colour of its role, the first line after the prefix `before`.
-    /// The text starts at column `first` of the first line, and at column `rest` of the others.
+    /// Writes wrapped text in the colour of its role. The first line follows the prefix `before`. The text starts at
+    /// column `first` of the first line, and at column `rest` of the others.
     pub(crate) fn wrap(
         &mut self,
         before: &str,

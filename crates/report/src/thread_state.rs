@@ -169,7 +169,7 @@ impl StateTimes {
         Self([running, runnable, file_op, blocked, lock, stopped, idle])
     }
 
-    /// Time in all states except waiting for work, and JVM pauses, which all threads share.
+    /// Time in all states except waiting for work and JVM pauses. All threads share JVM pauses.
     pub fn busy(&self) -> i64 {
         let [running, runnable, file_op, blocked, lock, ..] = self.0;
         running + runnable + file_op + blocked + lock

@@ -3,7 +3,7 @@
 /// Width of prose, in columns.
 pub const WIDTH: usize = 100;
 
-/// Splits text into lines of at most `width` columns, with `first` columns of the first line and `rest` of the others
+/// Splits text into lines of at most `width` columns. `first` columns of the first line and `rest` of the others are
 /// left to the caller's indentation.
 pub fn wrap_to(width: usize, text: &str, first: usize, rest: usize) -> Vec<String> {
     let mut lines = Vec::new();

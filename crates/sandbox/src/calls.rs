@@ -11,8 +11,9 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-/// Other processes, BPF programs, kernel modules, other programs, mounts, namespaces, keys, clocks, hardware, and
-/// subsystems with a history of vulnerabilities.
+/// System calls that are denied in a sandbox.
+/// They concern other processes, BPF programs, kernel modules, other programs, mounts, namespaces, keys, clocks,
+/// hardware, and subsystems with a history of vulnerabilities.
 const DENIED_CALLS: [i64; 51] = [
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -80,7 +81,8 @@ const NETWORK: [i64; 6] = [
     libc::SYS_accept4,
 ];
 
-/// Makes these calls kill the process from now on, the network's calls too unless `network` is set.
+/// Makes these calls kill the process from now on.
+/// The network's calls kill it too, unless `network` is set.
 ///
 /// # Errors
 /// This kernel does not support it; the text says why.
@@ -128,7 +130,8 @@ fn rule(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRul
 /// First x32 call number (arch/x86/include/uapi/asm/unistd.h): x32 numbers would bypass the list.
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
-/// Loads the call number and kills the process if it is an x32 one (include/uapi/linux/seccomp.h, `bpf_common.h`).
+/// Loads the call number and kills the process if it is an x32 one.
+/// See include/uapi/linux/seccomp.h, `bpf_common.h`.
 #[cfg(target_arch = "x86_64")]
 const NO_X32: [seccompiler::sock_filter; 4] = {
     const fn step(code: u16, k: u32, jf: u8) -> seccompiler::sock_filter {

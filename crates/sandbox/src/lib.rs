@@ -1,6 +1,7 @@
-//! Takes from a thread, and from those that it starts, what it does not need to parse untrusted bytes: capabilities and
-//! the means to gain new ones, files that were not named, the network, and dangerous system calls. A parser that a
-//! hostile file takes over then holds nothing.
+//! Restricts a thread before it parses untrusted bytes.
+//! Takes from it, and from those that it starts, what it does not need: capabilities and the means to gain new ones,
+//! files that were not named, the network, and dangerous system calls. A parser that a hostile file takes over then
+//! holds nothing.
 //!
 //! The restrictions are independent: where a kernel lacks one, the others apply, and [`Status`] reports it. Does not
 //! know commands: the caller names what is read and written.
@@ -59,7 +60,8 @@ impl Access {
         self
     }
 
-    /// Allows opening connections, and reading the system files that name resolution and TLS need.
+    /// Allows opening connections.
+    /// Also allows reading the system files that name resolution and TLS need.
     #[must_use]
     pub fn use_network(mut self) -> Self {
         self.network = true;
@@ -98,7 +100,8 @@ impl fmt::Display for Status {
     }
 }
 
-/// Restricts this thread and those that it starts later, but not threads that already run.
+/// Restricts this thread and those that it starts later.
+/// Threads that already run are not restricted.
 ///
 /// # Errors
 /// Capabilities cannot be dropped.

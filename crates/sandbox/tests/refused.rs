@@ -24,7 +24,8 @@ const OUTSIDE: &str = "outside";
 /// The signal of a filter that kills a process.
 const SIGSYS: i32 = 31;
 
-/// Reads the named file, and then makes the attempt of [`ATTEMPT`] in another thread.
+/// Reads the named file, and then makes the attempt of [`ATTEMPT`].
+/// The attempt is made in another thread.
 #[test]
 #[ignore = "is started by the others"]
 fn parser() {

@@ -1,4 +1,4 @@
-//! Errors of a store, each in one line that names the URL and says what to do, and their classification.
+//! Errors of a store, and their classification. Each is one line that names the URL and says what to do.
 
 use std::error::Error as StdError;
 use std::io;
@@ -9,7 +9,8 @@ use object_store::client::{HttpError, HttpErrorKind};
 const MAX_CHARACTERS: usize = 300;
 /// Where a host in Amazon's cloud requests credentials if the environment has none.
 const HOST_CREDENTIALS: [&str; 2] = ["/latest/api/token", "/latest/meta-data/iam"];
-/// Messages of `object_store`, for a redirect without a location, such as S3's to another region, and of rustls.
+/// Messages of `object_store` and of rustls.
+/// The first is for a redirect without a location, such as S3's to another region.
 const NO_PLACE: &str = "Received redirect without LOCATION";
 const NO_AUTHORITIES: &str = "No CA certificates were loaded";
 const CERTIFICATE: &str = "invalid peer certificate";

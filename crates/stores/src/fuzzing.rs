@@ -25,7 +25,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// Makes a store that answers one request after the other with these, and fails after the last.
+/// Makes a store that gives these answers, one per request. Requests after the last fail.
 ///
 /// # Errors
 /// No runtime can be created.

@@ -48,7 +48,7 @@ pub struct Object {
     pub key: String,
     /// Its length.
     pub bytes: u64,
-    /// The entity tag, which changes when the object is replaced, if the store sends one.
+    /// The entity tag, if the store sends one. It changes when the object is replaced.
     tag: Option<String>,
 }
 
@@ -127,7 +127,8 @@ impl Store {
         Err(too_many())
     }
 
-    /// Fetches ranges of objects, which must lie within them, into the same positions of files, concurrently.
+    /// Fetches ranges of objects concurrently.
+    /// Writes them to the same positions of files. The ranges must lie within the objects.
     ///
     /// # Errors
     /// The store's error, an object that was replaced since it was listed, or a file that cannot be written; the files
@@ -217,7 +218,7 @@ const GAP_BYTES: u64 = 32 << 10;
 /// A piece has to arrive within a request's time limit, even on a slow link.
 const PIECE_BYTES: u64 = 8 << 20;
 
-/// Sorts ranges, and joins those that are close together with the bytes between them.
+/// Sorts ranges, and joins close ones together with the bytes between them.
 pub fn merge_ranges(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = ranges.into_iter().filter(|range| !range.is_empty()).collect();
     ranges.sort_unstable_by_key(|range| range.start);

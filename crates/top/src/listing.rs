@@ -100,7 +100,7 @@ impl Listing {
         self.selected = key;
     }
 
-    /// The index of the selected row, or of the one in its place if it is no longer there.
+    /// The index of the selected row. If that is no longer there, the index of the one in its place.
     pub(crate) fn place(&self, rows: &Rows<'_>) -> usize {
         let found =
             self.selected.as_ref().and_then(|key| rows.items.iter().position(|item| item.key() == *key));
@@ -144,8 +144,8 @@ impl Listing {
         }
     }
 
-    /// Selects the next matching row after the selected one, or that one itself, and continues from the first row after
-    /// the last.
+    /// Selects the next matching row after the selected one, or that one itself. Continues from the first row after the
+    /// last.
     pub(crate) fn find(&mut self, rows: &Rows<'_>, words: &str, further: bool) -> bool {
         let pattern = Pattern::of(words);
         let from = self.place(rows) + usize::from(further);

@@ -1,5 +1,6 @@
-//! Reads a running broker's settings with one `DescribeConfigs` request to a listener: a plaintext one, unless client properties
-//! name another protocol. Read-only; bounded in time and bytes. Fuzzed by: settings.
+//! Reads a running broker's settings with one `DescribeConfigs` request.
+//! The request goes to a plaintext listener, unless client properties name another protocol. Read-only; bounded in time
+//! and bytes. Fuzzed by: settings.
 
 mod client_properties;
 mod connection;
@@ -29,7 +30,8 @@ pub use sasl::fuzzing;
 
 /// Limit for the whole exchange with a broker.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// How much longer to wait for the thread that sends the request before it is abandoned.
+/// How much longer to wait for the thread that sends the request.
+/// Afterwards, the thread is abandoned.
 const GRACE: Duration = Duration::from_millis(200);
 /// Limit of settings in a response.
 const MAX_SETTINGS: usize = 10_000;
@@ -288,7 +290,8 @@ mod tests {
         super::settings(broker, ClientProperties::default())
     }
 
-    /// A broker that answers one request with these bytes, or closes the connection if there are none.
+    /// A broker that answers one request with these bytes.
+    /// It closes the connection if there are none.
     fn answering_broker(bytes: Vec<u8>) -> (Broker, JoinHandle<Vec<u8>>) {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();

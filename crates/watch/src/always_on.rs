@@ -71,7 +71,8 @@ struct BrokerSession {
     delivered_until_ns: u64,
     /// Shares requests and waits with the sources of an escalation.
     handover: Arc<Handover>,
-    /// Start of the escalation, in which packets are captured too and records are read continuously.
+    /// Start of the escalation.
+    /// During an escalation, packets are captured too and records are read continuously.
     escalated_ns: Option<u64>,
 }
 
@@ -185,8 +186,9 @@ impl BrokerSession {
         Ok(())
     }
 
-    /// Delivers the records around slow requests that have settled, or around all at the end.
-    /// Returns how many records were overwritten before they were read.
+    /// Delivers the records around slow requests that have settled.
+    /// At the end, delivers those around all slow requests. Returns how many records were overwritten before they were
+    /// read.
     fn deliver(&mut self, feed: &Feed, is_ending: bool) -> u64 {
         let now_ns = crate::now().monotonic_ns;
         // While packets are captured: for requests that ended before this, it is known whether packets showed them.

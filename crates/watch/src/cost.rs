@@ -22,7 +22,8 @@ const INTERVAL: Duration = Duration::from_secs(10);
 const SAMPLE: Duration = Duration::from_millis(250);
 /// Time over which the cost is averaged. Nothing is shed earlier, nor again within this time.
 const WINDOW: Duration = Duration::from_secs(60);
-/// CPUs below which watching never costs too much, even if an idle broker uses less.
+/// CPUs below which watching never costs too much.
+/// This holds even if an idle broker uses less.
 const MIN_CPUS: f64 = 0.01;
 
 /// Parts of a watch that can be shed, in order: first the one that explains least for its cost.
@@ -247,8 +248,8 @@ fn read(pid: Pid) -> Option<Reading> {
     Some(Reading { at: Instant::now(), pid, broker_seconds, process_seconds, programs })
 }
 
-/// CPUs that the BPF programs of a process use at the moment, by its name in `/proc`.
-/// `None` if the kernel does not measure them.
+/// CPUs that the BPF programs of a process use at the moment.
+/// `process` is its name in `/proc`. `None` if the kernel does not measure them.
 pub(crate) fn measure_programs(process: &str) -> Option<f64> {
     let measuring = overhead::count_run_time();
     let programs = overhead::Programs::of(process);
@@ -269,7 +270,8 @@ pub(crate) fn measure_programs(process: &str) -> Option<f64> {
 mod tests {
     use super::{Costs, Duration, INTERVAL, Instant, Part, Pid, Reading, Usage, WINDOW, Window};
 
-    /// Readings over `count` intervals of a broker that uses half a CPU and a watch that uses `process` and `programs` CPUs.
+    /// Readings of a broker and a watch over `count` intervals.
+    /// The broker uses half a CPU, and the watch `process` and `programs` CPUs.
     fn window(pid: Pid, count: u32, process: f64, programs: Option<f64>) -> Window {
         let (start, mut window) = (Instant::now(), Window::default());
         for number in 0..=count {

@@ -1,5 +1,5 @@
-//! CPU samples of the broker's threads, a few dozen a second, read once a second and completed with thread names. Does not
-//! aggregate them.
+//! CPU samples of the broker's threads, completed with thread names.
+//! A few dozen samples a second are taken; they are read once a second. Does not aggregate them.
 
 use std::convert::Infallible;
 use std::time::Duration;

@@ -60,7 +60,8 @@ fn name_of(major: u32, minor: u32) -> Arc<str> {
         .unwrap_or_default()
 }
 
-/// A disk's directory in sysfs holds one for each partition, with `dev`, `start` and `size` in it.
+/// The partitions of a disk.
+/// The disk's directory in sysfs holds one for each, with `dev`, `start` and `size` in it.
 fn partitions_of(major: u32, minor: u32) -> Vec<DiskPartition> {
     let Ok(entries) = std::fs::read_dir(format!("/sys/dev/block/{major}:{minor}/")) else {
         return Vec::new();

@@ -167,7 +167,8 @@ impl FlightRecorder {
     }
 }
 
-/// Whether an event is always recorded, because it is rare or the purpose of the recording.
+/// Whether an event is always recorded.
+/// Such an event is rare or the purpose of the recording.
 fn passes_at_once(event: &Event) -> bool {
     matches!(
         event,
@@ -209,8 +210,8 @@ impl LeftOut {
         }
     }
 
-    /// Takes the number of events that ended within an interval, and the time by which the last had ended. They are not reported
-    /// again.
+    /// Takes the number of events that ended within an interval.
+    /// Also returns the time by which the last had ended. They are not reported again.
     fn within(&mut self, start: Nanos, end: Nanos) -> Option<(u64, Nanos)> {
         let (from, until) = (start.0.div_euclid(TENTH_NS), end.0.div_euclid(TENTH_NS));
         let first = self.recent.partition_point(|(tenth, _)| *tenth <= from);

@@ -86,7 +86,8 @@ impl Source for HostSource {
     }
 }
 
-/// The process whose network namespace was read last, and its overflow counter then.
+/// The last reading of the accept queue's overflow counter.
+/// Holds the process whose network namespace was read, and the counter then.
 #[derive(Default)]
 struct AcceptQueue(Option<(u32, u64)>);
 

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 /// Reasons why the cgroup was left as it is.
 #[derive(Debug, thiserror::Error)]
 pub enum NotIdle {
-    /// No cgroup file system with this process's cgroup and the CPU controller is mounted here.
+    /// This process has no cgroup with the CPU controller here.
+    /// No cgroup file system with both is mounted.
     #[error("no cgroup of this process with the CPU controller was found")]
     NoGroup,
     /// Other processes would become idle too.
@@ -20,7 +21,8 @@ pub enum NotIdle {
         /// The cgroup's directory.
         group: PathBuf,
     },
-    /// The file does not exist, as in the root cgroup or before Linux 5.15, or is not writable.
+    /// The file does not exist or is not writable.
+    /// It does not exist in the root cgroup, for example, or before Linux 5.15.
     #[error("{}: {source}", file.display())]
     Refused {
         /// The file.
@@ -30,8 +32,8 @@ pub enum NotIdle {
     },
 }
 
-/// Makes this process's cgroup idle if no other process is in it, and returns its directory.
-/// It stays idle after this process has ended.
+/// Makes this process's cgroup idle if no other process is in it.
+/// Returns the cgroup's directory. The cgroup stays idle after this process has ended.
 ///
 /// # Errors
 /// The reason why the cgroup was left as it is; nothing depends on it.

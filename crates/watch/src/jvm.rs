@@ -22,7 +22,8 @@ use crate::thread_names::{Table, ThreadNames};
 /// Bounds of a response of a line or two.
 const SHORT: Bounds = Bounds { bytes: 4 << 10, time: Duration::from_secs(10) };
 
-/// Whether to start Flight Recorder for lock waits and pauses, and for calls of request handlers.
+/// Whether to start Flight Recorder, and for which events.
+/// It records lock waits and pauses, and with [`Jfr::Handlers`] also calls of request handlers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jfr {
     /// Start it if that does not pause the broker.

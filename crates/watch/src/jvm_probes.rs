@@ -39,7 +39,8 @@ impl Source for JvmProbeSource {
     type Error = Infallible;
 
     const NAME: &'static str = "jvm-probes";
-    /// The longest delay until losses are counted and a stop is noticed, if only pauses are watched.
+    /// The longest delay until losses are counted and a stop is noticed.
+    /// Applies if only pauses are watched.
     const PACE: Pace = Pace::Blocking(Duration::from_secs(1));
     const SCHED_BATCH: bool = false;
 

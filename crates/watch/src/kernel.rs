@@ -36,8 +36,9 @@ impl Source for KernelSource {
     type Error = probes::Error;
 
     const NAME: &'static str = "probes";
-    /// The longest delay until losses are counted and a stop is noticed, if only rare events are watched. Otherwise the
-    /// probes wait for a fifth of it: a reader that wakes up rarely handles more events at once, at a lower cost for each.
+    /// The longest delay until losses are counted and a stop is noticed.
+    /// Applies if only rare events are watched. Otherwise the probes wait for a fifth of it: a reader that wakes up
+    /// rarely handles more events at once, at a lower cost for each.
     const PACE: Pace = Pace::Blocking(Duration::from_secs(1));
     const PART: Option<Part> = Some(Part::Probes);
 
@@ -223,8 +224,8 @@ pub(crate) fn head_of(batch: &wire::BatchHeader) -> BatchHead {
     }
 }
 
-/// Parses `rwbs` as written by `blk_fill_rwbs` (block/blk-core, kernel/trace/blktrace.c): a leading `F` is a preflush,
-/// followed by the operation.
+/// Parses `rwbs` as written by `blk_fill_rwbs`.
+/// A leading `F` is a preflush, followed by the operation (block/blk-core, kernel/trace/blktrace.c).
 fn direction(rwbs: &str) -> Direction {
     match rwbs.trim_start_matches('F').chars().next() {
         Some('W') => Direction::Write,

@@ -81,8 +81,8 @@ impl Mounts {
         self.mount_of(device).map_or("", |mount| &mount.fs)
     }
 
-    /// The block device of a file system that does not have a device number (btrfs, overlay): the mount's source, or the
-    /// device of the directory that an overlay writes to.
+    /// The block device of a file system without a device number (btrfs, overlay).
+    /// It is the mount's source, or the device of the directory that an overlay writes to.
     pub(crate) fn block_device(&self, device: DeviceNumber) -> Option<DeviceNumber> {
         let mount = self.mount_of(device)?;
         if mount.fs == "overlay" {
@@ -178,7 +178,8 @@ pub(crate) fn parse(text: &str) -> Vec<Mount> {
     text.lines().filter_map(parse_line).collect()
 }
 
-/// Parses `36 35 98:0 /root /point rw,noatime master:1 - ext4 /dev/sda rw,errors=continue`.
+/// Parses a line of `mountinfo`.
+/// Example: `36 35 98:0 /root /point rw,noatime master:1 - ext4 /dev/sda rw,errors=continue`.
 fn parse_line(line: &str) -> Option<Mount> {
     let (front, back) = line.split_once(" - ")?;
     let mut front = front.split(' ');
@@ -198,7 +199,8 @@ fn parse_line(line: &str) -> Option<Mount> {
     })
 }
 
-/// Replaces escapes such as `\040` for blanks and backslashes (`mangle_path`, `fs/seq_file.c`).
+/// Replaces escapes such as `\040` for blanks and backslashes.
+/// See `mangle_path`, `fs/seq_file.c`.
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

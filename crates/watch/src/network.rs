@@ -1,5 +1,6 @@
-//! Enters the broker's network namespace, to capture packets or list interfaces there: the host's interfaces do not show a
-//! container's traffic. Does not read packets.
+//! Enters the broker's network namespace.
+//! Packets are captured and interfaces listed there: the host's interfaces do not show a container's traffic. Does not
+//! read packets.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,8 +14,8 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::privileges;
 
-/// Opens captures in the broker's network namespace, even after a restart in another one.
-/// Clones share the thread.
+/// Opens captures in the broker's network namespace.
+/// Works even after a restart in another one. Clones share the thread.
 #[derive(Clone)]
 pub(crate) struct CaptureOpener {
     /// A thread that only enters namespaces and keeps the capabilities for that.
@@ -69,7 +70,8 @@ fn open(pid: Pid, config: &LiveConfig) -> Result<Live, Error> {
     within(pid, || Live::open(config)).unwrap_or_else(|source| Err(enter_error(config, source)))
 }
 
-/// Runs a function in the network namespace of a process, on a thread that ends with it.
+/// Runs a function in the network namespace of a process.
+/// It runs on a thread that ends with it.
 pub(crate) fn within<T: Send>(pid: Pid, act: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let visitor = scope.spawn(|| enter(pid).map(|()| act()));
@@ -88,7 +90,8 @@ pub(crate) fn namespace(process: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{process}/ns/net")).ok()
 }
 
-/// Moves the calling thread, and those that it starts, into the network namespace of a process.
+/// Moves the calling thread into the network namespace of a process.
+/// Threads that it starts are in the namespace too.
 #[allow(clippy::disallowed_methods, reason = "/proc")]
 fn enter(pid: Pid) -> io::Result<()> {
     let namespace = File::open(format!("/proc/{pid}/ns/net"))?;

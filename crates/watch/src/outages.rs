@@ -1,5 +1,6 @@
-//! Publishes a watch's outages for `doctor`, in a file without a path (`memfd_create(2)`), which only processes that may
-//! trace this one can open. Not fuzzed: lines are split by tabs.
+//! Publishes a watch's outages for `doctor`.
+//! They are in a file without a path (`memfd_create(2)`), which only processes that may trace this one can open.
+//! Not fuzzed: lines are split by tabs.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};

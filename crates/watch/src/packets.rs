@@ -30,7 +30,8 @@ const FIRST_COUNT: Nanos = Nanos::from_millis(1_000);
 const WAIT: Duration = Duration::from_millis(100);
 /// Timeout for the parser's last messages: more than a full ring takes.
 const LAST_TIME: Duration = Duration::from_secs(20);
-/// Longest delay until a restart of the broker ([`crate::supervisor`]) or the end of a capture is known.
+/// Longest delay until a restart or the end of a capture is known.
+/// [`crate::supervisor`] notices a restart of the broker.
 const KNOWN_LATE: Nanos = Nanos::from_millis(1_000);
 
 /// How to capture packets, in whichever namespace the broker is.
@@ -131,7 +132,8 @@ impl PacketSource {
         })
     }
 
-    /// Starts the parser with the current topics, so that it knows them before the first packet.
+    /// Starts the parser with the current topics.
+    /// It then knows them before the first packet.
     fn begin(&mut self, broker: &BrokerProcess, feed: &Feed) -> io::Result<()> {
         let Some(parser) = &self.parser else { return Ok(()) };
         let begin = Order::Begin {
@@ -243,8 +245,8 @@ impl PacketSource {
         self.is_recounted = true;
     }
 
-    /// Captures at the broker's current place, if that has changed or the capture has ended.
-    /// Reports a loss for the time between.
+    /// Captures at the broker's current place.
+    /// Opens a capture if the place has changed or the capture has ended. Reports a loss for the time between.
     fn follow(&mut self, broker: &BrokerProcess, feed: &Feed) {
         let place = Place::of(broker);
         // If the namespace cannot be read, the process has ended.
@@ -288,7 +290,8 @@ impl PacketSource {
         self.begin(broker, feed)
     }
 
-    /// Records that no packet has been missed so far, except in the time that is known late.
+    /// Records that no packet has been missed so far.
+    /// The last [`KNOWN_LATE`] is left out.
     fn cover(&mut self, feed: &Feed) {
         self.covered_until = Some(feed.now() - KNOWN_LATE);
     }

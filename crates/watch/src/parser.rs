@@ -23,8 +23,8 @@ use serde::de::DeserializeOwned;
 use channel::{Channel, Kind, MAX_MESSAGE, invalid};
 use transfer::Transfer;
 
-/// The argument that makes the program call [`packets::parse_packets`] with its standard input, after it has dropped all
-/// privileges.
+/// The argument that makes the program call [`packets::parse_packets`].
+/// The program passes its standard input, after it has dropped all privileges.
 pub const PARSE_PACKETS: &str = "parse-packets";
 /// Like [`PARSE_PACKETS`], for [`request_log::parse_request_log`].
 pub const PARSE_REQUEST_LOG: &str = "parse-request-log";
@@ -102,7 +102,8 @@ impl Drop for Parser {
     }
 }
 
-/// Receives messages of a parser that is finishing, until `receive` returns that one was the last.
+/// Receives messages of a parser that is finishing.
+/// Ends when `receive` returns that one was the last.
 pub(crate) fn receive_rest(
     within: Duration,
     mut receive: impl FnMut() -> io::Result<bool>,

@@ -1,4 +1,5 @@
-//! Replica counts of the broker's partitions, from its own copy of the cluster metadata, which the crate `broker` reads.
+//! Replica counts of the broker's partitions.
+//! They come from its own copy of the cluster metadata, which the crate `broker` reads.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -9,7 +10,8 @@ use model::{Event, PartitionState, TopicPartition};
 
 use crate::source::{Feed, Pace, Source, WatchSummary};
 
-/// Limit of partitions to deliver at once, to leave space in the queue for other events.
+/// Limit of partitions to deliver at once.
+/// It leaves space in the queue for other events.
 const MAX_AT_ONCE: usize = 5_000;
 
 /// Watches the broker's partitions.

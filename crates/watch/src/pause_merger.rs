@@ -1,5 +1,6 @@
-//! Reports each JVM pause once, although both the JVM's probes and its Flight Recorder see it: the recorder's report comes
-//! later and has more detail. Shared by the threads that read the two.
+//! Reports each JVM pause once.
+//! Both the JVM's probes and its Flight Recorder see it: the recorder's report comes later and has more detail. Shared
+//! by the threads that read the two.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -3,7 +3,7 @@
 
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-/// Capabilities for attaching to a restarted broker's new process and reading its `/proc`.
+/// Capabilities for attaching to a restarted broker and reading its `/proc`.
 const KEPT: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::NET_RAW)
@@ -11,9 +11,9 @@ const KEPT: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::DAC_READ_SEARCH)
     .union(CapabilitySet::SYSLOG);
 
-/// Drops all other capabilities of the calling thread and of threads that it starts, from all sets, and prevents it from
-/// gaining new ones. Capabilities belong to a thread: each thread of a watch calls this first, and the main thread once its
-/// output is open.
+/// Drops all capabilities that the calling thread does not need.
+/// Also drops them from threads that it starts, from all sets, and prevents it from gaining new ones. Capabilities
+/// belong to a thread: each thread of a watch calls this first, and the main thread once its output is open.
 pub fn drop_unneeded_capabilities() -> rustix::io::Result<()> {
     keep_only(KEPT)
 }
@@ -24,13 +24,14 @@ pub fn drop_all_capabilities() -> rustix::io::Result<()> {
     keep_only(CapabilitySet::empty())
 }
 
-/// Like [`drop_unneeded_capabilities`], but keeps those for becoming the broker's user, which drops even more
-/// (`jvm::act_as`): for the thread that talks to the JVM.
+/// Like [`drop_unneeded_capabilities`], for the thread that talks to the JVM.
+/// Also keeps the capabilities for becoming the broker's user, which drops even more (`jvm::act_as`).
 pub(crate) fn keep_setuid_capabilities() -> rustix::io::Result<()> {
     keep_only(KEPT | CapabilitySet::SETUID | CapabilitySet::SETGID)
 }
 
-/// Drops all capabilities but those for becoming the broker's user in another thread and for reading its topic names.
+/// Drops all capabilities but those of a thread that attaches to a JVM.
+/// They allow becoming the broker's user in another thread, and reading its topic names.
 pub(crate) fn keep_attaching_capabilities() -> rustix::io::Result<()> {
     let to_read = CapabilitySet::SYS_PTRACE | CapabilitySet::DAC_READ_SEARCH;
     keep_only(to_read | CapabilitySet::SETUID | CapabilitySet::SETGID)
@@ -41,7 +42,8 @@ pub(crate) fn keep_measuring_capability() -> rustix::io::Result<()> {
     keep_only(CapabilitySet::SYS_ADMIN)
 }
 
-/// Drops all capabilities but those for opening a packet socket in another process's network namespace.
+/// Drops all capabilities but those for entering a network namespace.
+/// They allow opening a packet socket in the namespace of another process.
 pub(crate) fn keep_entering_capabilities() -> rustix::io::Result<()> {
     keep_only(CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_PTRACE | CapabilitySet::NET_RAW)
 }

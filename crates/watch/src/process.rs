@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use model::Pid;
 
-/// `USER_HZ` on every architecture of Linux 5 except Alpha (`include/asm-generic/param.h`).
+/// Clock ticks per second (`USER_HZ`).
+/// The value is the same on every architecture of Linux 5 except Alpha (`include/asm-generic/param.h`).
 const TICKS_A_SECOND: f64 = 100.0;
 
 /// A process, identified by its start time too, because its id may be reused.

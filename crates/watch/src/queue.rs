@@ -63,7 +63,8 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// Clones the sender for a source, which stores the time of its newest event in `newest_ns`.
+    /// Clones the sender for a source.
+    /// The clone stores the time of its newest event in `newest_ns`.
     pub(crate) fn with_newest(&self, newest_ns: Arc<AtomicI64>) -> Self {
         Self { newest_ns, ..self.clone() }
     }

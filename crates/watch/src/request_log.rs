@@ -38,7 +38,8 @@ pub(crate) struct RequestLogSource {
     path: PathBuf,
     /// The program to run as parser.
     program: PathBuf,
-    /// Whether requests of plaintext connections are left out, because packets show them.
+    /// Whether requests of plaintext connections are left out.
+    /// They are left out because packets show them.
     only_tls: bool,
     broker: BrokerProcess,
     /// Set while requests of TLS connections are read.

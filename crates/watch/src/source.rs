@@ -15,7 +15,8 @@ use crate::cost::{Costs, Part};
 use crate::health::{Sources, Status};
 use crate::queue::{Sender, lock};
 
-/// How often a source checks whether the broker's process has changed, and counts its losses.
+/// How often a source checks for a changed process and counts its losses.
+/// The process is the broker's.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const PANICKED: &str = "its thread panicked";
 
@@ -67,7 +68,8 @@ pub(crate) trait Source: Send + 'static {
         Ok(false)
     }
 
-    /// Updates counts of losses that are kept elsewhere, before [`Source::losses`] is read.
+    /// Updates counts of losses that are kept elsewhere.
+    /// Called before [`Source::losses`] is read.
     fn count_losses(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
@@ -161,8 +163,8 @@ impl Feed {
         self.status.set_down(why, self.now());
     }
 
-    /// Reports that a source was down from `start` until now, so that verdicts that can depend on it are not exact. Returns
-    /// the end.
+    /// Reports that a source was down from `start` until now.
+    /// Verdicts that can depend on it are then not exact. Returns the end.
     pub(crate) fn report_off(&self, kind: LossKind, start: Nanos, detail: &str) -> Nanos {
         let end = self.now();
         let seconds =

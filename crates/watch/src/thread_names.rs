@@ -14,7 +14,8 @@ use model::{Pid, Tid};
 
 use crate::queue::lock;
 
-/// Full names by thread, each with the kernel's name of the thread at that time, because ids are reused and threads renamed.
+/// Full names by thread, each with the kernel's name of the thread at that time.
+/// Ids are reused and threads renamed, so the kernel's name must still match.
 pub(crate) type Table = HashMap<Tid, ThreadName>;
 
 /// A thread's names.
@@ -106,7 +107,8 @@ impl NameReader {
 
 /// Bytes of a name that the kernel keeps; shorter names are complete (`TASK_COMM_LEN`, include/linux/sched.h).
 const MAX_COMM_BYTES: usize = 15;
-/// The kernel's name of threads that were never named, such as the thread of `main`.
+/// The kernel's name of threads that were never named.
+/// The thread of `main` is one of them.
 const UNNAMED: &str = "java";
 /// Readings after which a thread has its name: threads are named after they have started.
 const YOUNG_READINGS: u32 = 2;

@@ -46,7 +46,8 @@ type First = SyncSender<Result<(), String>>;
 pub(crate) struct TlsSource {
     /// The broker at the start.
     broker: BrokerProcess,
-    /// The program to run as parser, its memory for connections, and the record header that holds a message's id.
+    /// The program to run as parser, and two of its settings.
+    /// These are its memory for connections, and the record header that holds a message's id.
     program: (PathBuf, usize, Option<Vec<u8>>),
     /// Set while an agent copies.
     is_read: Arc<AtomicBool>,

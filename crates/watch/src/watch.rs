@@ -52,8 +52,8 @@ const IO_URING: &str = "io-uring";
 const TLS: &str = "tls-requests";
 const ESCALATION: &str = "escalation";
 
-/// Seconds between readings that explain no request or are not needed soon, in an always-on watch.
-/// Its verdicts are ten seconds late anyway.
+/// Seconds between less urgent readings in an always-on watch.
+/// They explain no request or are not needed soon. The verdicts are ten seconds late anyway.
 const ALWAYS_ON_INTERVAL: u64 = 5;
 
 /// Timeout for the JVM's first response. If the JVM responds later, it is still used.
@@ -141,7 +141,8 @@ impl Options {
         }
     }
 
-    /// A parser process's memory for connections, which is halved if there is a second process for TLS.
+    /// A parser process's memory for connections.
+    /// It is halved if there is a second process for TLS.
     fn connection_bytes(&self) -> usize {
         let sees_tls = self.packets.as_ref().is_some_and(|packets| packets.see_tls);
         self.memory.connection_bytes / if sees_tls { 2 } else { 1 }
@@ -291,8 +292,9 @@ impl Watch {
         move || sender.wake_reader()
     }
 
-    /// Stops the sources, passes their remaining events to `rest`, and returns their summary.
-    /// The probes start first and stop last, so that they observe the writes of every request.
+    /// Stops the sources and returns their summary.
+    /// Passes their remaining events to `rest`. The probes start first and stop last, so that they observe the writes
+    /// of every request.
     pub fn stop(self, rest: &mut dyn FnMut(Event)) -> WatchSummary {
         self.stop_with(&mut |event| event.into_iter().for_each(&mut *rest))
     }
@@ -419,8 +421,9 @@ impl Watch {
         }
     }
 
-    /// Also attaches the JVM's own probes, if it has them, for pauses and for monitor waits of at least this length. They
-    /// cost nothing in a JVM that was started without their flag.
+    /// Also attaches the JVM's own probes, if it has them.
+    /// They report pauses, and monitor waits of at least `min_wait`. They cost nothing in a JVM that was started
+    /// without their flag.
     pub fn probe_jvm(&mut self, pid: Pid, min_wait: Duration) {
         let options = JvmOptions { min_wait, clock: self.feed.clock, ..JvmOptions::default() };
         let (plan, probes) = jvm_probes::attach(pid, &options);
@@ -629,7 +632,7 @@ impl Watch {
     }
 }
 
-/// Stops sources, and passes on events until all sources have ended and their events were read.
+/// Stops sources, and passes on events until all of theirs have been read.
 /// Other sources still deliver, so the queue may not become empty: at most its capacity is read after the sources have
 /// ended.
 fn stop_all(

@@ -1,7 +1,8 @@
-//! Compares always-on records of appends with the segments of a real broker that rolls and deletes them, on ext4 and XFS:
-//! each batch is covered by records or counted as overwritten, and each record lies in a batch with a valid CRC. Needs root,
-//! BPF, FUSE, a JDK, `BROKERSCOPE_LIVE_TESTS=1`, and `brokerscope` built (it serves the devices). Without the variable, the
-//! test prints that it did not run; with it, anything missing is a failure.
+//! Compares always-on records of appends with a real broker's segments.
+//! The broker rolls and deletes its segments, on ext4 and XFS. Each batch is covered by records or counted as
+//! overwritten, and each record lies in a batch with a valid CRC. Needs root, BPF, FUSE, a JDK,
+//! `BROKERSCOPE_LIVE_TESTS=1`, and `brokerscope` built (it serves the devices). Without the variable, the test prints
+//! that it did not run; with it, anything missing is a failure.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -35,7 +36,8 @@ const RUN: Duration = Duration::from_secs(25);
 const VOLUME_BYTES: u64 = 2 << 30;
 /// How often to read records and look for segments.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// Every so many readings, the small ring is read too, which is too late for most of its records.
+/// Number of readings after which the small ring is read too.
+/// This is too late for most of its records.
 const LATE: usize = 20;
 const PAGE: u64 = 4_096;
 
@@ -197,7 +199,8 @@ fn now_ns() -> u64 {
     watch::now().monotonic_ns
 }
 
-/// Hard links to all segments of the topic, so that a segment that the broker deletes keeps its bytes and its inode.
+/// Hard links to all segments of the topic.
+/// A segment that the broker deletes thus keeps its bytes and its inode.
 #[derive(Default)]
 struct Segments(BTreeMap<FileId, PathBuf>);
 

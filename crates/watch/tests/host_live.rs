@@ -129,7 +129,8 @@ fn slow_volume(site: &Site) -> Volume {
     Volume::prepare(site, &options).unwrap()
 }
 
-/// Delays all writes except those to the journal, so that only the load's own writes are slow.
+/// Delays all writes except those to the journal.
+/// Only the load's own writes are thus slow.
 fn inject(volume: &mut Volume) {
     let mut from = 0;
     let mut journal = volume.journal().to_vec();

@@ -63,7 +63,8 @@ fn interfaces_are_those_of_the_broker_s_namespace_and_not_of_the_sysfs_it_sees()
     assert_eq!(interfaces, [("uplink", MTU_BYTES)]);
 }
 
-/// Starts a process that looks like a broker by its command line and mapped files, but serves nothing.
+/// Starts a process that looks like a broker, but serves nothing.
+/// Its command line and mapped files are like a broker's.
 fn stand_in(site: &Path, place: &Place, port: u16) -> Guest {
     let properties = site.join(format!("{port}.properties"));
     let log_dirs = site.join("data");

@@ -137,9 +137,9 @@ impl ApiKey {
         Ok(body.values)
     }
 
-    /// The layout of an answer to a request of this version, and the version to read it in.
-    /// `ApiVersions` is how a client learns what the broker knows: a broker that does not know the requested version
-    /// answers in version 0, and every answer begins with the error code (KIP-511).
+    /// How to read an answer to a request of this version: layout and version. `ApiVersions` is how a client learns
+    /// what the broker knows: a broker that does not know the requested version answers in version 0, and every answer
+    /// begins with the error code (KIP-511).
     fn response_layout(self, version: i16) -> (Layout, i16) {
         if self == Self::API_VERSIONS && self.is_newer(version) {
             return (&[layout::spelling::ERROR], 0);

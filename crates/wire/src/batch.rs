@@ -184,7 +184,8 @@ impl BatchHeader {
         u32::try_from(self.records_count).ok()
     }
 
-    /// Whether it contains the end of a transaction or another control record instead of data.
+    /// Whether it is a control batch. It then contains the end of a transaction or another control record instead of
+    /// data.
     pub fn is_control(&self) -> bool {
         self.magic == 2 && self.attributes & CONTROL != 0
     }
@@ -198,8 +199,8 @@ impl BatchHeader {
         }
     }
 
-    /// Whether the CRC is that of `batch`, which is the whole batch including its leading 12 bytes.
-    /// False if `batch` is shorter than [`Self::length_bytes`].
+    /// Whether the CRC is that of `batch`. `batch` is the whole batch, including its leading 12 bytes. False if `batch`
+    /// is shorter than [`Self::length_bytes`].
     pub fn crc_ok(&self, batch: &[u8]) -> bool {
         let from = if self.magic == 2 { CRC_FROM_V2 } else { CRC_FROM_LEGACY };
         let Some(covered) = batch.get(from..self.length_bytes as usize) else { return false };
@@ -214,7 +215,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     crc.sum()
 }
 
-/// The size of a whole batch from its length field, which must cover at least the header.
+/// The size of a whole batch from its length field. The field must cover at least the header.
 fn whole_length(length: i32, least: usize) -> Result<u32, Error> {
     match u32::try_from(length) {
         Ok(after) if after as usize + LEADING_BYTES >= least => Ok(after + LEADING_BYTES as u32),

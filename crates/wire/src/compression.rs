@@ -52,8 +52,8 @@ impl Codec {
     }
 }
 
-/// Decompresses `compressed` into `out`, replacing its contents, up to `limit` bytes.
-/// `magic` is that of the batch: zstd is refused below 2, as in Kafka (KIP-110).
+/// Decompresses `compressed` into `out`, up to `limit` bytes. Replaces the contents of `out`. `magic` is that of the
+/// batch: zstd is refused below 2, as in Kafka (KIP-110).
 ///
 /// # Errors
 /// `DecompressedTooLarge` as soon as the output would exceed `limit` bytes; `BadCompression`, at the offset if it is

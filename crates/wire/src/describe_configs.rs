@@ -22,7 +22,7 @@ const BROKER: i8 = 4;
 /// The length of a null array.
 const NULL: i32 = -1;
 
-/// Encodes a whole frame, including its length, that asks a broker for all its settings.
+/// Encodes a whole frame that asks a broker for all its settings. The frame includes its length.
 pub fn broker_request(node_id: i32, correlation_id: i32, client_id: &str) -> Vec<u8> {
     let mut frame = FrameWriter::new(ApiKey::DESCRIBE_CONFIGS, VERSION, correlation_id, client_id);
     frame.i32(1);

@@ -17,7 +17,7 @@ pub enum ErrorKind {
     /// The bytes end too early; at least this many more are needed.
     #[error("truncated: at least {0} bytes are missing")]
     UnexpectedEnd(usize),
-    /// A length or count is negative where that is not allowed, or too large for what it measures.
+    /// A length or count is invalid. It is negative where that is not allowed, or too large for what it measures.
     #[error("invalid length {0}")]
     BadLength(i64),
     /// A variable-length integer is longer than its type allows.

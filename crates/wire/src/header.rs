@@ -56,7 +56,7 @@ pub struct ResponseHeader {
 }
 
 impl ResponseHeader {
-    /// Reads the header of an answer to a request of this API and version, and leaves `reader` at the body.
+    /// Reads the header of an answer to a request of this API and version. Leaves `reader` at the body.
     pub fn read(reader: &mut Reader<'_>, api_key: ApiKey, api_version: i16) -> Result<Self, Error> {
         let correlation_id = reader.i32()?;
         let is_tagged = api_key.response_header_version(api_version) >= 1;

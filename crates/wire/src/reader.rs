@@ -174,8 +174,8 @@ impl<'a> Reader<'a> {
         self.nullable_string(flexible)?.ok_or(Error::new(ErrorKind::BadLength(-1), at))
     }
 
-    /// Reads the length of `NULLABLE_BYTES` or RECORDS, the number of elements of an array, or their compact forms;
-    /// `None` means null. Does not read the bytes themselves.
+    /// Reads a length or a count; `None` means null. It is the length of `NULLABLE_BYTES` or RECORDS, the number of
+    /// elements of an array, or the compact form of one of these. Does not read the bytes themselves.
     #[inline]
     pub fn bytes_length(&mut self, flexible: bool) -> Result<Option<u32>, Error> {
         let at = self.at;

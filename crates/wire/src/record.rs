@@ -173,8 +173,8 @@ fn field<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>, Error> {
     }
 }
 
-/// Calls `f` with the value of the header `header_name` of every record that has it, in record order.
-/// Only magic 2 has headers: batches of other magics are not even decompressed, and control batches have none.
+/// Calls `f` with the values of the header `header_name`, in record order. Skips records without it. Only magic 2 has
+/// headers: batches of other magics are not even decompressed, and control batches have none.
 ///
 /// # Errors
 /// Like [`Records::open`] and its iteration; `f` has already received the values before the error.

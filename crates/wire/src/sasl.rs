@@ -1,5 +1,5 @@
-//! `SaslHandshake` and `SaslAuthenticate`, for a tool that authenticates itself to a broker: encodes the requests and
-//! parses the answers. Knows no mechanism, and sends nothing.
+//! Client side of `SaslHandshake` and `SaslAuthenticate`. Encodes the requests and parses the answers, for a tool that
+//! authenticates itself to a broker. Knows no mechanism, and sends nothing.
 //!
 //! Versions 1 and 0, which Kafka 1.0 to 4.x support (`SaslHandshakeRequest.json` of 4.1: versions 0 and 1, where 0 is
 //! followed by tokens without frames; `SaslAuthenticateRequest.json`: versions 0 to 2):
@@ -20,7 +20,7 @@ pub const HANDSHAKE_VERSION: i16 = 1;
 /// The version of `SaslAuthenticate` used.
 pub const AUTHENTICATE_VERSION: i16 = 0;
 
-/// Encodes a whole frame, including its length, that announces the mechanism of the tokens.
+/// Encodes a whole frame that announces the mechanism of the tokens. The frame includes its length.
 pub fn handshake_request(correlation_id: i32, client_id: &str, mechanism: &str) -> Vec<u8> {
     let mut frame = FrameWriter::new(ApiKey::SASL_HANDSHAKE, HANDSHAKE_VERSION, correlation_id, client_id);
     frame.string(mechanism);

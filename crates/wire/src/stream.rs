@@ -62,7 +62,7 @@ pub enum Protocol {
     Kafka,
     /// TLS: nothing can be read.
     Tls,
-    /// Something else, or Kafka so damaged that no frame was found in a bounded number of bytes.
+    /// Something else, or damaged Kafka. No frame was found in a bounded number of bytes.
     Other,
 }
 

@@ -1,5 +1,5 @@
-//! The position of an answer's throttle time and error code, for every API and version, against another implementation
-//! of the protocol.
+//! Positions of throttle times and error codes in answers. For every API and version, compared with another
+//! implementation of the protocol.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 

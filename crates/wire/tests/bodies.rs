@@ -1,4 +1,4 @@
-//! Whole bodies against another implementation of the protocol, and by hand where it has none.
+//! Whole bodies, compared with another implementation of the protocol. Written by hand where that has none.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 

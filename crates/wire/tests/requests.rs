@@ -1,4 +1,4 @@
-//! Small request bodies against another implementation of the protocol, in every version that it has.
+//! Small request bodies, compared with another implementation of the protocol. In every version that it has.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! Answers to share groups (KIP-932), against another implementation of the protocol, in pieces of any size.
+//! Answers to share groups (KIP-932), in pieces of any size. Compared with another implementation of the protocol.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 

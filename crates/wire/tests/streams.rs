@@ -1,4 +1,4 @@
-//! Both directions of a connection, in chunks of any size, with losses and with garbage.
+//! Both directions of a connection, in chunks of any size. With losses and with garbage.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
@@ -583,8 +583,8 @@ fn newer_versions_and_apis_still_get_their_frame() {
     assert_eq!(stream.counts().resyncs, 0);
 }
 
-/// Made-up requests of every API, in versions `more` above the highest known, with the two headers they may have and
-/// one whose tagged fields are invalid.
+/// Made-up requests of every API, in versions `more` above the highest known. Each has the two headers that it may have
+/// and one whose tagged fields are invalid.
 fn requests_of_the_future(more: i16) -> Vec<(ApiKey, i16, Vec<u8>)> {
     let tails: [&[u8]; 3] = [&[0, 9, 9], &[1, 5, 2, 7, 7, 9], &[0xff; 9]];
     let of = |api: ApiKey, tail: &[u8]| {
@@ -915,7 +915,7 @@ fn responses_in_the_middle_need_a_question() {
     assert_eq!(frames.iter().map(|f| f.correlation_id).collect::<Vec<_>>(), [300, 999]);
 }
 
-/// The answer to a client's first request is lost, and the bytes of a later one repeatedly look like its header.
+/// The answer to a client's first request is lost. The bytes of a later one repeatedly look like its header.
 #[test]
 fn zeros_after_a_gap_are_no_answer() {
     let mut later = vec![0; 2_000];

@@ -1,5 +1,4 @@
-//! Captures of every format, and conversations described as the target `analyzer` wants them. Does not read
-//! them.
+//! Captures of every format, and conversations as the target `analyzer` wants them. Does not read them.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! Pieces of real thread dumps and collectors' logs, and of the javacore in the tests of `jvm`. Does not read them.
+//! Pieces of real thread dumps and collectors' logs. Also of the javacore in the tests of `jvm`. Does not read them.
 
 const TEXTS: [&[u8]; 5] = [
     include_bytes!("../../../crates/jvm/tests/dumps/hotspot-17-sigquit.txt"),

@@ -1,4 +1,4 @@
-//! Segments, sound and damaged, records of the metadata log, and a partition's metadata. Does not read them.
+//! Segments, metadata log records, and a partition's metadata. The segments are sound and damaged. Does not read them.
 
 use crate::kafka;
 

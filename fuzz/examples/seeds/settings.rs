@@ -1,5 +1,5 @@
-//! Files of properties, an answer to `DescribeConfigs`, a refusal of one, a command line, and answers to a client that authenticates
-//! itself. Does not read them.
+//! Settings of a broker, and answers to a client that authenticates itself. The settings are files of properties, an
+//! answer to `DescribeConfigs`, a refusal of one, and a command line. Does not read them.
 
 const FILES: [&str; 4] = [
     "# a broker\nnode.id=1\nprocess.roles = broker,controller\nlog.dirs:/var/a,\\\n    /var/b\nlisteners PLAINTEXT://:9092\n",
@@ -22,7 +22,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// By SCRAM up to a signature that is wrong and to an error, by PLAIN, and of a broker that has other mechanisms.
+/// Answers by SCRAM, by PLAIN, and of a broker that has other mechanisms. SCRAM ends with a wrong signature, and with
+/// an error.
 fn authentications() -> [Vec<u8>; 4] {
     let text = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();
     let mechanisms = |code: u8| [vec![0, code, 0, 0, 0, 1], text("PLAIN")].concat();

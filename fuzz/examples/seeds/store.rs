@@ -28,7 +28,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// One with this place in the list of statuses, and a content range and an entity tag unless they are empty.
+/// An answer whose status has this place in the list of statuses. Includes a content range and an entity tag unless
+/// they are empty.
 fn answer(status: u8, [range, tag]: [&str; 2], body: &str) -> Vec<u8> {
     let mut answer = vec![status];
     let (date, length) = ("Sun, 22 Nov 2026 08:00:00 GMT", body.len().to_string());

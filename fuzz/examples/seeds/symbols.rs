@@ -1,4 +1,4 @@
-//! A library with symbols and probes, a list of compiled code, mappings, and names of C++. Does not read them.
+//! A library with symbols and probes, a list of compiled code, mappings, C++ names. Does not read them.
 
 /// Symbols: kind (2 a function, 1 a variable), name.
 const SYMBOLS: [(u8, &str); 4] =

@@ -1,4 +1,4 @@
-//! Builds packets from segments described in a few bytes, so that a mutation changes what happens to a connection and not
+//! Builds packets from segments described in a few bytes. A mutation then changes what happens to a connection and not
 //! just a checksum. Does not analyze them.
 
 use capture::LinkType;

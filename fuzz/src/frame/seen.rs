@@ -98,7 +98,8 @@ impl Frame {
         in_a_partition || (self.error().is_some() && !self.asks_for_newer_versions())
     }
 
-    /// Whether it is a client's first request, which may have a version that nobody here knows: nothing is lost with it.
+    /// Whether it is an `ApiVersions` request of a version that nobody here knows. A client's first request may be one,
+    /// and nothing is lost with it.
     fn asks_for_newer_versions(&self) -> bool {
         let api = ApiKey::API_VERSIONS;
         matches!(self, Self::Request(frame) if frame.api_key == api && api.is_newer(frame.api_version))

@@ -65,7 +65,7 @@ async fn produce(bootstrap: &str, messages: &mut Messages) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Reads the last batch of each partition, the only one whose codec is known to be supported.
+/// Reads the last batch of each partition. Only that one's codec is known to be supported.
 async fn consume(bootstrap: &str, name: &str) -> anyhow::Result<usize> {
     let client = connect(bootstrap, format!("{name}-consumer")).await?;
     let mut read = 0;

@@ -27,7 +27,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// Runs `install` in an empty directory unless an earlier run of it succeeded there.
+/// Runs `install` in an empty directory unless an earlier run succeeded there.
 fn once(directory: &Path, install: impl FnOnce(&Path)) {
     let ready = directory.join("installed");
     if ready.exists() {

@@ -18,8 +18,8 @@ pub(in super::super) enum Incident {
 pub(in super::super) enum Incidents {
     /// Never.
     None,
-    /// One or two requests in a thousand are slow, equally many in every million, so that only the recording's size
-    /// grows with its length.
+    /// One or two requests in a thousand are slow, equally many in every million. So only the recording's size grows
+    /// with its length.
     Seldom,
     /// Several per minute.
     Often,
@@ -34,8 +34,8 @@ impl Incidents {
         }
     }
 
-    /// The next incident of a kind after `now`, given `before` earlier ones since `begun`; if incidents are seldom,
-    /// nothing about it is random.
+    /// The next incident of a kind after `now`. There were `before` earlier ones since `begun`. If incidents are
+    /// seldom, nothing about it is random.
     fn next(self, kind: &Kind, before: u32, begun: i64, now: i64, rng: &mut Rng) -> Stretch {
         let (start, length) = match self {
             // Longer than any recording.

@@ -51,7 +51,7 @@ impl Connection {
         self.unanswered.front().or_else(|| self.unsent.front()).copied()
     }
 
-    /// Sends `count` requests that are due at `due`, or keeps them until others have their answers.
+    /// Sends `count` requests due at `due`, or keeps them until others are answered.
     pub(super) fn send(&mut self, count: usize, due: Instant) -> anyhow::Result<()> {
         self.unsent.extend(std::iter::repeat_n(due, count));
         self.send_unsent()

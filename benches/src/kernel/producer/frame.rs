@@ -1,4 +1,4 @@
-//! A Produce request of version 7 with one batch of records, and the header of its answer.
+//! A Produce request of version 7 with one record batch, and its answer's header.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,5 +1,5 @@
-//! Runs the producer for as long as its caller likes, at an even rate or as fast as the broker answers, so that
-//! measurement windows start and end under one load.
+//! Runs the producer at an even rate, or as fast as the broker answers. It runs for as long as its caller likes, so
+//! that measurement windows start and end under one load.
 
 use std::io::{BufRead as _, BufReader, Stdin, Write as _};
 use std::os::fd::AsFd as _;
@@ -23,10 +23,10 @@ const MAX_LAG: Duration = Duration::from_secs(30);
 /// Events read from the kernel at once.
 const EVENTS: usize = 256;
 
-/// Sends `rate` requests per second over `connections` connections, or as many as the broker answers if 0, until
-/// standard input ends. A line `begin` there starts a window, a line `end` ends it; once everything due in it is
-/// answered, its latencies are printed ([`Latencies::quantiles`]). A latency counts from when the request was due, so
-/// that a stall counts for everything that it delayed.
+/// Sends `rate` requests per second over `connections` connections. Sends as many as the broker answers if `rate` is 0.
+/// Ends when standard input ends. A line `begin` there starts a window, a line `end` ends it; once everything due in it
+/// is answered, its latencies are printed ([`Latencies::quantiles`]). A latency counts from when the request was due,
+/// so that a stall counts for everything that it delayed.
 pub(crate) fn pace(
     broker: Endpoint,
     partitions: usize,

@@ -89,7 +89,7 @@ impl Subjects {
         Ok(self.measure(Who::WithFlag(Some(Action::ReportCounted)))?.1.programs)
     }
 
-    /// Measures again if the reader of the programs' records was too late, which is unrelated to their cost.
+    /// Measures again if the reader of the programs' records was too late. That is unrelated to their cost.
     fn measure(&mut self, who: Who) -> anyhow::Result<([f64; LOADS.len()], WaitEvents)> {
         let mut measured = self.measure_once(who);
         for _ in 1..TRIES {
@@ -157,8 +157,8 @@ impl Round {
     }
 }
 
-/// One CPU for the waiting threads, and the others for everything else, including the bench and its readers. Restored
-/// when dropped.
+/// One CPU for the waiting threads, and the others for everything else. The bench and its readers use the others.
+/// Restored when dropped.
 struct Places {
     all: CpuSet,
     contenders: CpuSet,

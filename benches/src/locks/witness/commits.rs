@@ -1,4 +1,5 @@
-//! Makes a file system commit its journal several times per second, as other writers on it would. Stops when dropped.
+//! Makes a file system commit its journal several times per second. Other writers on it would do the same. Stops when
+//! dropped.
 
 use std::path::Path;
 use std::process::Command;

@@ -108,9 +108,10 @@ const KERNEL: Names = &[
     (Work::PageFault, "exc_page_fault*, do_user_addr_fault*, handle_mm_fault*"),
 ];
 
-/// Java's methods, the codecs' native libraries, glibc's memory functions and the JVM's own: HotSpot's
-/// `runtime/objectMonitor.cpp`, `runtime/synchronizer.cpp` and stubs, OpenJ9's `vm/ObjectMonitor.cpp` and `omrthread.c`. Code
-/// that the JVM inlined into its caller (a checksum's loop, an uncontended lock) counts as the caller.
+/// Functions in user space. Java's methods, the codecs' native libraries, glibc's memory functions and the JVM's own:
+/// HotSpot's `runtime/objectMonitor.cpp`, `runtime/synchronizer.cpp` and stubs, OpenJ9's `vm/ObjectMonitor.cpp` and
+/// `omrthread.c`. Code that the JVM inlined into its caller (a checksum's loop, an uncontended lock) counts as the
+/// caller.
 const USER: Names = &[
     (Work::Checksum, "*CRC32C.*, *updateBytesCRC32C*, *.Crc32C*, *common.utils.Checksums.*"),
     (

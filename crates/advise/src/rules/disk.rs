@@ -68,7 +68,7 @@ pub(super) fn silent_if_saturated(inputs: &Inputs) -> Result<(), NoAdvice> {
     }
 }
 
-/// More devices, and enough partitions for them, because each log dir holds whole partitions.
+/// More devices, and enough partitions for them. Each log dir holds whole partitions.
 pub(super) fn more_devices(inputs: &Inputs) -> Vec<Change> {
     let disks = u64::from(inputs.data_disks());
     let new = "one more device each, or a volume striped over several";

@@ -33,7 +33,7 @@ rules! { RULES:
     }
 }
 
-/// As many partitions as handlers, which can then all append at once, but at least twice as many as now.
+/// As many partitions as handlers, but at least twice as many as now. All handlers can then append at once.
 pub(super) fn more_partitions(inputs: &Inputs) -> Change {
     let setting = "partitions of the topics that `explain` names (kafka-topics --alter)";
     let Some(partitions) = inputs.partitions().ok().filter(|partitions| *partitions > 0) else {

@@ -220,7 +220,7 @@ fn journal_commit_fires_with_what_this_file_system_lacks() {
     assert_eq!(settings(journal_commit_on_ext4(false, "5.4.0")).len(), 2, "its kernel has none");
 }
 
-/// The changes are in the order of `explain`, which comes from the same declaration.
+/// The changes are in the order of `explain`. Both come from the same declaration.
 #[test]
 fn journal_commit_has_its_ways_in_the_order_of_the_cause_s_advice() {
     let words = [("xfs", "XFS"), ("fast_commit", "fast_commit"), ("data=writeback", "data=writeback")];

@@ -35,7 +35,7 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// Creates an empty directory for a copy, with the name of the location's last part.
+    /// Creates an empty directory for a copy. It has the name of the location's last part.
     ///
     /// # Errors
     /// The directory cannot be created.

@@ -85,7 +85,7 @@ struct Fetching<'a> {
 }
 
 impl Fetching<'_> {
-    /// Fetches parts in three rounds, each in parallel, because every round depends on the response of the one before.
+    /// Fetches parts in three rounds, each in parallel. Every round depends on the response of the one before.
     fn parts<'o>(&mut self, objects: &'o [(String, Object)]) -> Result<(), Error> {
         let part = |(place, object): &'o (String, Object)| {
             let part = Part::new(self.into, place, object, self.columns);

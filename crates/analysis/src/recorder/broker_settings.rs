@@ -39,7 +39,7 @@ pub fn of_file(broker: &broker::Broker) -> BTreeMap<String, String> {
     filter_settings(broker.properties.clone())
 }
 
-/// The settings to keep from a broker's response, which takes precedence over its file.
+/// The settings to keep from a broker's response. The response takes precedence over the broker's file.
 #[cfg(feature = "live")]
 pub fn of_answer(
     broker: &broker::Broker,

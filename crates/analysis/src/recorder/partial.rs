@@ -22,8 +22,8 @@ pub fn flight(slower_than: Nanos, memory: watch::Memory) -> watch::FlightRecorde
     })
 }
 
-/// Threshold of a partial recording, which holds kernel events only around what took at least as long.
-/// `None` if the recording is not partial.
+/// Threshold of a partial recording; `None` if the recording is not partial.
+/// A partial recording holds kernel events only around what took at least as long.
 pub fn threshold(settings: &BTreeMap<String, String>) -> Option<Nanos> {
     settings.get(PARTIAL)?.parse().ok().map(Nanos)
 }

@@ -39,8 +39,9 @@ pub fn of_watch(plan: &[watch::Purpose]) -> Vec<(String, String)> {
     plan.iter().map(line).collect()
 }
 
-/// Reports purposes that were shed because watching cost too much, and marks them as missing in the plan. `known` counts
-/// those that are marked already. Returns whether there were new ones.
+/// Reports purposes that were shed because watching cost too much.
+/// Marks them as missing in the plan. `known` counts those that are marked already. Returns whether there were new
+/// ones.
 #[cfg(feature = "live")]
 pub fn note_shed(plan: &mut Plan, costs: &watch::Costs, known: &mut usize) -> bool {
     let shed = costs.shed_after(*known);

@@ -1,5 +1,6 @@
-//! Keys of `settings` in a manifest, which the recorder writes in addition to the manifest's own fields. For keys of host
-//! facts, see [`super::host_facts`].
+//! Keys of `settings` in a manifest.
+//! The recorder writes them in addition to the manifest's own fields. For keys of host facts, see
+//! [`super::host_facts`].
 
 macro_rules! keys {
     ($($(#[doc = $doc:literal])+ $NAME:ident = $key:literal;)+) => {

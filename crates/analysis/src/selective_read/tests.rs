@@ -1,4 +1,5 @@
-//! Reading only near slow requests gives the same verdicts as reading all events, on randomized simulated recordings.
+//! Compares reading only near slow requests with reading all events.
+//! Both give the same verdicts on randomized simulated recordings.
 
 mod broker;
 

@@ -201,7 +201,7 @@ pub fn open_interface(interface: &str, snaplen: Option<u32>, ports: &[u16]) -> R
     })?)
 }
 
-/// Creates an analyzer for the configured ports, with topic names from this machine's log dirs.
+/// Creates an analyzer for the configured ports, with names from [`topic_names`].
 fn analyzer(options: &ReadOptions) -> Result<Analyzer, Error> {
     Ok(Analyzer::new(capture::Config {
         ports: options.ports.clone(),

@@ -1,5 +1,6 @@
-//! A recording that is still being written, read until its recorder ends or it is time to stop.
-//! Its events come in the same order as from the finished recording.
+//! Reads a recording that is still being written.
+//! Ends when its recorder ends, or when it is time to stop. The events come in the same order as from the finished
+//! recording.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

@@ -118,8 +118,8 @@ impl Recording {
         manifest.ended_ns.map(|ended| Nanos(ended) - Nanos(manifest.started_ns))
     }
 
-    /// Threshold of a partial recording, which holds kernel events only around what took at least as long.
-    /// `None` if the recording is not partial.
+    /// Threshold of a partial recording; `None` if the recording is not partial.
+    /// A partial recording holds kernel events only around what took at least as long.
     pub fn partial_from(&self) -> Option<Nanos> {
         partial::threshold(&self.reader.manifest().settings)
     }

@@ -350,7 +350,8 @@ struct FetchedPartition {
 }
 
 impl FetchRequest<'_> {
-    /// Adds the requested partitions, then those of the response that an earlier request of the session named.
+    /// Adds the requested partitions, then those that only the response names.
+    /// An earlier request of the fetch session named the latter.
     fn fill(self, answer: Option<&Answer<'_, FetchedPartition>>, request: &mut Request) {
         (request.min_bytes, request.max_wait_ms) = (Some(self.min_bytes), Some(self.max_wait_ms));
         let partitions = &mut request.partitions;

@@ -1,5 +1,5 @@
-//! Cuts a text that comes in pieces into blocks of whole lines, in bounded memory and without copying lines that are
-//! whole. Does not look at what lines say.
+//! Cuts a text that comes in pieces into blocks of whole lines.
+//! Uses bounded memory, and does not copy lines that are whole. Does not look at what lines say.
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
@@ -55,7 +55,8 @@ fn without_last_word(line: &[u8]) -> &[u8] {
 }
 
 impl Lines {
-    /// Takes the next piece and hands whole lines to `each`, all but the last with their line end.
+    /// Takes the next piece and hands whole lines to `each`.
+    /// All lines but the last have their line end.
     pub(super) fn feed<E>(
         &mut self,
         piece: &[u8],
@@ -131,7 +132,8 @@ impl Lines {
 /// Bytes read and searched at once: small enough for a CPU core's own cache.
 const BLOCK_BYTES: usize = 256 << 10;
 const PACKED_BYTES: usize = 64 << 10;
-/// The largest window of a zstd frame, 128 MiB, which is also the default limit of the `zstd` tool.
+/// The largest window of a zstd frame, 128 MiB.
+/// This is also the default limit of the `zstd` tool.
 const ZSTD_WINDOW_LOG_LIMIT: u32 = 27;
 
 /// Why a log could not be read to its end.

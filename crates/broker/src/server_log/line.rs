@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use super::stamp::{OuterTime, Stamp, TimeOfDay, stamps, time_of_day};
 
-/// The maximum length of a prefix before JSON in a line, such as a container runtime's.
+/// The maximum length of a prefix before JSON in a line.
+/// A container runtime writes such a prefix, for example.
 const PREFIX_BYTES: usize = 96;
 const ESCAPE: u8 = 0x1b;
 const MESSAGES: [&str; 5] = ["message", "msg", "log", "short_message", "MESSAGE"];
@@ -71,7 +72,8 @@ fn instant(value: &Value) -> Option<OuterTime> {
     Some(OuterTime::Instant(Nanos(at)))
 }
 
-/// Parses a date as text, or a time since 1970 in the unit that gives a present-day date.
+/// Parses a date as text, or a number as a time since 1970.
+/// The number's unit is the one that gives a present-day date.
 fn time(value: &Value) -> Option<OuterTime> {
     let number = match value {
         Value::String(text) => match Stamp::read(text.as_bytes()) {
@@ -169,7 +171,8 @@ pub(super) fn level_named(word: &str) -> Option<&'static str> {
     Some(if level == "WARNING" { "WARN" } else { level })
 }
 
-/// Removes the times and tags in brackets that the JVM writes before its messages, in a line without a level.
+/// Removes the JVM's decorations from a line without a level.
+/// These are the times and tags in brackets that the JVM writes before its messages.
 fn strip_decorations(line: &str) -> &str {
     let mut rest = line;
     while let Some((inside, after)) = rest.strip_prefix('[').and_then(|inside| inside.split_once(']')) {

@@ -317,8 +317,9 @@ fn slow_operation_kind(before: &str) -> LogKind {
 // Lines of the JVM among the broker's, as when both go to a container's output: collections and safepoints. Only their
 // durations; `jvm::gc_log` reads the rest of such a log.
 
-/// Parses `[…][gc] GC(12) Pause Young (Normal) (G1 Evacuation Pause) 123M->45M(512M) 12.345ms`:
-/// gc/shared/gcTraceTime.cpp.
+/// Parses a line of the JVM's log about a GC pause.
+/// Example: `[…][gc] GC(12) Pause Young (Normal) (G1 Evacuation Pause) 123M->45M(512M) 12.345ms`
+/// (gc/shared/gcTraceTime.cpp).
 fn collection(line: SplitLine<'_>) -> Option<LogEntry> {
     let word = line.before.rsplit(' ').find(|word| !word.is_empty() && !word.ends_with(':'))?;
     (word.contains("GC(") && word.ends_with(')')).then_some(())?;

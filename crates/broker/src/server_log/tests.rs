@@ -1,4 +1,5 @@
-//! Lines of brokers from 2.0 to 4.1 and their entries, in every layout, whole, cut, damaged and in any pieces.
+//! Lines of brokers from 2.0 to 4.1 and their entries.
+//! The lines are in every layout, whole, cut, damaged and in any pieces.
 
 use std::convert::Infallible;
 

@@ -42,7 +42,8 @@ impl Zone {
     }
 }
 
-/// The instant meant by `2024-05-19`, `2024-05-19 15:04` or `2024-05-19T15:04:47.458Z`.
+/// Parses a date, with or without a time, into an instant.
+/// Examples: `2024-05-19`, `2024-05-19 15:04` or `2024-05-19T15:04:47.458Z`.
 pub fn parse_instant(text: &str, zone: &Zone) -> Option<Nanos> {
     let text = text.trim();
     let whole = match text.len() {
@@ -131,7 +132,8 @@ fn exact(time: OuterTime) -> Option<Nanos> {
     }
 }
 
-/// The instant of a time without a zone, from the instant at which its carrier has it.
+/// The instant of a time without a zone.
+/// Follows from `carrier_time`, the instant at which its carrier has it.
 fn resolve_instant(stamp: Stamp, carrier_time: Nanos) -> Nanos {
     let Some(utc) = local(stamp, &TimeZone::UTC) else { return carrier_time };
     let east_ns = (utc - carrier_time).0;

@@ -49,7 +49,8 @@ impl Machine {
         fs::canonicalize(cwd).unwrap()
     }
 
-    /// Gives a process this mapped library, and makes it run as the owner of these files or as another user.
+    /// Gives a process this mapped library and a user.
+    /// The user is the owner of the process's files, or another one if `is_other` is set.
     fn map_library(&self, pid: u32, library: &str, is_other: bool) {
         let proc = self.path("proc").join(pid.to_string());
         let user = fs::metadata(&proc).unwrap().uid() + u32::from(is_other);

@@ -1,4 +1,5 @@
-//! The metadata log of a KRaft broker, built record by record after Kafka's schemas, read while it grows.
+//! The metadata log of a KRaft broker.
+//! It is built record by record after Kafka's schemas, and read while it grows.
 
 use std::fs;
 use std::path::{Path, PathBuf};

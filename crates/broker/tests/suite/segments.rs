@@ -40,7 +40,8 @@ fn batch(base_offset: i64, ids: &[&str]) -> Vec<u8> {
     made_batch(base_offset, 0, 1_700_000_000_000, ids.len() as i32, &records)
 }
 
-/// A batch of magic 2 with this many records, all with one timestamp, from a producer that is not idempotent.
+/// A batch of magic 2 with this many records.
+/// All have one timestamp, and come from a producer that is not idempotent.
 pub(crate) fn made_batch(base_offset: i64, attributes: i16, ms: i64, count: i32, records: &[u8]) -> Vec<u8> {
     let mut tail = attributes.to_be_bytes().to_vec();
     tail.extend((count - 1).to_be_bytes());
@@ -203,7 +204,8 @@ fn a_segment_cut_anywhere_gives_the_batches_before_the_cut() {
     assert_eq!(items[2].as_ref().unwrap_err().reason, Reason::Truncated { missing: 3 });
 }
 
-/// Whether the bytes after the last whole batch are zeros, as the first bytes of a base offset are.
+/// Whether the bytes after the last whole batch are zeros.
+/// The first bytes of a base offset are zeros too.
 fn all_zero(whole: &[u8], ends: &[usize], length: usize) -> bool {
     let start = ends.iter().copied().filter(|end| *end <= length).max().unwrap_or(0);
     whole[start..length].iter().all(|&byte| byte == 0)
@@ -244,7 +246,8 @@ fn what_cannot_be_opened_is_told() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// With any bytes in the file, reading terminates, covers it once, and finds only real batches.
+    /// With any bytes in the file, reading terminates.
+    /// It also covers the file once, and finds only real batches.
     #[test]
     fn any_change_is_survived(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),

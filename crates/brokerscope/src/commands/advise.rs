@@ -156,7 +156,7 @@ impl Advise {
         findings.map_or(Ok(()), |findings| findings.whole)
     }
 
-    /// Collects all inputs, including the files that the user gave besides the main input.
+    /// Collects all inputs, including the user's files besides the main input.
     fn collect(&self) -> anyhow::Result<Findings> {
         let mut findings = match &self.input {
             Some(input) if is_properties(input) => {

@@ -111,7 +111,7 @@ fn tls(broker: &Broker) -> Option<Remedy> {
     })
 }
 
-/// Describes how to read requests on TLS listeners if no agent may be loaded into the JVM.
+/// Describes how to read requests on TLS listeners without an agent in the JVM.
 #[cfg(feature = "live")]
 fn request_log(broker: &Broker) -> Option<Remedy> {
     let listener = broker.tls_listeners().next()?;

@@ -29,7 +29,7 @@ use crate::watch_mode::WatchMode;
 
 /// Maximum time for which verdicts are buffered.
 const MAX_WRITE_DELAY: StdDuration = StdDuration::from_millis(100);
-/// Longest wait for an event of an always-on watch, whose verdicts come ten times as late.
+/// Longest wait for an event of an always-on watch. Its verdicts come ten times as late.
 #[cfg(feature = "live")]
 const ALWAYS_ON_WAIT: StdDuration = StdDuration::from_secs(1);
 /// Message for a recording that cannot be written to, before the reason.
@@ -286,7 +286,7 @@ impl Explanation {
         Ok(())
     }
 
-    /// Writes out buffered verdicts, and calls `on_written` with the end time of each one's request.
+    /// Writes out buffered verdicts. Calls `on_written` with the end time of each one's request.
     #[cfg(feature = "live")]
     fn flush(&mut self, on_written: impl FnMut(Nanos)) -> anyhow::Result<()> {
         if self.waiting.is_empty() {

@@ -166,7 +166,7 @@ fn drop_capabilities() {
     let _ = watch::drop_all_capabilities();
 }
 
-/// Waits up to [`MAX_TRACE_WAIT`] for pending traces to be sent, and reports how many were not.
+/// Waits up to [`MAX_TRACE_WAIT`] for pending traces to be sent. Reports how many were not.
 fn finish_traces(service: &MetricsService) {
     let Some(otlp) = service.feed(|exporter| exporter.otlp.take()) else { return };
     let counts = otlp.close(MAX_TRACE_WAIT);
@@ -224,7 +224,8 @@ mod live {
     const ALWAYS_ON_PAUSE: StdDuration = StdDuration::from_millis(250);
     /// Events fed at a time: a part of a [`Slice`].
     const EVENTS_AT_ONCE: usize = 32;
-    /// Maximum number of consecutive bursts that did not drain the queue, which has room for several times as many.
+    /// Maximum number of consecutive bursts that did not drain the queue. The queue has room for several times as
+    /// many.
     const MAX_PACED_BURSTS: usize = 8;
     const BROKER_GONE: &str = "the broker is gone; waiting for it to come back";
 
@@ -311,8 +312,8 @@ mod live {
         ProcessUsage { cost_of_programs, cost_of_process: cost.map(|cost| cost.process), ..usage }
     }
 
-    /// Feeds the events of a burst, and rests after each [`Slice`] unless the queue fills up.
-    /// A scrape waits for some of them.
+    /// Feeds the events of a burst, with a rest after each [`Slice`]. Does not rest if the queue fills up. A scrape
+    /// waits for some of the events.
     fn feed_burst(service: &MetricsService, burst: &mut Vec<model::Event>, pause: Pause, is_filling: bool) {
         let mut slice = Slice::new(Slice::SHORT);
         let mut events = burst.drain(..);

@@ -114,7 +114,7 @@ impl<'a> Rows<'a> {
         records.try_for_each(|record| self.report.record(record))
     }
 
-    /// Keeps a message for the end, bounded so that a file that is not a segment does not fill the screen.
+    /// Keeps a message for the end. Bounded, so that a file that is not a segment does not fill the screen.
     fn note(&mut self, sentence: String) {
         if self.notes.len() < MAX_NOTES { self.notes.push(sentence) } else { self.more_notes += 1 }
     }

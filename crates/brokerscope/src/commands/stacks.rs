@@ -23,7 +23,7 @@ use crate::file_access::FileAccess;
 use crate::output::{self, Destination};
 use crate::quantity;
 
-/// The kernel keeps this many bytes of a thread's name (`TASK_COMM_LEN` less the NUL).
+/// Longest thread name in the kernel, in bytes (`TASK_COMM_LEN` less the NUL).
 const MAX_NAME_BYTES: usize = 15;
 /// Note on which off-CPU time a recording holds.
 const OFF_CPU_NOTE: &str =
@@ -127,7 +127,7 @@ impl StackFilter<'_> {
     }
 }
 
-/// Whether a thread's name, which the kernel may have truncated, may start with the requested text.
+/// Whether a thread's name may start with the requested text. The kernel may have truncated the name.
 fn is_named(name: &str, prefix: &str) -> bool {
     name.starts_with(prefix) || (name.len() >= MAX_NAME_BYTES && prefix.starts_with(name))
 }

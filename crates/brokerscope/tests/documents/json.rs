@@ -55,7 +55,7 @@ const RUN: [(&str, &[&str]); 5] = [
         ],
     ),
 ];
-/// Objects whose fields are names from data, and objects that another command documents.
+/// Objects whose fields are names from data. Also objects that another command documents.
 const OPEN: [(&str, &str); 17] = [
     ("reasons", "name of a reason"),
     ("functions", "name of a reason"),

@@ -1,5 +1,5 @@
-//! Checks that the book's reference matches the code's declarations, that each quoted command can be run, and that help
-//! texts keep their rules. Needs no privilege; `BLESS=1` writes the generated pages.
+//! Checks the documents and help texts. The book's reference must match the code's declarations, each quoted command
+//! must run, and help texts must keep their rules. Needs no privilege; `BLESS=1` writes the generated pages.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

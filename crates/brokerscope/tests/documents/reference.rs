@@ -173,7 +173,7 @@ fn the_reference_has_every_field_of_a_manifest() {
     hold_part("docs/reference/recording.md", "manifest", &text);
 }
 
-/// The fields of a struct in a source text, in their order, each with its doc comment.
+/// The fields of a struct in a source text, in order, each with its doc comment.
 fn field_docs(source: &str, structure: &str) -> Vec<(String, String)> {
     let (_, body) = source.split_once(&format!("pub struct {structure} {{")).unwrap();
     let (mut fields, mut doc) = (Vec::new(), Vec::new());

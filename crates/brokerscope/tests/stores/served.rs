@@ -1,5 +1,6 @@
-//! A server on loopback that lists and sends files as a bucket called `b`, as far as S3's protocol is needed for that,
-//! and gives other answers on request. Checks no signatures: the workspace's `tests/stores.rs` has a server that does.
+//! A server on loopback that lists and sends files as a bucket called `b`. It implements S3's protocol as far as
+//! needed for that, and gives other answers on request. Checks no signatures: the workspace's `tests/stores.rs` has a
+//! server that does.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

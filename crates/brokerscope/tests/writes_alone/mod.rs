@@ -1,4 +1,4 @@
-//! The shipped recording, reduced to what a recorder that watched only requests and writes would have.
+//! The shipped recording, reduced to requests and writes. A recorder that watched only these would have as much.
 
 use std::path::Path;
 

@@ -600,7 +600,7 @@ fn streams(requests: i32) -> (Vec<u8>, Vec<u8>) {
     (asked, answered)
 }
 
-/// Cuts a stream into packets of these lengths, then repeats and swaps some of them.
+/// Cuts a stream into packets of these lengths. Then repeats and swaps some of them.
 fn shuffled(
     talk: &mut Conversation,
     by_client: bool,
@@ -651,7 +651,7 @@ proptest! {
         prop_assert_eq!(analyzer.counters().gaps, 0);
     }
 
-    /// Lost packets never invent a request, and every request that is captured whole and answered whole between losses
+    /// Lost packets never invent a request. Every request that is captured whole and answered whole between losses
     /// appears at most once.
     #[test]
     fn lost_packets_invent_nothing(

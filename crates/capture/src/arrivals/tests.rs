@@ -56,7 +56,7 @@ fn at(offset: i64, batch: &[u8]) -> Vec<u8> {
     [&offset.to_be_bytes()[..], &batch[8..]].concat()
 }
 
-/// The batch with another checksum, as written by a broker that sets the append time.
+/// The batch with another checksum. A broker that sets the append time writes it like this.
 fn rewritten(batch: &[u8]) -> Vec<u8> {
     let mut batch = batch.to_vec();
     batch[17..21].copy_from_slice(&0xdead_beefu32.to_be_bytes());
@@ -225,7 +225,7 @@ fn old(offset: i64, batch: &[u8]) -> Vec<u8> {
     batch
 }
 
-/// A fetch at 200 whose response at 900 has these records and this watermark, after a response at 110 with the
+/// A fetch at 200 whose response at 900 has these records and this watermark. It comes after a response at 110 with the
 /// watermark 50.
 fn fetched_late(min_bytes: i32, isolation: u8, watermark: (i16, i64), records: &[u8]) -> Option<i64> {
     let mut scene = Scene::new();

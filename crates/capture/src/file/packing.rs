@@ -18,7 +18,7 @@ pub(super) enum Packing {
     Gzip,
     /// RFC 8878, with one or several frames, including skippable ones.
     Zstd,
-    /// <https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md>, with one or several frames.
+    /// LZ4, with one or several frames. See <https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md>.
     Lz4,
 }
 
@@ -52,7 +52,7 @@ impl Packing {
     }
 }
 
-/// Why a file with these first bytes cannot be read, for formats in which people do store captures.
+/// Why a file with these first bytes cannot be read. For formats in which people do store captures.
 pub(super) fn cannot_unpack(magic: [u8; 4]) -> Option<&'static str> {
     match magic {
         [0xfd, b'7', b'z', b'X'] => {

@@ -1,5 +1,5 @@
-//! The bytes of a capture, read in large pieces into one buffer and returned from there in order.
-//! Does not know capture formats.
+//! The bytes of a capture, in order. They are read in large pieces into one buffer and returned from there. Does not
+//! know capture formats.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};

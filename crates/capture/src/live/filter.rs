@@ -28,7 +28,7 @@ const TCP: u32 = 6;
 /// Extension headers that may precede TCP: the rest of such packets is examined in user space.
 const IPV6_EXTENSIONS: [u32; 6] = [0, 43, 44, 51, 60, 135];
 
-/// Accepts `snaplen` bytes of packets with one of `ports` at either end, or of all TCP if `ports` is empty. Rejects a
+/// Accepts `snaplen` bytes of packets with one of `ports` at either end. Accepts all TCP if `ports` is empty. Rejects a
 /// loopback interface's outgoing copies, and later fragments, which have no ports.
 pub(super) fn program(ports: &[u16], snaplen: u32) -> Vec<Instruction> {
     let v4 = version_4(ports, snaplen);
@@ -81,7 +81,7 @@ fn version_6(ports: &[u16], snaplen: u32) -> Vec<Instruction> {
     program
 }
 
-/// Returns `snaplen` if the loaded half word is one of `ports`, or if `ports` is empty.
+/// Returns `snaplen` if the loaded half word is one of `ports`. Also returns it if `ports` is empty.
 fn return_if_any(ports: &[u16], snaplen: u32) -> Vec<Instruction> {
     if ports.is_empty() {
         return vec![return_bytes(snaplen)];

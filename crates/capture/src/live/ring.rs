@@ -21,7 +21,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 const BLOCKS_AT_LEAST: usize = 4;
 /// V3 uses it only to validate the sizes.
 const FRAME_BYTES: usize = 2_048;
-/// After this time, or at most twice this time, the kernel delivers a block that is not full
+/// Timeout after which the kernel delivers a block that is not full. The delivery takes at most twice this time
 /// (`prb_retire_rx_blk_timer_expired` in `net/packet/af_packet.c`). Not shorter, because every delivery wakes the
 /// reader up; not longer, because a reader that stops reads for 100 ms more to get the packets that passed before.
 const BLOCK_TIMEOUT_MS: u32 = 40;

@@ -118,7 +118,7 @@ fn records_of_any_size_come_whole_whatever_there_is_before_them() {
     assert!(agent.head > 5 * agent.capacity, "{}", agent.head);
 }
 
-/// An agent stops without a beat for 3 s, and a reader that gets little CPU takes longer than that for a full ring.
+/// An agent stops without a beat for 3 s. A reader that gets little CPU takes longer than that for a full ring.
 #[test]
 fn a_reader_shows_that_it_reads_while_it_is_at_a_full_ring() {
     let (mut agent, mut ring) = ring();

@@ -251,9 +251,9 @@ fn round() -> impl Strategy<Value = Round> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// For any segments in any order, the output is the model's stream without the bytes that were not captured, each
-    /// byte from its first captured copy. Bytes cannot come after their hole was abandoned, because there are no
-    /// acknowledgements and there is enough room.
+    /// For any segments in any order, the output is the model's stream. It lacks the bytes that were not captured, and
+    /// has each byte from its first captured copy. Bytes cannot come after their hole was abandoned, because there are
+    /// no acknowledgements and there is enough room.
     #[test]
     fn any_order_overlap_and_loss(first_seq: u32, segments in prop::collection::vec(any_segment(300), 1..60)) {
         let mut bench = Bench::new(first_seq, 1 << 20);

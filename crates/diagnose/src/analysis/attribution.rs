@@ -1,5 +1,6 @@
-//! A root event and how much of a request's time it took, by reference to the candidate: shared with the requests
-//! that waited behind the request on its connection, and put into words only for a verdict. Finds no causes.
+//! A root event and how much of a request's time it took.
+//! An attribution refers to the candidate, is shared with the requests that waited behind the request on its
+//! connection, and is put into words only for a verdict. Finds no causes.
 
 use std::sync::Arc;
 
@@ -42,7 +43,8 @@ impl Attribution {
         Self { finding: Arc::clone(finding), time, confidence, ahead: None }
     }
 
-    /// The connection's queue itself, where nothing explains why the requests ahead took long, or nothing needs to.
+    /// The connection's queue itself as the cause.
+    /// Used if nothing explains why the requests ahead took long, or nothing needs to.
     pub(crate) fn of_queue(cause: Cause, ahead: HeadOfLineRequest) -> Self {
         let Request { client, correlation_id, .. } = &*ahead.request;
         let time = ahead.waited;
@@ -61,7 +63,7 @@ impl Attribution {
         Self::of(&Arc::new(finding)).behind(ahead, time)
     }
 
-    /// Moves this to a request that waited behind the one it hit, for `time` of that one's time.
+    /// Moves this to a request that waited behind the one it hit. `time` is its part of that one's time.
     pub(crate) fn behind(mut self, ahead: HeadOfLineRequest, time: Nanos) -> Self {
         self.time = time;
         if !ahead.is_complete {

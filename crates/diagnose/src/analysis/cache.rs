@@ -1,6 +1,7 @@
-//! Analyses of slow requests by themselves, cached for the requests that waited behind them on the same connection:
-//! in a stall, each of those examines every request ahead of it. Causes found for threads that a request waited for
-//! are cached separately, because a later request needs only a part of them.
+//! Cached analyses of slow requests by themselves.
+//! They serve the requests that waited behind them on the same connection: in a stall, each of those examines every
+//! request ahead of it. Causes found for threads that a request waited for are cached separately, because a later
+//! request needs only a part of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -43,7 +44,7 @@ pub(crate) struct RequestAnalysis {
     pub(crate) awaited: AwaitedCauses,
 }
 
-/// Causes found for the threads and brokers that a request waited for, by the stage of the wait.
+/// Causes found for the threads and brokers that a request waited for. Grouped by the stage of the wait.
 #[derive(Debug, Default)]
 pub(crate) struct AwaitedCauses {
     pub(crate) receive: CachedCandidates,

@@ -21,7 +21,8 @@ use crate::window::{CLOCK_SLACK, Window, connection_of};
 
 /// Requests ahead of one that are examined at most.
 const MAX_REQUESTS: usize = 1_024;
-/// Requests served during a wait are examined if they took at least this share of it: a hundredth.
+/// Minimum share of a wait, as a divisor: a hundredth.
+/// Requests that were served for less of the wait are not examined.
 const MIN_SHARE: i64 = 100;
 
 /// Attributes a request's wait behind others; the parts together are at most as long as `span`.
@@ -81,8 +82,9 @@ struct Queue {
 }
 
 impl Queue {
-    /// Many requests that were not slow are a cause themselves if they make up most of the wait.
-    /// If one slow request does, its cause is unknown, and so is the cause of this wait.
+    /// The queue itself as the cause of the wait.
+    /// Many requests that were not slow are a cause themselves if they make up most of the wait. If one slow request
+    /// does, its cause is unknown, and so is the cause of this wait.
     fn itself(self, waited: Nanos) -> Option<Attribution> {
         let is_most = is_most(self.unexplained, waited);
         let is_for_one = self.longest.0.saturating_mul(2) >= self.unexplained.0;
@@ -96,9 +98,11 @@ impl Queue {
 
 /// The length prefix of a request, which is read separately.
 const LENGTH_BYTES: u32 = 4;
-/// Bytes that arrive this many times as fast as the bytes before them had been blocked.
+/// Minimum speedup of arriving bytes that shows that they had been blocked.
+/// They arrive this many times as fast as the bytes before them.
 const MIN_SPEEDUP: i128 = 4;
-/// Where their number is unknown, the last byte must arrive within this fraction of the time before: a sixteenth.
+/// Share of the time before within which the last byte must arrive: a sixteenth.
+/// Used if the number of bytes is unknown.
 const AT_ONCE: i64 = 16;
 
 /// When the rest of a request was blocked by flow control.
@@ -131,7 +135,7 @@ fn behind_others(window: &Window, request: &Request, served: &Request) -> Option
     (again.start >= answered - CLOCK_SLACK && at_once).then_some(TimeSpan::new(start, answered))
 }
 
-/// Whether, once the broker read, as many bytes as had arrived came many times as fast.
+/// Whether bytes came many times as fast once the broker read. Compares as many bytes as had arrived before.
 fn resumes_faster(window: &Window, request: &Request, answered: Nanos) -> Option<bool> {
     let connection = connection_of(request);
     let (first, end) = (request.sequence?, request.sequence_end()?);

@@ -58,8 +58,8 @@ pub(crate) fn of_waits(window: &Window, waits: &OperationWaits<'_>) -> Option<Ca
     Some(own.with([op_evidence(waits.op), seen]).of_partition_of(waits.op))
 }
 
-/// A thread's waits in the kernel while it was needed, for the time that nothing else has taken.
-/// What it would have done for the request is inferred.
+/// A thread's waits in the kernel while it was needed.
+/// Counts only time that nothing else has taken. What it would have done for the request is inferred.
 pub(crate) fn of_thread(
     window: &Window,
     tid: Tid,
@@ -95,7 +95,7 @@ fn function_of(interval: &OffCpu) -> Option<&str> {
     (!interval.preempted && is_kernels).then_some(function)
 }
 
-/// The callers of the function and the thread that ended the wait, as far as they are known.
+/// The callers of the function and the thread that ended the wait, as far as known.
 pub(crate) fn circumstances(window: &Window, interval: &OffCpu, function: &str) -> String {
     let frames: Vec<&str> = kernel_stack::frames(&interval.stack).collect();
     let outer = frames.iter().rposition(|frame| *frame == function).and_then(|at| frames.get(..at));
@@ -109,8 +109,8 @@ fn woken_by(window: &Window, waker: &Waker) -> String {
     format!(", woken by {} (thread {})", window.name(waker.tid, &waker.thread), waker.tid)
 }
 
-/// What the JVM saw a request's handler wait for other than the log's lock, for the time that nothing else has taken,
-/// with what is known of the holder.
+/// Waits in Java of a request's handler, other than for the log's lock.
+/// As the JVM saw them, for the time that nothing else has taken, with what is known of the holder.
 pub(crate) fn in_java(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<CauseCandidate> {
     let mut found = Vec::new();
     for JavaWait { wait, span, confidence } in &course.java_waits {
@@ -151,7 +151,7 @@ fn held_by(window: &Window, LockHolder { tid, thread }: &LockHolder) -> String {
     }
 }
 
-/// A wait behind each cause that delayed the awaited thread, and the wait itself for the rest.
+/// A wait behind each cause that delayed the awaited thread. The wait itself takes the rest of the time.
 pub(crate) fn behind_each(own: &CauseCandidate, deeper: Vec<CauseCandidate>) -> Vec<CauseCandidate> {
     let deeper = lock_chain::limit_time(deeper, own.time);
     let known: Nanos = deeper.iter().map(|deeper| deeper.time).sum();

@@ -85,7 +85,7 @@ impl CauseCandidate {
         }
     }
 
-    /// Adapts this to a wait right after a write, which is joined by the order of events.
+    /// Adapts this to a wait right after a write. Such a wait is joined by the order of events.
     pub(crate) fn after_write(mut self, waits: &OperationWaits<'_>) -> Self {
         self.evidence.insert(0, op_evidence(waits.op));
         self.time = waits.time;

@@ -44,9 +44,10 @@ causes! {
 /// Shorter waits are not examined.
 const MIN_WAIT: Nanos = Nanos::from_millis(1);
 
-/// What kept the controller busy in the remaining time of a stretch in which a request waited for it. Its raft thread
-/// is examined piece by piece. Its event thread handles one change after the other, and appends of the raft thread in
-/// between end none of its work. So it is examined as a whole, because few CPU samples fall into a piece.
+/// What kept the controller busy in a stretch in which a request waited for it.
+/// Covers the remaining time of the stretch. The controller's raft thread is examined piece by piece. Its event thread
+/// handles one change after the other, and appends of the raft thread in between end none of its work. So it is
+/// examined as a whole, because few CPU samples fall into a piece.
 pub(super) fn busy(window: &Window, span: TimeSpan, free: &mut TimeBudget) -> Vec<CauseCandidate> {
     let mut found = Vec::new();
     for piece in free.pieces(span).collect::<Vec<_>>() {
@@ -67,8 +68,8 @@ pub(super) fn busy(window: &Window, span: TimeSpan, free: &mut TimeBudget) -> Ve
     found
 }
 
-/// What kept the controller from answering a request after its append, or one for which no append was found, and
-/// when.
+/// What kept the controller from answering a request after its append, and when.
+/// Also for a request for which no append was found.
 pub(crate) fn of_request(course: &Breakdown<'_>) -> Option<(TimeSpan, Vec<CauseCandidate>)> {
     let (window, request) = (course.window, course.request);
     if !is_of_controller(request.api_key) {

@@ -27,7 +27,8 @@ causes! {
     }
 }
 
-/// Why a request waited in a stretch before the append of its record, or its answer in a stretch after it.
+/// What delayed a request before the append of its record, or its answer after it.
+/// The stretch lies before or after the append.
 pub(crate) fn busy(course: &Breakdown<'_>, append: &FileOp, span: TimeSpan) -> Vec<CauseCandidate> {
     let window = course.window;
     let pool = ThreadPool::of_name(&append.thread).unwrap_or(ThreadPool::GroupCoordinator);

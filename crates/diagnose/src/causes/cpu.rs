@@ -59,8 +59,9 @@ pub(crate) fn run_queue(window: &Window, waits: &OperationWaits<'_>) -> CauseCan
     with_reason(window, own, waits.span())
 }
 
-/// Lack of a CPU of a thread that was needed in a stretch, for the time that nothing else has taken. Which request it
-/// would have worked on is inferred from what it worked on then.
+/// Lack of a CPU of a thread that was needed in a stretch.
+/// Counts only time that nothing else has taken. Which request it would have worked on is inferred from what it worked
+/// on then.
 pub(crate) fn runnable_thread(
     window: &Window,
     tid: Tid,
@@ -93,8 +94,9 @@ fn of_interval(
     with_reason(window, own, span)
 }
 
-/// The remaining time of a stretch, if other threads of the broker that serve requests had no CPU for most of it: a
-/// lock that one of them held, or a safepoint that one of them delayed, would not have been seen. By time only.
+/// Lack of a CPU of other threads, for the remaining time of a stretch.
+/// Returned if threads of the broker that serve requests had no CPU for most of that time: a lock that one of them
+/// held, or a safepoint that one of them delayed, would not have been seen. By time only.
 pub(crate) fn starved_others(
     window: &Window,
     span: TimeSpan,
@@ -113,7 +115,7 @@ pub(crate) fn starved_others(
     Some(of_interval(window, longest, (Confidence::Weak, free.take(span)), text))
 }
 
-/// What happened to threads that serve requests for most of the remaining time of a stretch.
+/// What happened to threads that serve requests in a stretch. Covers most of the stretch's remaining time.
 pub(crate) struct Others<'w, T> {
     /// The event with the longest part.
     pub(crate) longest: &'w T,

@@ -82,7 +82,8 @@ causes! {
 /// What would show whose load kept a device busy.
 const OTHER_LOAD: &str = "a second recording while the log cleaner or the tier-state cleanup is stopped";
 
-/// A block request's completion wakes its waiter at once, unless an interrupt delays that.
+/// Maximum time from a block request's completion to the wake-up of its waiter.
+/// A completion wakes the waiter at once, unless an interrupt delays that.
 const WAKES_WITHIN: Nanos = Nanos::from_millis(1);
 
 pub(crate) fn slow_device(window: &Window, waits: &OperationWaits<'_>) -> Option<CauseCandidate> {
@@ -119,7 +120,7 @@ pub(crate) fn behind_writer(
     Some(of_device(window, op, io, (Confidence::Strong, waits.time), span))
 }
 
-/// A slow device for `time` of an operation, by a block request, with what is behind it.
+/// A slow device for `time` of an operation, by a block request. Includes what is behind it.
 fn of_device(
     window: &Window,
     op: &FileOp,
@@ -162,8 +163,9 @@ fn with_load(
     own.behind_any(busy)
 }
 
-/// The block request of the operation's file that ended a wait and for most of it had not entered the device's queue,
-/// and when it entered: the thread waited for it from the start of the wait.
+/// The block request that ended a wait, if it entered the device's queue late.
+/// It is of the operation's file and had not entered the queue for most of the wait. Returned with the time at which
+/// it entered: the thread waited for it from the start of the wait.
 pub(crate) fn late_io<'w>(window: &'w Window, waits: &OperationWaits<'_>) -> Option<(&'w BlockIo, Nanos)> {
     let (op, span, woken) = (waits.op, waits.span(), waits.woken());
     let ending = TimeSpan::new(woken - WAKES_WITHIN, woken + WAKES_WITHIN);
@@ -178,7 +180,7 @@ fn woken_by(io: &BlockIo, woken: Nanos) -> bool {
     Nanos((woken - io.end).0.abs()) <= WAKES_WITHIN
 }
 
-/// The block request of the operation's device that took most of a stretch, preferably of the same file.
+/// The block request of the operation's device that took most of a stretch. Prefers a request of the same file.
 pub(crate) fn covering_io<'w>(window: &'w Window, op: &FileOp, span: TimeSpan) -> Option<&'w BlockIo> {
     let ios = window.ios.of(&op.device.number()).overlapping(span);
     let covering = ios.filter(|io| span.is_most(io.overlap(span)));
@@ -235,9 +237,9 @@ struct Load {
 }
 
 impl Load {
-    /// Names this load as the cause of a wait for the device if it is most of all bytes, unwatched ones included, and
-    /// large enough. `began` is the start of the device's episode; the largest operation is the evidence. That the
-    /// wait was for this load is known by time only.
+    /// Names this load as the cause of a wait for the device.
+    /// It must be most of all bytes, unwatched ones included, and large enough. `began` is the start of the device's
+    /// episode; the largest operation is the evidence. That the wait was for this load is known by time only.
     fn behind(
         &self,
         window: &Window,
@@ -270,7 +272,8 @@ impl Load {
     }
 }
 
-/// The kernel's 15 characters of `kafka-log-cleaner-thread-0` (`LogCleaner.CleanerThread`).
+/// The log cleaner's thread name, truncated by the kernel to 15 characters.
+/// In full `kafka-log-cleaner-thread-0` (`LogCleaner.CleanerThread`).
 const CLEANER_THREAD: &str = "kafka-log-clean";
 
 /// Loads that may keep a device busy, the most specific first.

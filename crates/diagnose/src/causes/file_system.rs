@@ -147,7 +147,7 @@ pub(crate) fn nfs_wait(window: &Window, waits: &OperationWaits<'_>) -> CauseCand
     CauseCandidate::of_waits(Cause::NfsWait, key, waits.best_confidence(), waits)
 }
 
-/// Waits for a given transaction (fs/jbd2/journal.c), not for the one before the handle's own.
+/// Waits for a given transaction, not for the one before the handle's own. See fs/jbd2/journal.c.
 const WAIT_OF_FSYNC: &str = "jbd2_log_wait_commit";
 
 pub(crate) fn journal_commit(window: &Window, waits: &OperationWaits<'_>) -> CauseCandidate {
@@ -216,6 +216,7 @@ fn fsync_of_another(window: &Window, commit: &JournalCommit) -> Option<Evidence>
     Some(evidence(EvidenceKind::Kernel, first, text).of_thread(tid, thread))
 }
 
+/// Describes the longest phase of a commit.
 /// Phases are counted in jiffies, so a phase may come out longer than the whole commit.
 fn longest_phase(phases: CommitPhases, whole: Nanos) -> Option<String> {
     let (length, name) =

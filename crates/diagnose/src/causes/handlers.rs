@@ -46,8 +46,8 @@ causes! {
 /// The share of a handler's time that is enough to attribute the time to its work: a fifth.
 const A_GOOD_PART: i64 = 5;
 
-/// Threads that a request needed from `due_from` on and that freed memory or had no CPU; or the work they needed a
-/// CPU for, if that is known to be much.
+/// Threads that a request needed and that freed memory or had no CPU.
+/// It needed them from `due_from` on. Or the work they needed a CPU for, if that is known to be much.
 pub(crate) fn starved_threads(
     course: &Breakdown<'_>,
     due_from: Nanos,
@@ -235,9 +235,10 @@ impl Handler {
         Self { tid, findings, is_occupied: is_occupied(window, tid, span, known, free) }
     }
 
-    /// Whether it was never long off the CPU without waiting for one, for most of a stretch in which it had work. For
-    /// a thread that empties its queue in order: it does not wait for work while a request is in the queue, so fewer
-    /// samples are enough than for other threads.
+    /// Whether it was hardly ever idle in a stretch in which it had work.
+    /// For most of the stretch it was never long off the CPU without waiting for one. For a thread that empties its
+    /// queue in order: it does not wait for work while a request is in the queue, so fewer samples are enough than for
+    /// other threads.
     fn is_never_idle(&self, window: &Window, span: TimeSpan) -> bool {
         let waits = window.off_cpu.of(&self.tid).overlapping(span).filter(|wait| wait.preempted);
         let mut seen: Vec<TimeSpan> = waits.map(Span::span).chain(window.on_cpu(self.tid, span)).collect();
@@ -264,7 +265,7 @@ fn is_occupied(window: &Window, tid: Tid, span: TimeSpan, known: Nanos, mut free
     unknown.0.saturating_mul(2) < span.length().0 || window.is_seen_at_work(tid, span, unknown)
 }
 
-/// A handler's waits for partitions' logs before its appends that the JVM did not report.
+/// A handler's waits for partitions' logs that the JVM did not report. Only waits before its appends.
 fn inferred_waits(window: &Window, tid: Tid, span: TimeSpan) -> Vec<LockContention<'_>> {
     // A coordinator's partition is handled by one thread at a time, so its threads wait for no log.
     let is_handler = |op: &&Arc<FileOp>| ThreadPool::of_name(&op.thread) == Some(ThreadPool::Handlers);
@@ -273,8 +274,8 @@ fn inferred_waits(window: &Window, tid: Tid, span: TimeSpan) -> Vec<LockContenti
     waits.filter(|wait| wait.jvm_wait.is_none() && wait.span.start < span.end).collect()
 }
 
-/// Batches that a handler compressed or converted before it appended them, each for the time in which it can have
-/// done so, if it had a CPU for a good part of it.
+/// Batches that a handler compressed or converted before it appended them.
+/// Each counts for the time in which the handler can have done so, if it had a CPU for a good part of that time.
 fn rewrites(window: &Window, tid: Tid, span: TimeSpan, free: &mut TimeBudget) -> Vec<CauseCandidate> {
     let found = appends(window, tid, span).filter_map(|op| {
         let mut named = window.produced.by_base_offset(op.batch?.base_offset);
@@ -287,8 +288,8 @@ fn rewrites(window: &Window, tid: Tid, span: TimeSpan, free: &mut TimeBudget) ->
     found.collect()
 }
 
-/// A handler's appends that began within a stretch, and the first one after it, on which the handler may have been
-/// working since before.
+/// A handler's appends that began within a stretch, and the first one after it.
+/// The handler may have been working on the latter since before.
 fn appends(window: &Window, tid: Tid, span: TimeSpan) -> impl Iterator<Item = &Arc<FileOp>> {
     let appends = window.file_ops.of(&tid).ended_after(span.start);
     let mut begun = false;
@@ -338,7 +339,8 @@ impl ThreadPool {
     }
 }
 
-/// The longest time within a stretch in which every known handler was occupied with a produce request.
+/// The longest part of a stretch in which every known handler was occupied.
+/// Each of them was occupied with a produce request.
 pub(crate) fn all_occupied(window: &Window, span: TimeSpan) -> Option<TimeSpan> {
     let handlers = window.threads_of(ThreadPool::Handlers);
     let mut common = TimeBudget::new(span);

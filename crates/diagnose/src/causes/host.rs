@@ -145,8 +145,8 @@ pub(crate) fn stolen_meanwhile(window: &Window, span: TimeSpan, time: Nanos) -> 
     Some(steal(window, gap, Confidence::Weak, time))
 }
 
-/// The remaining time of a stretch, if other threads of the broker that serve requests were on stolen CPUs for most
-/// of it: by time only.
+/// CPU time stolen from other threads, for the remaining time of a stretch.
+/// Returned if threads of the broker that serve requests were on stolen CPUs for most of that time: by time only.
 pub(crate) fn stolen_from_others(
     window: &Window,
     span: TimeSpan,

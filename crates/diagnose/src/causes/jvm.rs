@@ -69,12 +69,13 @@ causes! {
     }
 }
 
-/// How close the end of a fault must be to the moment at which all threads had stopped.
+/// How close a fault's end must be to the moment when all threads had stopped.
 const STOPPED_AT: Nanos = Nanos::from_millis(2);
 /// A call this long after all threads had stopped was made by a resumed thread: the JVM and the probes read two
 /// clocks.
 const WENT_ON: Nanos = Nanos::from_millis(3);
-/// If a pause was over this share of its length before its reported end, the report is in doubt: a tenth.
+/// Share of a pause's length that puts its reported end in doubt: a tenth.
+/// The report is in doubt if the pause was over by more than this before its reported end.
 const DOUBT_SHARE: i64 = 10;
 /// How often the search for overlapping pauses is widened.
 const MAX_ROUNDS: usize = 8;
@@ -117,7 +118,7 @@ pub(crate) fn pauses(window: &Window, pid: Pid, span: TimeSpan) -> Vec<PauseGrou
     stops
 }
 
-/// The pauses within a stretch, and those that overlap one of them, in the order of their starts.
+/// The pauses within a stretch, and those that overlap one of them. In the order of their starts.
 fn pauses_around(window: &Window, pid: Pid, mut span: TimeSpan) -> Vec<&JvmPause> {
     let mut found: Vec<&JvmPause> = Vec::new();
     for _ in 0..MAX_ROUNDS {
@@ -154,7 +155,8 @@ impl<'w> PauseGroup<'w> {
         }
     }
 
-    /// Ends the pause at the first call of a resumed thread, if it is known when all threads had stopped.
+    /// Ends the pause at the first call of a resumed thread.
+    /// Does nothing if it is unknown when all threads had stopped.
     fn end_with_the_first_call(&mut self, window: &Window) {
         let Some(reach) = self.reach else { return };
         let TimeSpan { start, end } = self.span;
@@ -239,7 +241,8 @@ fn is_end_of(reach: TimeSpan, at: Nanos) -> bool {
     Nanos((at - reach.end).0.abs()) <= STOPPED_AT
 }
 
-/// A thread that could not stop because it had no CPU for most of the time until all had stopped, up to its end.
+/// A thread that could not stop because it had no CPU.
+/// It had none for most of the time until all had stopped, up to the end of that time.
 fn starved_thread(window: &Window, reach: TimeSpan, time: Nanos) -> Option<CauseCandidate> {
     let without_cpu = |interval: &&OffCpu| {
         is_end_of(reach, interval.end) && reach.is_most(runnable(interval).overlap(reach))

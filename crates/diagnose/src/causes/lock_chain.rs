@@ -33,7 +33,8 @@ causes! {
 
 /// Length of a chain of holders that wait for other holders; no thread appears twice.
 pub(crate) const MAX_CHAIN: usize = 16;
-/// In a wait for many holders, those that held the lock for at least this share of it are examined: a thousandth.
+/// Minimum share of a wait for which a holder is examined: a thousandth.
+/// In a wait for many holders, those that held the lock for less are not examined.
 const MIN_HOLDER_SHARE: i64 = 1_000;
 
 /// Why a thread waited for a lock: the holders' own causes, and the lock itself for the rest.

@@ -132,8 +132,9 @@ pub(crate) fn memory_reclaim(window: &Window, waits: &OperationWaits<'_>) -> Cau
         .with([reclaim_evidence(reclaim)])
 }
 
-/// Direct reclaim of a thread that was needed in a stretch, also outside its file operations.
-/// Which request it would have worked on is inferred from what it worked on then.
+/// Direct reclaim of a thread that was needed in a stretch.
+/// Also counts reclaim outside its file operations. Which request it would have worked on is inferred from what it
+/// worked on then.
 pub(crate) fn reclaim_of_thread(
     window: &Window,
     tid: Tid,
@@ -147,8 +148,9 @@ pub(crate) fn reclaim_of_thread(
     Some(CauseCandidate::new(Cause::MemoryReclaim, key, Confidence::Strong, time).with([seen]))
 }
 
-/// The remaining time of a stretch, if other threads of the broker that serve requests freed memory for most of it: a
-/// lock that one of them held, or a safepoint that one of them delayed, would not have been seen. By time only.
+/// Direct reclaim of other threads, for the remaining time of a stretch.
+/// Returned if threads of the broker that serve requests freed memory for most of that time: a lock that one of them
+/// held, or a safepoint that one of them delayed, would not have been seen. By time only.
 pub(crate) fn reclaim_of_others(
     window: &Window,
     span: TimeSpan,
@@ -199,6 +201,7 @@ pub(crate) fn dirty_throttling(window: &Window, waits: &OperationWaits<'_>) -> C
     }))
 }
 
+/// Describes a pause by dirty-page throttling.
 /// Below the host's set point, the pause is due to the share of the device or of the cgroup (mm/page-writeback.c,
 /// `wb_position_ratio`).
 fn pause_text(pause: &DirtyThrottle) -> String {
@@ -233,7 +236,7 @@ pub(crate) fn stable_page(window: &Window, waits: &OperationWaits<'_>) -> CauseC
     of_page(window, Cause::StablePage, Direction::Write, waits)
 }
 
-/// A wait for a page that the device may have been reading or writing for most of it.
+/// A wait for a page that the device may have read or written for most of it.
 fn of_page(
     window: &Window,
     cause: Cause,

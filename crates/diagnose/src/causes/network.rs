@@ -106,15 +106,16 @@ causes! {
     }
 }
 
-/// A thread that takes longer than this from one connection to the next had nothing to do and waited in the kernel.
+/// Maximum time from one connection to the next of a thread at work.
+/// A thread that takes longer had nothing to do and waited in the kernel.
 const NEXT_CONNECTION: Nanos = Nanos::from_millis(1);
 /// Gaps below this share of a wait do not explain the wait: a tenth.
 const CLOSE_SHARE: i64 = 10;
 
-/// What a network thread did in a stretch in which a connection waited for it, as far as it was at work. An idle one
-/// comes at once. So one that samples found on a CPU for at least a quarter of the time was at work for all of it: in
-/// the time that the samples do not cover, others had the CPUs. Without samples, calls in close succession are one
-/// spell of work; with them, the time between calls is known.
+/// What a network thread did in a stretch in which a connection waited for it.
+/// Covers the time in which it was at work. An idle one comes at once. So one that samples found on a CPU for at least
+/// a quarter of the time was at work for all of it: in the time that the samples do not cover, others had the CPUs.
+/// Without samples, calls in close succession are one spell of work; with them, the time between calls is known.
 pub(crate) fn network_thread_busy(window: &Window, tid: Tid, span: TimeSpan) -> Vec<CauseCandidate> {
     let mut free = TimeBudget::new(span);
     let mut findings = device_reads(window, tid, span, &mut free);
@@ -130,8 +131,9 @@ pub(crate) fn network_thread_busy(window: &Window, tid: Tid, span: TimeSpan) -> 
     findings
 }
 
-/// What a network thread read from the device between a request's own read and its hand-over to the handlers, and
-/// when that was done: it hands over what it read after it has served every ready connection
+/// What a network thread read from the device before it handed over a request.
+/// Covers the time from the request's own read to its hand-over to the handlers. Returned with the time at which that
+/// was done: the thread hands over what it read after it has served every ready connection
 /// (`SocketServer.Processor.run`: `poll`, then `processCompletedReceives`).
 pub(crate) fn before_hand_over(
     window: &Window,
@@ -248,7 +250,7 @@ fn read_evidence(op: &FileOp) -> Evidence {
     Evidence { text: format!("{}, {from}", seen.text), ..seen }
 }
 
-/// A request whose own bytes arrived slowly, or that was too large to arrive while the broker stood still.
+/// A request whose own bytes arrived slowly. Or one that was too large to arrive while the broker stood still.
 pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Vec<CauseCandidate> {
     let from = stages::unread_span(window, request).map_or(request.arrival, |unread| unread.end);
     let span = TimeSpan::new(from.min(request.arrival_end), request.arrival_end);
@@ -276,9 +278,9 @@ pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Vec<CauseCandi
     found
 }
 
-/// What delayed the network thread between its reads of a request whose bytes may have arrived long before: stops
-/// and waits for a CPU. The thread's work for others is taken but not explained, because the client may have been
-/// slow as well.
+/// What delayed the network thread between its reads of a request.
+/// The request's bytes may have arrived long before. Names stops and waits for a CPU. The thread's work for others is
+/// taken but not explained, because the client may have been slow as well.
 fn held_up_between_reads(
     window: &Window,
     request: &Request,
@@ -334,8 +336,8 @@ fn response_end(window: &Window, request: &Request, span: TimeSpan) -> Option<u3
     request.response_sequence_end()
 }
 
-/// The times between two writes of a response in which the client's window had no room for the rest; the response
-/// ends before the sequence number `last`.
+/// Times between two writes of a response with no room in the client's window.
+/// The window had no room for the rest of the response, which ends before the sequence number `last`.
 fn no_room(course: &Breakdown<'_>, last: u32, until: Nanos) -> Vec<TimeSpan> {
     let (window, request) = (course.window, course.request);
     let Some(first) = course.answer else { return Vec::new() };

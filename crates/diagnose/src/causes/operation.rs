@@ -59,13 +59,14 @@ const MIN_SHARE: i64 = 10;
 /// Length of a chain of threads that wait for each other's operations on a file.
 const MAX_DEPTH: usize = 4;
 
-/// Why an operation was slow, including what its thread waited for right after it if it is an append. Only what the
-/// evidence shows, never a guess: a cause must explain more than what remains unexplained.
+/// Why an operation was slow.
+/// For an append, includes what its thread waited for right after it. Only what the evidence shows, never a guess: a
+/// cause must explain more than what remains unexplained.
 pub(crate) fn of_op(window: &Window, hold: &LockHold<'_>) -> Option<CauseCandidate> {
     at_depth(window, hold, 0)
 }
 
-/// Like `of_op`, with the kernel function in which the thread waited if there is no cause.
+/// Like `of_op`. Without a cause, the kernel function in which the thread waited.
 pub(crate) fn of_op_or_wait(window: &Window, hold: &LockHold<'_>) -> Option<CauseCandidate> {
     of_op(window, hold).or_else(|| {
         cause_of_longest_wait(window, hold, |waits| {

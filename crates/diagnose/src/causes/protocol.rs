@@ -135,7 +135,7 @@ causes! {
     }
 }
 
-/// The part of a stretch with an unread request in which the connection was muted, and the reason.
+/// The part of a stretch in which a quota muted the connection, and the reason. A request lay unread in that stretch.
 pub(crate) fn quota(
     window: &Window,
     request: &Request,
@@ -190,7 +190,7 @@ fn newest_format(request: &Request) -> Option<i8> {
     }
 }
 
-/// The handler's work on the batch of a request's first append before it wrote the batch.
+/// The handler's work on the batch of a request's first append before the write.
 pub(crate) fn recompression(course: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
     let append = course.appends.first().filter(|append| append.key == Some(JoinKey::BaseOffset))?;
     let op = &append.op;
@@ -209,8 +209,8 @@ pub(crate) fn recompression(course: &Breakdown<'_>, free: &mut TimeBudget) -> Op
     Some(finding.with([seen]).of_partition_of(op))
 }
 
-/// The partition of a request that an append is for, if the append wrote another batch than was sent; with the batch
-/// that was sent and the batch that was written.
+/// The partition of a request to which an append wrote another batch than was sent.
+/// Returned with the batch that was sent and the batch that was written.
 pub(crate) fn other_batch<'r>(
     request: &'r Request,
     op: &FileOp,
@@ -261,7 +261,7 @@ fn replication_evidence(remote: &Remote, name: &str, ours: Nanos) -> Evidence {
     evidence(EvidenceKind::Request, &remote.span, text)
 }
 
-/// A produce request's wait before its first append for a transaction's coordinator.
+/// A produce request's wait for a transaction coordinator before its first append.
 pub(crate) fn txn_verification(course: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
     let span = TimeSpan::new(course.served_from, course.appends.first()?.op.start);
     let is_produce = course.request.api_key == PRODUCE;

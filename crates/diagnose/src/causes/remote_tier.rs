@@ -40,9 +40,10 @@ causes! {
     }
 }
 
-/// `remote-log-reader-N` (`RemoteStorageThreadPool`), truncated by the kernel to 15 characters.
+/// The remote log readers' thread name, truncated by the kernel to 15 characters.
+/// In full `remote-log-reader-N` (`RemoteStorageThreadPool`).
 const READERS: &str = "remote-log-read";
-/// A response follows the last read within this time plus a fraction of the fetch's own time: a fiftieth.
+/// Maximum time from the last read to the response. A fraction of the fetch's own time is added: a fiftieth.
 const RIGHT_AFTER: Nanos = Nanos::from_millis(1);
 const RIGHT_AFTER_SHARE: i64 = 50;
 
@@ -144,15 +145,15 @@ impl<'w> TierRead<'w> {
         Some(Self { last, span: TimeSpan::new(start, last.span.end), bytes, was_busy })
     }
 
-    /// Whether a fetch that returned `bytes` and was served in `within` can have waited for it.
+    /// Whether a fetch that returned `bytes` can have waited for it. The fetch was served in `within`.
     fn fits(&self, bytes: u64, within: TimeSpan) -> bool {
         let right_after = RIGHT_AFTER + Nanos(within.length().0 / RIGHT_AFTER_SHARE);
         self.bytes >= bytes && within.end - self.span.end <= right_after
     }
 }
 
-/// The read of remote storage that a fetch waited for, with what delayed a read of files, for the time that nothing
-/// else has taken.
+/// The read of remote storage that a fetch waited for.
+/// Includes what delayed a read of files. Counts only time that nothing else has taken.
 pub(crate) fn of_request(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<CauseCandidate> {
     let request = course.request;
     let was_there = request.data.is_some_and(|data| data <= request.arrival_end);

@@ -28,11 +28,12 @@ pub struct CauseSpec {
     pub layer: Option<Layer>,
     /// The name of that rule, a contract; empty for the cause's own name.
     pub rule: &'static str,
-    /// Whether the rule also counts requests whose chain contains this cause on the way to another root.
+    /// Whether the rule also counts requests that have this cause as a link.
+    /// Their chain contains it on the way to another root.
     pub counts_as_link: bool,
     /// What the rule's condition requires in addition to the cause's cost; may be empty.
     pub condition: &'static str,
-    /// What a comparison must show in addition to less of the cause, if the change helped.
+    /// What a comparison must show if the change helped, besides less of the cause.
     pub look_at: &'static str,
     /// Settings, the first to be tried first; `advise` may compute others from the broker's own values.
     pub changes: &'static [SettingChange],
@@ -42,7 +43,7 @@ pub struct CauseSpec {
     pub risk: &'static str,
 }
 
-/// The condition of causes that the rule device-saturation covers if the device has no time left.
+/// Condition that a device has time left. For causes that the rule device-saturation covers if it has none.
 pub(crate) const DEVICE_HAS_TIME: &str =
     ", and no device under the log dirs was busy for 95 % of the time (device-saturation covers that)";
 

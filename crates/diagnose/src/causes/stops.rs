@@ -1,4 +1,4 @@
-//! `process-stopped`, and everything else that stops all threads of a process at once.
+//! `process-stopped`, and all else that stops every thread of a process at once.
 //!
 //! A process that a signal, a freezer or a tracer has stopped does nothing. The stop is the root of the lost time
 //! before any other cause, also within a JVM pause, which takes longer by the same time.
@@ -94,7 +94,7 @@ pub(crate) fn explain(
     explain_by(window, standstills(window, pid, span).into_iter(), span, free)
 }
 
-/// Like `explain`, only for stops from outside, which take precedence over everything else.
+/// Like `explain`, only for stops from outside. They take precedence over everything else.
 pub(crate) fn explain_first(
     window: &Window,
     pid: Pid,

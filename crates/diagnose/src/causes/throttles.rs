@@ -85,7 +85,8 @@ pub(crate) fn of_waits(window: &Window, waits: &OperationWaits<'_>) -> Option<Ca
 /// How long before a wait a limit may have been sampled: limits are read once a second.
 const LOOKED_AT: Nanos = Nanos::from_millis(1_500);
 
-/// An operation's wait for a block request that a limit on the device kept out of its queue.
+/// An operation's wait for a block request that a limit on the device held back.
+/// The limit kept the request out of the device's queue.
 pub(crate) fn held_back(window: &Window, waits: &OperationWaits<'_>) -> Option<CauseCandidate> {
     let (io, queued) = device::late_io(window, waits)?;
     let span = waits.span();
@@ -106,8 +107,9 @@ pub(crate) fn held_back(window: &Window, waits: &OperationWaits<'_>) -> Option<C
     Some(CauseCandidate::of_waits(Cause::IoThrottled, key, waits.strong(), waits).with([seen]))
 }
 
-/// A thread's time in throttles while it was needed in a stretch, also outside its file operations.
-/// Which request it would have worked on is inferred from what it worked on then.
+/// A thread's time in throttles while it was needed in a stretch.
+/// Also counts time outside its file operations. Which request it would have worked on is inferred from what it worked
+/// on then.
 pub(crate) fn of_thread(
     window: &Window,
     tid: Tid,

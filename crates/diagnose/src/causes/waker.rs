@@ -18,13 +18,13 @@ use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits::{asleep, waking_thread};
 use crate::window::Window;
 
-/// A thread woken for work wakes the next one within this time, on its way to the work.
+/// Maximum time after which a thread woken for work wakes the next one. It does so on its way to the work.
 const ON_ITS_WAY: Nanos = Nanos::from_millis(1);
 /// Length of a chain of wakers that is searched for one that hands over requests: readers of one lock wake each other
 /// in turn.
 const MAX_HAND_OVERS: usize = 64;
 
-/// Why threads that a request needed waited in a futex, for the time that nothing else explains.
+/// Why threads that a request needed waited in a futex. Counts only time that nothing else explains.
 pub(crate) fn of_request(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<CauseCandidate> {
     let window = course.window;
     let mut found = Vec::new();
@@ -54,7 +54,7 @@ pub(crate) fn of_thread(
     waits.flat_map(|wait| of_wait(window, wait, span, way, free)).collect()
 }
 
-/// The network threads that read a request and wrote its response, each with the time in which it was needed.
+/// The network threads that read a request and wrote its response. Each comes with the time in which it was needed.
 fn network_threads(course: &Breakdown<'_>) -> impl Iterator<Item = (Tid, TimeSpan)> {
     let until = course.dequeued_at.or(course.enqueued_at);
     let reader = course
@@ -97,7 +97,7 @@ fn is_for_work(window: &Window, wait: &OffCpu) -> bool {
     true
 }
 
-/// A wait within a stretch, for the time that nothing else explains, with what is known of its waker.
+/// A wait within a stretch, with what is known of its waker. Counts only time that nothing else explains.
 fn of_wait(
     window: &Window,
     wait: &OffCpu,

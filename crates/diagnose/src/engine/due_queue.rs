@@ -11,7 +11,8 @@ use model::Nanos;
 /// another.
 const QUEUES: usize = 4;
 
-/// When an item falls due, the tie-breaker, and a number that preserves the order of the rest.
+/// When an item falls due, and what orders items that fall due together.
+/// These are the tie-breaker, and a number that preserves the order of the rest.
 type Due = (Nanos, u64, u64);
 
 /// The queue.

@@ -157,7 +157,7 @@ struct DeviceRequest {
     start: Nanos,
     end: Nanos,
     inode: Option<u64>,
-    /// Whether it is part of a flush, which is several requests one after the other (block/blk-flush.c).
+    /// Whether it is part of a flush. A flush is several requests one after the other (block/blk-flush.c).
     flush: bool,
 }
 
@@ -177,7 +177,8 @@ impl DeviceTimes {
         insert_sorted(past, request, |request| request.end);
     }
 
-    /// When the device got the block request that a wait was for, or the earliest such time, if known.
+    /// When the device got the block request that a wait was for, if known.
+    /// The earliest such time if several requests qualify.
     pub(crate) fn handed_over(&self, op: &FileOp, interval: &Interval) -> Option<Nanos> {
         if interval.wait != Wait::Device {
             return None;

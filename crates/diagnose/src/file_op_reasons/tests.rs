@@ -1,4 +1,4 @@
-//! The parts of an operation always add up to it, and each instant goes to the right part.
+//! The parts of an operation add up to it, and each instant goes to the right part.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Counts joins by their keys alone, for a recording of which not every row is read.
+//! Counts joins by their keys alone, for a recording that is only partly read.
 
 use std::collections::VecDeque;
 
@@ -31,9 +31,9 @@ impl Append for WriteKey {
 }
 
 impl JoinCounter {
-    /// An empty counter that matches an engine with this configuration, for requests that took no longer than
-    /// `longest`. If a produce request may have taken longer than a sixth of the engine's retention,
-    /// [`crate::read_plan::ReadPlan`] reads everything, and no counter is needed.
+    /// An empty counter that matches an engine with this configuration.
+    /// For requests that took no longer than `longest`. If a produce request may have taken longer than a sixth of the
+    /// engine's retention, [`crate::read_plan::ReadPlan`] reads everything, and no counter is needed.
     pub fn new(config: &Config, longest: Nanos) -> Self {
         let retention = longest.min(Nanos(config.retention.0 / RETENTION_SHARE));
         Self {

@@ -16,8 +16,8 @@ pub(crate) struct Rule {
     pub(crate) functions: Vec<&'static str>,
     /// One of these is on the stack too, unless the list is empty.
     pub(crate) within: Vec<&'static str>,
-    /// The outermost of `functions` was called by one of these, unless the list is empty; then the caller names the
-    /// wait.
+    /// The outermost of `functions` was called by one of these.
+    /// No condition if the list is empty. Otherwise the caller names the wait.
     pub(crate) called_by: Vec<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! The holders of a lock while a thread waited for it, and waits that no source saw.
+//! The holders of a lock while a thread waited for it, and waits no source saw.
 //!
 //! A partition's log is guarded by one monitor (`UnifiedLog.lock`), so its appends are strictly serial: its holders
 //! are the threads whose appends lie within the wait, including their work for them before and after. For any lock
@@ -17,7 +17,7 @@ use crate::time::{TimeBudget, TimeSpan};
 use crate::waits::{LockHold, runnable};
 use crate::window::{CLOCK_SLACK, Window};
 
-/// A thread's computation between two file operations takes less than this, as far as it has a CPU.
+/// Maximum computation of a thread between two file operations. Counts time as far as the thread has a CPU.
 const WORK: Nanos = Nanos::from_millis(3);
 
 /// A thread that held the lock for a part of the wait.
@@ -77,8 +77,8 @@ pub(crate) fn released(window: &Window, append: &FileOp, until: Nanos) -> Nanos 
     flushed.map_or(hold.end(), |flush| flush.end.min(until).max(hold.end()))
 }
 
-/// File operations of an append's thread on the same partition right before the append, the latest first. Skips its
-/// writes to the broker's own event log in between, where it logs a roll.
+/// File operations of an append's thread on the same partition right before it.
+/// The latest comes first. Skips its writes to the broker's own event log in between, where it logs a roll.
 pub(crate) fn before_append<'w>(
     window: &'w Window,
     append: &'w FileOp,
@@ -95,8 +95,8 @@ pub(crate) fn before_append<'w>(
     on_the_way.filter(|op| op.topic_partition.is_some())
 }
 
-/// Flushes of the same partition by an append's thread right after it, before the response
-/// (`log.flush.interval.messages`).
+/// Flushes of the same partition by an append's thread right after it.
+/// They come before the response (`log.flush.interval.messages`).
 pub(crate) fn after_append<'w>(
     window: &'w Window,
     append: &'w FileOp,
@@ -136,12 +136,13 @@ pub(crate) fn is_sync(op: &FileOp) -> bool {
 const HANDOFF: Nanos = Nanos::from_millis(3);
 /// Shorter waits cannot be distinguished from the handler's own work.
 const MIN_WAIT: Nanos = Nanos::from_millis(1);
-/// Shorter waits after an append cannot be distinguished from the work on the response.
+/// Minimum wait after an append. Shorter ones cannot be distinguished from the work on the response.
 const MIN_WAIT_AFTER: Nanos = Nanos::from_millis(5);
 /// Appends that are followed backwards from one wait at most.
 pub(crate) const MAX_QUEUE: usize = 10_000;
 
-/// The wait before `append`, whose request can have reached the lock from `from` on: its earliest start, and its end.
+/// The wait before `append`, from its earliest start to its end.
+/// The append's request can have reached the lock from `from` on.
 pub(crate) fn wait_before(window: &Window, append: &FileOp, from: Nanos) -> Option<TimeSpan> {
     let appends = window.partitions.of(append.topic_partition.as_ref()?);
     let had = had_since(window, append, from);
@@ -203,7 +204,8 @@ fn thread_free_at(window: &Window, tid: Tid, until: Nanos) -> Nanos {
     window.file_ops.of(&tid).ended_by(until).next().map_or(Nanos::MIN, |earlier| earlier.end)
 }
 
-/// Whether the time between a lock's release and its next owner's first operation is short enough for a hand-over.
+/// Whether a gap is short enough for a lock's hand-over.
+/// The gap is the time between the release and the next owner's first operation.
 pub(crate) fn is_handed_over(gap: Nanos, wait: Nanos) -> bool {
     beyond_hand_over(gap, wait) == Nanos::ZERO
 }

@@ -1,6 +1,6 @@
-//! Which of the broker's locks a wait was for, by the lock's class and the Java methods that took it. Knows names of
-//! Kafka 2.x to 4.x, in which Scala's classes became Java's and moved from `kafka.log` to
-//! `org.apache.kafka.storage.internals.log` (KAFKA-14470).
+//! Which of the broker's locks a wait was for.
+//! Follows from the lock's class and the Java methods that took it. Knows names of Kafka 2.x to 4.x, in which Scala's
+//! classes became Java's and moved from `kafka.log` to `org.apache.kafka.storage.internals.log` (KAFKA-14470).
 
 use model::{Lock, LockKind, LockWait, named};
 
@@ -100,7 +100,8 @@ const RULES: &[Rule] = &[
     rule(LockName::Group, LockKind::Monitor, "", GROUP),
 ];
 
-/// Whether a method is of this class, a class inside it or a companion (`kafka.log.Log$`), or of this package.
+/// Whether a method is of this class or package.
+/// Classes inside the class and its companion (`kafka.log.Log$`) count as well.
 fn is_within(frame: &str, class: &str) -> bool {
     frame.strip_prefix(class).is_some_and(|rest| rest.starts_with(['.', '$']))
 }
@@ -115,7 +116,7 @@ fn is_lock(lock: &Lock) -> bool {
 const NEUTRAL: [&str; 6] =
     ["java.", "jdk.", "sun.", "scala.", "kafka.utils.CoreUtils", "org.apache.kafka.server.util.LockUtils"];
 
-/// The methods of a stack, innermost first, without modules, line numbers and helper methods.
+/// The methods of a stack, innermost first. Without modules, line numbers and helper methods.
 fn frames(stack: &str) -> impl Iterator<Item = String> + '_ {
     stack.rsplit(';').map(dotted).filter(|frame| !NEUTRAL.iter().any(|name| frame.starts_with(name)))
 }
@@ -145,21 +146,22 @@ pub(crate) fn is_appending(stack: &str) -> bool {
     frames(stack).any(|frame| APPENDING.iter().any(|name| frame.starts_with(name)))
 }
 
-/// The methods of a stack, from the one that waited to the broker's own callers, innermost first.
+/// The methods of a stack, innermost first. From the one that waited to the broker's own callers.
 pub(crate) fn methods(stack: &str) -> impl Iterator<Item = String> + '_ {
     frames(stack).filter(|frame| !frame.is_empty())
 }
 
-/// A handler that serves a produce request, and the part of that in which it appends and answers.
+/// The method in which a handler serves a produce request.
+/// `REPLICA_MANAGER` is the part of that in which it appends and answers.
 const PRODUCE: &str = "kafka.server.KafkaApis.handleProduceRequest";
 const REPLICA_MANAGER: &str = "kafka.server.ReplicaManager.";
 
-/// Whether a stack shows a handler with a produce request that it has not appended yet.
+/// Whether a stack shows a handler with a produce request not yet appended.
 pub(crate) fn is_before_append(stack: &str) -> bool {
     is_appending(stack) || (is_within_produce(stack) && !has_frame(stack, REPLICA_MANAGER))
 }
 
-/// Whether a stack shows a handler with a produce request after its appends, or between them.
+/// Whether a stack shows a handler after or between a produce request's appends.
 pub(crate) fn is_after_append(stack: &str) -> bool {
     is_within_produce(stack) && has_frame(stack, REPLICA_MANAGER) && !is_appending(stack)
 }

@@ -27,7 +27,7 @@ use crate::window::replicas::FollowerState;
 use crate::window::sockets::{MIN_SAMPLES, SocketCall};
 
 impl<'w> Breakdown<'w> {
-    /// Assigns the time until it was in the queue to `receive`, and returns that moment; work on it began at `begun`.
+    /// Assigns the time until it was queued to `receive`, and returns that moment. Work on it began at `begun`.
     pub(super) fn enqueue(&mut self, begun: Nanos) -> Option<Nanos> {
         let read = self.read?;
         let enqueued_at = enqueue_time(self.window, read, begun);
@@ -134,7 +134,7 @@ impl<'w> Breakdown<'w> {
         self.operations.push(hold);
     }
 
-    /// Whether the handler that appended sends the response, not one that served a follower's fetch.
+    /// Whether the handler that appended sends the response. If not, one that served a follower's fetch sends it.
     pub(crate) fn is_answered_by_its_handler(&self, append: &FileOp) -> bool {
         let partition = append.topic_partition.as_ref();
         let is_alone =
@@ -143,8 +143,8 @@ impl<'w> Breakdown<'w> {
     }
 }
 
-/// When a thread that began to work on files or locks for a request at `begun` can have taken it; the request had
-/// been read at `read`.
+/// When a thread can have taken a request that it began to work on at `begun`.
+/// The work is on files or locks. The request had been read at `read`.
 fn taken(window: &Window, tid: Tid, read: Nanos, begun: Nanos) -> Nanos {
     let operation = window.file_ops.of(&tid).ended_by(begun).next();
     let operation = operation.map(|op| occupied_until(window, op, begun));
@@ -164,8 +164,9 @@ const AT_ONCE: Nanos = Nanos::from_millis(1);
 /// Shorter calls are the usual parts of a round.
 const MIN_LONG_CALL: Nanos = Nanos::from_millis(1);
 
-/// The earliest moment at which it can have been in the queue, if work on it began at `begun`: the end of the read,
-/// or of the long calls or computation with which the thread continued at once.
+/// The earliest moment at which a request can have been in the queue.
+/// Work on it began at `begun`. The moment is the end of the read, or of the long calls or computation with which the
+/// thread continued at once.
 fn enqueue_time(window: &Window, read: SocketCall, begun: Nanos) -> Nanos {
     let mut handed = read.end;
     let mut cursor = read.end;
@@ -181,7 +182,7 @@ fn enqueue_time(window: &Window, read: SocketCall, begun: Nanos) -> Nanos {
     handed.max(computed_until(window, read.tid, cursor, begun)).min(begun).max(read.end)
 }
 
-/// Until when a thread is known to have computed without a call, right after its last one.
+/// Until when a thread is known to have computed without a call. The computation begins right after its last call.
 fn computed_until(window: &Window, tid: Tid, from: Nanos, begun: Nanos) -> Nanos {
     let mut calls = window.sockets.of_thread(tid, TimeSpan::new(from, begun)).map(|call| call.start);
     let until = calls.find(|start| *start > from).unwrap_or(begun).min(begun);

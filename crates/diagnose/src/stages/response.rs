@@ -17,9 +17,9 @@ use crate::window::sockets::SocketCall;
 use crate::window::{CLOCK_SLACK, Window, connection_of};
 use crate::{joins, waits};
 
-/// A handler's computation from an append until its response is queued, and the network thread's until it is written,
-/// take less than this on a machine that is not overloaded. If not all of a request was seen, a longer time may be
-/// something else.
+/// Maximum time of the work from an append to its written response.
+/// The work is a handler's computation until the response is queued, and the network thread's until it is written. It
+/// takes longer only on an overloaded machine. If not all of a request was seen, a longer time may be something else.
 const WORK: Nanos = Nanos::from_millis(3);
 
 /// A wait for a follower.
@@ -32,7 +32,7 @@ pub(crate) struct Remote {
     pub(crate) partition: TopicPartition,
 }
 
-/// A time in which a request may have waited for followers whose fetches are not seen.
+/// A request's possible wait for followers whose fetches are not seen.
 #[derive(Clone, Debug)]
 pub(crate) struct UnseenFollowers {
     /// From the last append to the response.
@@ -186,7 +186,7 @@ pub(crate) fn is_read(op: FileOpKind) -> bool {
     matches!(op, FileOpKind::Sendfile | FileOpKind::Splice | FileOpKind::Read)
 }
 
-/// Whether some of what was read was not in the page cache, or still on its way there.
+/// Whether some of what was read came from the device. It was not in the page cache, or still on its way there.
 fn from_disk(window: &Window, op: &FileOp) -> bool {
     op.disk_bytes.is_some_and(|bytes| bytes > 0) || waits::device_read(window, op).is_some()
 }

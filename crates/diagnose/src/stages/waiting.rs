@@ -26,8 +26,8 @@ pub(crate) fn latency_less_wait(window: &Window, request: &Request) -> Option<Na
     Some((latency - own.unwrap_or_default().at_least_zero() - behind_a_wait(window, request)).at_least_zero())
 }
 
-/// Until when a fetch waited, or may have waited, for the data that it wants to read: not longer than its `max.wait`,
-/// and not if all of it was there.
+/// Until when a fetch waited, or may have waited, for the data that it wants.
+/// Not longer than its `max.wait`, and not if all of the data was there.
 ///
 /// Data of a produce request can be read when it has been appended: the last byte of that request is the earliest
 /// bound, the end of the write of the first fetched batch a later one. If neither is known, the fetch may have

@@ -20,7 +20,7 @@ fn woken_by(event: Event, tid: u32, name: &str, stack: &str) -> Event {
     Event::OffCpu(Box::new(OffCpu { waker: Some(waker), ..*interval }))
 }
 
-/// A request of 460 ms whose append spent `milliseconds` off the CPU with this stack.
+/// A request of 460 ms whose append was off the CPU in `stack` for `milliseconds`.
 fn stalled(stack: &str, milliseconds: i64) -> Vec<Event> {
     let away = off_cpu(7, ms(1_003), ms(1_003 + milliseconds), stack);
     vec![
@@ -136,8 +136,8 @@ fn a_roll_that_waits_in_a_function_of_no_cause_stays_a_roll() {
     assert_eq!(verdict.chain, [Cause::RollFsync]);
 }
 
-/// A request that was appended at once, and answered 100 ms later by a thread that had waited in the kernel
-/// meanwhile.
+/// A request that was appended at once and answered 100 ms later.
+/// The thread that answered had waited in the kernel meanwhile.
 fn answered_late(tid: u32, from: i64, until: i64) -> Verdict {
     let ours = numbered(request(1, 6, 1_000, 1_107, 1));
     first([
@@ -191,7 +191,7 @@ fn locked(wait: LockWait) -> Event {
     Event::LockWait(Box::new(wait))
 }
 
-/// A request of 150 ms whose handler waited in Java for 100 ms before its append, or after it.
+/// A request of 150 ms whose handler waited in Java for 100 ms. The wait is before its append, or after it.
 fn with_java_wait(is_before: bool, change: impl Fn(&mut LockWait)) -> Verdict {
     let ours = numbered(request(1, 6, 1_000, 1_150, 1));
     let (written, waited, stack) = if is_before {

@@ -27,8 +27,8 @@ const PAGE: &str = "ext4_da_write_begin;__filemap_get_folio;__folio_lock;io_sche
 const READ: &str = "ext4_da_write_begin;ext4_block_write_begin;__wait_on_buffer;bit_wait_io;io_schedule";
 const DIRTY: &str = "generic_perform_write;balance_dirty_pages;io_schedule_timeout;schedule";
 
-/// A request from 1,000 to 1,151 ms whose append by thread 7 took from 1,001 to 1,150 and waited with this stack from
-/// 1,002 to 1,149.
+/// A request from 1,000 to 1,151 ms whose append waited with this stack.
+/// The append by thread 7 took from 1,001 to 1,150 and the wait from 1,002 to 1,149.
 fn waited(stack: &str) -> Vec<Event> {
     vec![
         off_cpu(7, ms(1_002), ms(1_149), stack),
@@ -163,7 +163,8 @@ fn io_limit(device: &str, metric: &str, start: i64, end: i64) -> Event {
     Event::HostSample(sample)
 }
 
-/// A read of the file that [`waited`] writes to, which the limit released into the device's queue at `queued`.
+/// A read of the file that [`waited`] writes to, held back by a limit.
+/// The limit released it into the device's queue at `queued`.
 fn throttled_read(queued: i64, inode: u64) -> Event {
     let Event::BlockIo(mut io) = block(Direction::Read, inode, queued, 1_149) else { unreachable!() };
     (io.queued, io.start) = (Some(ms(queued)), io.end - Nanos(150_000));
@@ -643,7 +644,8 @@ fn who_kept_the_device_busy_is_weak_and_only_who_did_most() {
     assert_eq!(first(more).cause, Cause::SlowDevice, "others read more");
 }
 
-/// If the page cache was not watched, a reader may have kept the device busier than the log cleaner's writes did.
+/// If the page cache was not watched, reads from the device are unknown.
+/// A reader may have kept the device busier than the log cleaner's writes did.
 #[test]
 fn who_kept_the_device_busy_is_not_known_where_others_may_have_read_as_much() {
     let of = |thread: &str, kind, own: FileOp| {
@@ -702,8 +704,8 @@ fn an_index_page_is_followed_to_the_device_that_was_slow_to_read_it() {
     assert_eq!(first(events(reclaim(7, true, 1_003, 1_020))).chain, [Cause::IndexPageFault]);
 }
 
-/// A request whose response of 200,000 bytes began at 1,010 ms and had left at 1,150: the broker had written all of
-/// it by `handed`.
+/// A request whose response of 200,000 bytes left from 1,010 to 1,150 ms.
+/// The broker had written all of it by `handed`.
 fn leaving(handed: i64) -> (Request, Vec<Event>) {
     let ours = Request {
         response: Some(ms(1_010)),
@@ -787,7 +789,7 @@ fn a_window_without_room_is_the_clients_unless_the_network_thread_was_elsewhere(
     assert_eq!(found(with(events, [Event::SocketOp(Box::new(elsewhere))])).0, Cause::Unobserved);
 }
 
-/// With TLS the sequence numbers of a response are unknown, but those of the calls that wrote it are known.
+/// With TLS the sequence numbers of a response are unknown. Those of the calls that wrote it are known.
 #[test]
 fn a_window_without_room_is_the_clients_of_a_tls_connection_too() {
     let with_room = |room| found(over_tls(in_two_writes(room)));

@@ -25,8 +25,8 @@ fn stages(events: Vec<Event>) -> [i64; 4] {
         .map(|stage| verdict.stages.of(stage).0 / 1_000_000)
 }
 
-/// A request that was read at 1,000 ms, appended from 1,100 to 1,101 ms by thread 7, of which nothing else was seen,
-/// and answered at 1,150 ms.
+/// A request that was read at 1,000 ms and answered at 1,150 ms.
+/// Thread 7 appended it from 1,100 to 1,101 ms. Nothing else was seen of that thread.
 fn quick_append() -> (Request, Vec<Event>) {
     let ours = numbered(request(1, 6, 1_000, 1_150, 1));
     let events = vec![

@@ -36,7 +36,7 @@ fn pause() -> [Event; 2] {
     [away(gap(0, 996, 1_401)), away(gap(1, 1_000, 1_404))]
 }
 
-/// A request that arrived at that time and was appended after the machine had resumed.
+/// A request that arrived at `arrival`, appended after the machine had resumed.
 fn held_up(number: u32, arrival: i64) -> [Event; 2] {
     [
         op(append(number, number as i32, ms(1_402), ms(1_403), number)),

@@ -504,7 +504,7 @@ fn a_waiter_whose_holder_was_stopped_was_stopped() {
     assert_eq!(verdicts[0].chain, [Cause::LogLock, Cause::GcPause]);
 }
 
-/// A safepoint that took 120 ms to reach, and a fault that may have kept the JVM waiting.
+/// A safepoint that took 120 ms to reach. A fault may have kept the JVM waiting.
 fn long_to_reach(fault: Option<FileOp>) -> Vec<Event> {
     let stop = JvmPause {
         operation: "RevokeBias".into(),

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::{JOURNAL_STACK, append, commit, io, ms, off_cpu, op, request, request_event};
 use crate::{Config, Engine, Summary};
 
-/// Two journal stalls, each with three requests behind the lock, and quick requests all the time; times in
-/// microseconds, several events at the same instant.
+/// Two journal stalls, each with three requests behind the lock.
+/// Quick requests come all the time. Times are in microseconds, several events at the same instant.
 fn events() -> Vec<Event> {
     let mut events = vec![commit(2285, 995, 1_400), io(1_002, 1_390), commit(2286, 2_000, 2_300)];
     for (number, stall) in [(0, 1_000), (1, 2_050)] {
@@ -91,7 +91,7 @@ fn delayed(delays: &[i64], most: Nanos) -> Vec<Event> {
     events.into_iter().map(|(_, event)| event).collect()
 }
 
-/// Reports the first verdict that differs, because all of them in full would be too long.
+/// Reports the first verdict that differs. All of them in full would be too long.
 fn same(one: &(Vec<Verdict>, Summary), other: &(Vec<Verdict>, Summary)) {
     for (verdict, expected) in one.0.iter().zip(&other.0) {
         assert_eq!(verdict.request.correlation_id, expected.request.correlation_id);

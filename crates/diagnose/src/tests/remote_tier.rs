@@ -25,7 +25,7 @@ fn call(tid: u32, start: i64, end: i64, peer: &str, read: u64) -> Event {
     }))
 }
 
-/// A fetch from 0 to 700 ms of records that were there, and the readers' calls meanwhile.
+/// A fetch from 0 to 700 ms of records that were there. Includes the readers' calls meanwhile.
 fn fetched_with(data: Option<Nanos>, readers: Vec<Event>) -> Option<Verdict> {
     let ours = numbered(Request { data, max_wait_ms: Some(650), ..fetch() });
     let own = [read(&ours, us(100), us(200)), write(&ours, us(699_900), us(699_990)), request_event(ours)];

@@ -14,8 +14,9 @@ fn of(events: impl IntoIterator<Item = Event>, number: i32) -> Verdict {
     verdicts.into_iter().find(|verdict| verdict.request.correlation_id == number).unwrap()
 }
 
-/// A request read at 1,000 ms that its handler, thread 7, took at 1,150 ms, after an append that the journal delayed;
-/// and a second handler that was delayed as long.
+/// A request in the queue while the journal delayed both handlers.
+/// It was read at 1,000 ms. Its handler, thread 7, took it at 1,150 ms, after an append that the journal delayed. The
+/// second handler was delayed as long.
 fn queued() -> Vec<Event> {
     let ours = numbered(request(1, 6, 1_000, 1_155, 1));
     let stall = |tid, partition, crc| {
@@ -46,7 +47,7 @@ fn a_request_that_no_handler_was_free_for_has_the_cause_of_what_kept_them() {
     );
 }
 
-/// The same with one handler in a slow append, and three more that appended to a partition right after it did.
+/// The same with one handler in a slow append. Three more appended to `partition` right after it did.
 fn queued_behind_a_lock(partition: i32) -> Vec<Event> {
     let ours = numbered(request(1, 6, 1_000, 1_155, 1));
     let mut events = vec![
@@ -243,7 +244,8 @@ fn sendfile(of: &Request, start: i64, end: i64) -> Event {
     Event::SocketOp(Box::new(SocketOp { op: SocketOpKind::Sendfile, remote: elsewhere, ..call }))
 }
 
-/// A request that lay in the socket from 1,010 to 1,150 ms while its network thread read from the device for another.
+/// A request that lay in the socket from 1,010 to 1,150 ms.
+/// Meanwhile its network thread read from the device for another.
 fn unread(reader: u32) -> Vec<Event> {
     let (ours, _) = all_stages();
     vec![
@@ -509,7 +511,7 @@ fn what_lay_in_the_socket_did_not_come_slowly() {
     assert_eq!(with(None, small, ms(1_200)).cause, Cause::SlowClient);
 }
 
-/// A request that was read at 1,000 ms, and served from 1,150 ms on by a handler that had been free.
+/// A request that was read at 1,000 ms and served from 1,150 ms on. The handler that served it had been free.
 fn delayed_by_its_reader(meanwhile: Vec<Event>) -> Verdict {
     let ours = numbered(request(1, 6, 999, 1_155, 1));
     let mut events = vec![read(&ours, us(999_900), ms(1_000))];

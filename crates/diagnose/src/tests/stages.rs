@@ -172,8 +172,9 @@ pub(super) fn follower_fetch(broker: i32, offset: i64, at: i64) -> Event {
     request_event(fetch)
 }
 
-/// A request whose own append took a millisecond, from 1,010 ms on, and that was answered at `answered`; another
-/// append to `partition` held its log from 1,011.1 to 1,180 ms, delayed by the journal.
+/// A request whose own append took a millisecond, from 1,010 ms on.
+/// It was answered at `answered`. Another append to `partition` held its log from 1,011.1 to 1,180 ms, delayed by the
+/// journal.
 fn raised_the_watermark_behind_another(partition: i32, answered: i64) -> Vec<Event> {
     let mut ours = numbered(request(1, 6, 1_000, answered, 1));
     ours.acks = Some(1);
@@ -237,7 +238,7 @@ fn with_acks_all_the_last_follower_ends_the_remote_stage() {
     assert_eq!(verdicts[0].stages.of(Stage::Unobserved), ms(220));
 }
 
-/// A request with acks=all whose append was done at 1,180 ms and that was answered at 1,240 ms, with `facts`.
+/// A request with acks=all that was answered at 1,240 ms, with `facts`. Its append was done at 1,180 ms.
 fn acknowledged_by_all(facts: Vec<Event>) -> Verdict {
     acknowledged_at(1_240, facts)
 }
@@ -289,8 +290,8 @@ fn only_a_partition_with_one_replica_is_known_to_have_no_followers() {
     assert_eq!(of(&grown), [0, 0, 60]);
 }
 
-/// A compressed message of magic 0 or 1 does not contain its number of records, so the offset that a follower fetches
-/// once it has them all is unknown.
+/// A compressed message of magic 0 or 1 does not contain its number of records.
+/// So the offset that a follower fetches once it has them all is unknown.
 #[test]
 fn when_followers_had_a_batch_is_not_known_where_it_does_not_say_how_many_records_it_has() {
     let with = |records, fetched| {

@@ -25,7 +25,7 @@ fn stopped(stop: ProcessStop) -> Event {
     Event::ProcessStop(Box::new(stop))
 }
 
-/// A request that arrived at that time and was appended after the process had resumed.
+/// A request that arrived at `arrival`, appended after the process had resumed.
 fn held_up(number: u32, arrival: i64) -> [Event; 2] {
     [
         op(append(number, number as i32, ms(1_401), ms(1_402), number)),

@@ -1,5 +1,5 @@
-//! Requests whose bytes could not arrive while others of their connection were served: recognized by how they arrived
-//! when the broker read again, and not named if the client itself was slow.
+//! Requests whose bytes could not arrive while others of a connection were served.
+//! They are recognized by how they arrived when the broker read again, and not named if the client itself was slow.
 
 use model::{Cause, Confidence, Event, Nanos, Request, SocketOp, SocketOpKind, Verdict};
 
@@ -10,8 +10,8 @@ const REQUEST_BYTES: u32 = 1_000_000;
 /// The bytes that fit into the socket's buffer.
 const TAKEN_BYTES: u32 = 200_000;
 
-/// It arrived from 1,000 ms on, behind a request that the broker answered at 1,150 ms, and was complete at
-/// `complete`.
+/// A request that arrived from 1,000 ms on and was complete at `complete`.
+/// It waited behind a request that the broker answered at 1,150 ms.
 fn large(complete: Nanos) -> Request {
     let mut large = request(2, 3, 1_000, 1_160, 77);
     large.client = request(1, 6, 0, 0, 0).client;
@@ -40,7 +40,8 @@ fn read(of: &Request, from: u32, to: u32, at: Nanos) -> Event {
     }))
 }
 
-/// The verdict if as many bytes as had arrived by then arrived at `again`, after the broker had resumed reading.
+/// The verdict on the large request after the broker had resumed reading.
+/// As many bytes as had arrived by then arrived at `again`.
 fn verdict_of(again: Nanos, complete: Nanos, is_read_seen: bool) -> Verdict {
     let large = large(complete);
     let mut events = held_up();
@@ -85,7 +86,7 @@ fn without_the_brokers_reads_nothing_is_said() {
     assert_eq!(verdict_of(ms(1_151), ms(1_154), false).cause, Cause::Unobserved);
 }
 
-/// The verdict if another request of the connection lies between, and the broker read that one after 1,150 ms.
+/// The verdict if another request of the connection lies between. The broker read that one after 1,150 ms.
 fn verdict_behind_two(read_since: Nanos, complete: Nanos) -> Verdict {
     let large = large(complete);
     let mut events = held_up();

@@ -17,7 +17,7 @@ pub(super) fn parked(tid: u32, start: i64, end: i64, waker: u32, stack: &str) ->
     Event::OffCpu(Box::new(OffCpu { woken: Some(us(end)), waker: Some(waker), ..*wait }))
 }
 
-/// A request that was appended at once, and answered by the network thread 107 ms later.
+/// A request appended at once, and answered by the network thread 107 ms later.
 fn answered_late(more: impl IntoIterator<Item = Event>) -> Verdict {
     let ours = numbered(request(1, 6, 1_000, 1_110, 1));
     let mut events = vec![
@@ -191,8 +191,8 @@ fn a_holder_of_the_log_that_waited_for_another_thread_is_followed() {
     assert_eq!(verdict.chain, [Cause::LogLock, Cause::JavaWait, Cause::JournalCommit]);
 }
 
-/// A request that was read at 1,000 ms, and taken after an append at 1,104 ms by a handler that had waited in a futex
-/// until then.
+/// A request that was read at 1,000 ms and waited for its handler.
+/// The handler took it after an append at 1,104 ms, and had waited in a futex until then.
 fn queued_behind(parked: Event) -> Verdict {
     let ours = numbered(request(1, 6, 1_000, 1_110, 1));
     let (verdicts, _) = run([

@@ -34,7 +34,7 @@ impl Append for Arc<FileOp> {
     }
 }
 
-/// Appends with a batch head, oldest first, numbered in the order in which they came.
+/// Appends with a batch head, oldest first. Numbered in the order in which they came.
 #[derive(Debug)]
 pub(crate) struct Appends<T> {
     entries: VecDeque<Entry<T>>,
@@ -88,7 +88,7 @@ impl<T: Append> Appends<T> {
         self.entries.push_back(Entry { append, same_crc, last_end });
     }
 
-    /// Appends with a batch of this CRC, the latest first, until none that is left ended at `since` or later.
+    /// Appends with a batch of this CRC, the latest first. Ends when none that is left ended at `since` or later.
     pub(crate) fn by_crc(&self, crc: u32, since: Nanos) -> impl Iterator<Item = &T> {
         let first = self.by_crc.get(&crc).and_then(|&number| self.at(number));
         std::iter::successors(first, |later| self.at(later.same_crc?))

@@ -55,7 +55,7 @@ impl CpuGaps {
         }
     }
 
-    /// The pauses of the whole machine that this gap completes, each with the last of its gaps.
+    /// The pauses of the whole machine that this gap completes. The last of a pause's gaps completes it.
     fn completed_by(&self, gap: &CpuGap) -> Vec<HostPause> {
         let own = HostPause { span: gap.span(), cpus: gap.cpus, stolen_cpus: u32::from(is_stolen(gap)) };
         let (mut pauses, mut missing) = (vec![own], 1);
@@ -96,7 +96,8 @@ impl CpuGaps {
         gaps.filter(|gap| self.is_alone(gap)).filter_map(|gap| Some((gap, gap.tid?)))
     }
 
-    /// The longest gap of the CPU that was stolen for most of a stretch, and how much of the stretch was stolen.
+    /// The longest gap of the CPU that was stolen for most of a stretch.
+    /// Comes with how much of the stretch was stolen.
     pub(crate) fn most_stolen(&self, span: TimeSpan) -> Option<(&CpuGap, Nanos)> {
         let cpus = self.by_cpu.all().filter_map(|cpu| {
             let mut free = TimeBudget::new(span);

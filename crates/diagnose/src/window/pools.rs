@@ -1,4 +1,4 @@
-//! The broker's pools of threads that serve requests, by thread name, and which threads were at work recently.
+//! The broker's pools of threads that serve requests, by thread name. Also, which threads were at work recently.
 
 use std::collections::HashMap;
 
@@ -22,8 +22,8 @@ pub(crate) enum ThreadPool {
 }
 
 impl ThreadPool {
-    /// The pool of a thread with this name, which the kernel truncates to 15 characters.
-    /// Followers' fetchers and the log cleaner also write logs.
+    /// The pool of a thread with this name.
+    /// The kernel truncates names to 15 characters. Followers' fetchers and the log cleaner also write logs.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         // `KafkaRequestHandlerPool`; without the first two words before Kafka 2.2.
         let is_handlers = ["data-plane-kafk", "kafka-request-h"].iter().any(|start| name.starts_with(start));

@@ -112,7 +112,7 @@ impl ProduceIndex {
         }
     }
 
-    /// Requests whose response named that base offset, of any partition, the latest first.
+    /// Requests whose response named that base offset, the latest first. Of any partition.
     pub(crate) fn by_base_offset(&self, offset: i64) -> impl Iterator<Item = &Arc<Request>> {
         self.by_base_offset.get(&offset).into_iter().flat_map(|requests| requests.iter().rev())
     }

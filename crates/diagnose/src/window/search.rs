@@ -32,7 +32,7 @@ impl CachedSearch {
     }
 }
 
-/// The range of the result, ahead of an element that is before it, in steps that double.
+/// The range of the result, ahead of an element that is before it. Searches in steps that double.
 fn ahead(near: usize, len: usize, is_before: impl Fn(usize) -> bool) -> (usize, usize) {
     let (mut from, mut step) = (near + 1, 1);
     loop {

@@ -1,4 +1,5 @@
-//! The broker's calls on its connections, by TCP sequence number and by thread, and samples of threads on a CPU.
+//! The broker's calls on its connections, and samples of threads on a CPU.
+//! Calls are found by TCP sequence number and by thread.
 //!
 //! A connection has few calls between a request's arrival and its read, so a call is searched step by step from a
 //! moment on: sequence numbers wrap, and a later connection may have the same addresses as an earlier one.
@@ -94,12 +95,12 @@ impl Sockets {
         self.threads.get(&tid).into_iter().flat_map(move |thread| thread.samples.on_cpu(span))
     }
 
-    /// The read that took a byte with this sequence number from a connection, near a moment.
+    /// The read that took the byte with this sequence number from a connection. Searches near a moment.
     pub(crate) fn read_of(&self, connection: Connection, byte: u32, near: Nanos) -> Option<SocketCall> {
         self.connections.get(&connection)?.reads.covering(byte, near)
     }
 
-    /// The write or sendfile that gave a byte with this sequence number to a connection, near a moment.
+    /// The write or sendfile that gave a connection the byte with this sequence number. Searches near a moment.
     pub(crate) fn write_of(&self, connection: Connection, byte: u32, near: Nanos) -> Option<SocketCall> {
         self.connections.get(&connection)?.writes.covering(byte, near)
     }

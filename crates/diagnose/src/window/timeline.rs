@@ -1,4 +1,4 @@
-//! Events in the order of their ends with an index for overlaps, and episodes of the same trouble.
+//! Events in the order of their ends with an index for overlaps. Also, episodes of the same trouble.
 //!
 //! The index contains the events that began before every event that ended after them. All events after the last of
 //! these that began before the end of a stretch began after the stretch. So a look-up costs as much as it finds.
@@ -24,7 +24,7 @@ pub(crate) struct Timeline<T> {
     near: (CachedSearch, CachedSearch),
 }
 
-/// An event with its span beside it, because many are examined for each one that is found.
+/// An event with its span beside it. Many are examined for each one that is found.
 #[derive(Debug)]
 struct Entry<T> {
     span: TimeSpan,
@@ -63,7 +63,7 @@ impl<T> Timeline<T> {
         self.entries.range(self.first_after(time)..).map(|entry| &entry.event)
     }
 
-    /// Events that share more than a point with the stretch, in the order of their ends.
+    /// Events that share more than a point with the stretch, ordered by their ends.
     pub(crate) fn overlapping(&self, TimeSpan { start, end }: TimeSpan) -> impl Iterator<Item = &T> {
         let first = self.first_after(start);
         let past = self.past_begun_before(end).max(first);
@@ -120,7 +120,8 @@ impl<T: Span> Timeline<T> {
     }
 }
 
-/// Inserts an element that mostly belongs at the end, behind all that are not greater; returns its index.
+/// Inserts an element behind all that are not greater, and returns its index.
+/// The element mostly belongs at the end.
 pub(crate) fn insert_sorted<T, K: PartialOrd>(of: &mut VecDeque<T>, new: T, key: impl Fn(&T) -> K) -> usize {
     let later = of.iter().rev().take_while(|entry| key(entry) > key(&new)).count();
     let at = of.len() - later;

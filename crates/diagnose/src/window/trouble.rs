@@ -22,9 +22,10 @@ const SLOW_IO: Nanos = Nanos::from_millis(10);
 pub(crate) const MIN_WAIT_FOR_CPU: Nanos = Nanos::from_millis(5);
 /// Connections without window scaling that are stored; this is reported once, when they begin.
 const MAX_UNSCALED: usize = 16_384;
-/// The cgroup's metric for the share of time in which its quota had run out (`watch::host::metrics`).
+/// The cgroup's metric for the share of time in which its quota had run out. See `watch::host::metrics`.
 const THROTTLED: &str = "cpu_throttled_ratio";
-/// Metrics of a device that are limits of the broker's cgroup on it start with the direction and this.
+/// Part of the names of a device's metrics that are limits of the broker's cgroup.
+/// The names start with the direction and this.
 const LIMIT: &str = "_limit_";
 
 /// The function in which XFS waits for space in its log (`fs/xfs/xfs_log.c`).
@@ -63,7 +64,7 @@ pub(crate) struct Troubles {
     /// Requests to a transaction's coordinator, by the transaction's id.
     verifications: Timelines<Arc<str>, Arc<Request>>,
     pub(crate) out_of_quota: Timeline<HostSample>,
-    /// Limits of the broker's cgroup on reads from and writes to a device, by the device's name.
+    /// Limits of the broker's cgroup on a device's reads and writes, by device name.
     io_limits: Timelines<Arc<str>, HostSample>,
 }
 
@@ -148,8 +149,8 @@ impl Troubles {
         self.io_limits.has(&device.name)
     }
 
-    /// A limit of the broker's cgroup on reads from a device or writes to it that was in force in a stretch, as far
-    /// as it was sampled.
+    /// A limit of the broker's cgroup that was in force in a stretch.
+    /// It is on reads from a device or writes to it, and known as far as it was sampled.
     pub(crate) fn io_limit(
         &self,
         device: &Device,
@@ -166,7 +167,7 @@ impl Troubles {
         events.take_while(move |event| event.at <= span.end)
     }
 
-    /// Whether a connection has no window scaling, so that it carries at most 64 KiB per round trip.
+    /// Whether a connection has no window scaling. Then it carries at most 64 KiB per round trip.
     pub(crate) fn is_unscaled(&self, connection: Connection) -> bool {
         self.unscaled.contains_key(&connection)
     }

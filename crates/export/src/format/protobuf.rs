@@ -7,7 +7,7 @@ use super::Encoder;
 use crate::catalog::{Family, Kind};
 use crate::histogram::{Exemplar, Histogram, SCHEMA, ZERO_THRESHOLD};
 
-/// A message, or a part of one (<https://protobuf.dev/programming-guides/encoding/>).
+/// A message, or a part of one. See <https://protobuf.dev/programming-guides/encoding/>.
 #[derive(Default)]
 struct Message(Vec<u8>);
 
@@ -127,7 +127,7 @@ impl Protobuf {
         });
     }
 
-    /// Ends a family, and leaves out one without metrics, for which the format has no place.
+    /// Ends a family. Leaves out a family without metrics, because the format has no place for it.
     fn end(&mut self) {
         let Some((family, metrics)) = self.family.take() else { return };
         if metrics.0.is_empty() {

@@ -19,7 +19,7 @@ const MAX_HEADERS: usize = 64;
 pub(crate) enum Answer {
     /// Accepted, except for this number of spans.
     Taken { rejected_spans: u64 },
-    /// To be retried, after this time if given (OTLP specification, "Retryable Response Codes").
+    /// To be retried, after this time if given. See OTLP specification, "Retryable Response Codes".
     Later { after: Option<Duration> },
     /// Refused, and not to be retried.
     Never,

@@ -1,5 +1,6 @@
-//! The thread that sends batches, one after the other, and retries if that may help. Keeps its current batch until it is
-//! sent, refused, or too old; further batches wait in the queue.
+//! A thread that sends batches one after the other.
+//! Retries if that may help. Keeps its current batch until it is sent, refused, or too old; further batches wait in
+//! the queue.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,5 +1,6 @@
-//! A span in OTLP's JSON (opentelemetry-proto 1.x, "JSON Protobuf Encoding" of the OTLP specification: ids in
-//! hexadecimal, kinds as numbers, 64-bit numbers as text). Does not know what spans mean.
+//! A span in OTLP's JSON.
+//! Sources: opentelemetry-proto 1.x, "JSON Protobuf Encoding" of the OTLP specification (ids in hexadecimal, kinds as
+//! numbers, 64-bit numbers as text). Does not know what spans mean.
 
 use model::Nanos;
 use serde::{Serialize, Serializer};

@@ -34,7 +34,7 @@ impl Default for Traces {
 }
 
 impl Traces {
-    /// The spans of the request, of its stages, and of its evidence that was not yet sent.
+    /// The spans of the request, its stages, and its evidence that was not yet sent.
     pub(super) fn spans(&mut self, verdict: &Verdict) -> Vec<Span> {
         let root = self.ids.trace_of(&verdict.root);
         let evidence: Vec<(&Evidence, Link)> = verdict

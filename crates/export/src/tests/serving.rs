@@ -1,4 +1,4 @@
-//! Checks that HTTP requests are answered while other clients are connected, regardless of what they send.
+//! Checks that HTTP requests are answered while other clients are connected. The other clients may send anything.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpStream};

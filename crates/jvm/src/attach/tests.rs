@@ -123,7 +123,8 @@ fn nothing_is_written_out_of_a_machine_s_root() {
     assert_eq!(fs::read_dir(host).unwrap().count(), 0);
 }
 
-/// A process that SIGQUIT kills, even if this one ignores it, like a process that a shell runs in the background.
+/// A process that SIGQUIT kills, even if this process ignores the signal. A process that a shell runs in the background
+/// does so.
 fn sleeping() -> Child {
     let process = Command::new("env").args(["--default-signal=QUIT", "sleep", "600"]).spawn().unwrap();
     let comm = format!("/proc/{}/comm", process.id());

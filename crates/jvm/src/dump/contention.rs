@@ -22,7 +22,7 @@ pub struct LockContention {
 /// A lock in one method. A monitor that the collector has moved between two dumps counts as two.
 type Key = (Lock, Arc<str>);
 
-/// For each thread, the number of the last dump that counted it, and how many dumps did.
+/// Per thread, the number of the last dump that counted it and how many dumps did.
 type Counts = HashMap<LockHolder, (u64, u64)>;
 
 #[derive(Clone, Debug, Default)]

@@ -46,7 +46,7 @@ pub(super) struct HotSpot {
     pub(super) threads: Vec<Thread>,
     pub(super) deadlocks: u32,
     place: Place,
-    /// The current thread is in `Object.wait()` on an object that the JVM could not name.
+    /// The current thread is in `Object.wait()` on an object the JVM could not name.
     waits_unnamed: bool,
 }
 
@@ -182,7 +182,8 @@ fn lock_named(text: &str) -> Option<(&str, &str, u64)> {
     Some((verb.trim_end(), class.strip_suffix(')')?, address))
 }
 
-/// Parses `WAITING (parking)`, as `java_lang_Thread::thread_status_name` prints it (classfile/javaClasses.cpp).
+/// Parses a thread state such as `WAITING (parking)`. `java_lang_Thread::thread_status_name` prints it
+/// (classfile/javaClasses.cpp).
 fn state_named(text: &str) -> ThreadState {
     match text.split(' ').next() {
         Some("NEW") => ThreadState::New,
@@ -244,9 +245,8 @@ fn native_id(text: &str) -> Option<Tid> {
     .filter(|&tid| tid != 0)
 }
 
-/// Passes the thread headers of a dump, such as the answer to `Thread.print`, to `each`.
-/// Does not decode or keep stacks, so memory does not grow with the dump. A line that is cut off at the end is left
-/// out.
+/// Passes the thread headers of a dump to `each`. The dump may be the answer to `Thread.print`. Does not decode or keep
+/// stacks, so memory does not grow with the dump. A line that is cut off at the end is left out.
 ///
 /// # Errors
 /// The reader's error.

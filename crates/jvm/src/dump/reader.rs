@@ -1,5 +1,5 @@
-//! Finds the dumps of both formats in a text, with anything between them, and returns one at a time. Does not know what
-//! their lines mean.
+//! Finds the dumps of both formats in a text and returns one at a time. The text may have anything between them. Does
+//! not know what their lines mean.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -30,7 +30,8 @@ pub struct Dumps<R> {
     is_over: bool,
 }
 
-/// Lines that a log may insert between the lines that precede a HotSpot dump and its first line.
+/// Lines that a log may insert just before the first line of a HotSpot dump. The lines that precede the dump come
+/// before these.
 const BEFORE_LINES: u64 = 4;
 
 /// Facts from the lines before a HotSpot dump: `18579:`, the process, from `jcmd`; and the date.
@@ -164,7 +165,7 @@ enum Body {
 }
 
 impl Open {
-    /// A dump that begins at this line, with the process and the date from the lines before it.
+    /// A dump that begins at this line. The process and the date are from the lines before it.
     pub(super) fn new(format: DumpFormat, line: u64, (pid, date): (Pid, Option<DateTime>)) -> Self {
         let body = match format {
             DumpFormat::HotSpot => Body::HotSpot(HotSpot::default()),
@@ -255,7 +256,7 @@ fn is_end(text: &str) -> bool {
 
 // Finds the owner of each lock that a thread of the same dump waits for. Does not read text.
 
-/// Settles, once all threads are there, which locks each holds and which thread holds the lock it waits for.
+/// Settles which locks each thread holds and who holds the lock it waits for. Needs all threads of the dump.
 ///
 /// A dump shows a thread in `Object.wait()` as if it held the monitor that it left, in the frame that entered it.
 pub(super) fn settle(threads: &mut [Thread]) {

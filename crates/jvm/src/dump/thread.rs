@@ -62,7 +62,7 @@ impl Thread {
     }
 }
 
-/// Whether a method is one of the JDK's own between the caller of a lock and the wait.
+/// Whether a method is the JDK's own, between the caller of a lock and the wait.
 fn is_waiting_itself(method: &str) -> bool {
     ["java.util.concurrent.locks.", "jdk.internal.misc.Unsafe.", "sun.misc.Unsafe.", "java.lang.Object.wait"]
         .iter()
@@ -105,7 +105,7 @@ impl Wait {
         Self { how, lock: Lock { kind, class, address }, owner: None }
     }
 
-    /// Whether it waits for another thread's lock, and not for work, a notification or a time.
+    /// Whether it waits for another thread's lock. A wait for work, a notification or a time does not count.
     pub fn is_blocked(&self) -> bool {
         match self.how {
             WaitKind::Enter | WaitKind::Reenter => true,
@@ -206,7 +206,8 @@ pub(super) fn parse_date_line(line: &str) -> Option<DateTime> {
     DateTime::strptime("%Y-%m-%d %H:%M:%S", line).ok().filter(|_| line.len() == 19)
 }
 
-/// Parses year, month, day, hour, minute, second and, if they follow, milliseconds, with any separators.
+/// Parses a date and a time of day, with any separators. The numbers are year, month, day, hour, minute, second and, if
+/// they follow, milliseconds.
 pub(super) fn parse(text: &str) -> Option<DateTime> {
     let mut numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
     let mut next = || numbers.next()?.parse::<i16>().ok();

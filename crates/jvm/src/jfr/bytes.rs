@@ -1,5 +1,4 @@
-//! A borrowing reader of the format's integers and strings that cannot run past its end.
-//! Does not know any event.
+//! A borrowing reader of the format's integers and strings. Cannot run past its end. Does not know any event.
 //!
 //! Integers are written seven bits a byte, the lowest first, with the eighth bit set if another byte follows; the ninth
 //! byte has eight bits (`jfrEncoders.hpp`). Shorter types are sign-extended first, so that truncating the integer to
@@ -130,7 +129,7 @@ pub(super) enum Text<'a> {
 }
 
 impl Text<'_> {
-    /// Appends the string, with control characters replaced, and no more than `limit` of its encoded bytes.
+    /// Appends the string, with control characters replaced. Appends no more than `limit` of its encoded bytes.
     pub(super) fn append_to(self, out: &mut String, limit: usize) {
         let printable = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
         let cut = |bytes: &[u8]| bytes.get(..limit.min(bytes.len())).unwrap_or_default().to_vec();

@@ -1,5 +1,5 @@
-//! Calls in which a request handler worked on one request, from `jdk.MethodTrace` (JEP 520, JDK 25 and later). Does not find
-//! these events in the file.
+//! Calls in which a request handler worked on one request. From `jdk.MethodTrace` (JEP 520, JDK 25 and later). Does not
+//! find these events in the file.
 
 use model::{HandlerCall, Pid};
 
@@ -9,7 +9,7 @@ use super::error::Error;
 use super::header::Clock;
 use super::metadata::{Selection, Types};
 
-/// The methods that a request handler calls for each request (`KafkaRequestHandler.run`), of brokers and of
+/// The methods that a request handler calls for each request. `KafkaRequestHandler.run` calls them, in brokers and in
 /// controllers. A recording may trace other methods too, for another user.
 pub(crate) const METHODS: [(&str, &str); 2] =
     [("kafka.server.KafkaApis", "handle"), ("kafka.server.ControllerApis", "handle")];

@@ -90,7 +90,7 @@ impl Header {
         self.generation == UPDATING
     }
 
-    /// A tick of the JVM's clock as UTC nanoseconds, by this header alone, like the JDK's own reader.
+    /// A tick of the JVM's clock as UTC nanoseconds, by this header alone. The JDK's own reader does the same.
     pub fn utc_ns(&self, ticks: u64) -> i64 {
         self.start_ns.saturating_add(self.length_ns(ticks.wrapping_sub(self.start_ticks) as i64))
     }
@@ -151,7 +151,7 @@ impl Clock {
         Self { header, shift_ns: 0, live: None }
     }
 
-    /// The clock of a chunk that is being recorded on this machine, given both clocks at this moment: steps of the wall
+    /// The clock of a chunk that is being recorded on this machine. Takes both clocks at this moment. Steps of the wall
     /// clock since the recording's start are removed.
     pub fn live(header: Header, offset: ClockOffset, near: ClockPair) -> Self {
         let live = Live { offset, near, duration_ns: 0, candidate_ns: None };

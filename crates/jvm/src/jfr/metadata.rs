@@ -33,7 +33,7 @@ const MAX_NAME_BYTES: usize = 512;
 pub(super) enum Shape {
     /// `boolean` and `byte`.
     Byte,
-    /// `short`, `char`, `int` and `long`, which are all written as one compressed integer.
+    /// `short`, `char`, `int` and `long`, all written as one compressed integer.
     Integer,
     /// `float` and `double`, with their size in bytes.
     Fixed(usize),

@@ -1,5 +1,5 @@
-//! Pauses of the JVM, merged from Flight Recorder's events, which come one by one and in no order.
-//! Does not find the events in the file.
+//! Pauses of the JVM, merged from Flight Recorder's events. The events come one by one and in no order. Does not find
+//! the events in the file.
 //!
 //! A collector's pause is `jdk.GCPhasePause`; the collection and its cause are in the `jdk.GarbageCollection` of the
 //! same `gcId`, which for a concurrent collection comes only when it ends, long after its pauses. A safepoint is
@@ -219,8 +219,8 @@ impl Pauses {
 }
 
 impl Pause {
-    /// The pause, named by its collection unless the phase says more than that it is a pause (`Pause Mark Start` of
-    /// ZGC).
+    /// The pause, named by its collection or by its phase. The phase names it if it says more than that it is a pause
+    /// (`Pause Mark Start` of ZGC).
     fn to_jvm_pause(&self, collection: Option<&Collection>, pid: Pid) -> JvmPause {
         let plain = matches!(&*self.phase, "" | "GC Pause");
         let operation = collection.filter(|_| plain).map_or(&self.phase, |collection| &collection.name);

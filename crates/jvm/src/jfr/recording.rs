@@ -27,8 +27,8 @@ impl Recording {
         Self { reading: Interpreter::new(pid), threads: Vec::new() }
     }
 
-    /// Reads all of a file, in memory that does not grow with it, and emits its events, chunk by chunk, roughly but not
-    /// exactly in time order: the JVM writes one thread's events after another's.
+    /// Reads all of a file and emits its events, chunk by chunk. Memory does not grow with the file. The events are
+    /// roughly but not exactly in time order: the JVM writes one thread's events after another's.
     ///
     /// # Errors
     /// The file does not follow the format from some byte on, or ends too early: the events before that have been
@@ -106,7 +106,7 @@ pub(super) fn read_header<S: Source + ?Sized>(source: &S, at: u64) -> Result<Hea
 /// More files than a JVM keeps; the folder is another user's.
 const MAX_FILES: usize = 10_000;
 
-/// Attempts to read a header that changes meanwhile, before it is left for the next poll.
+/// Attempts to read a header that changes meanwhile. Then it is left for the next poll.
 const MAX_TRIES: usize = 3;
 
 /// Follows a JVM's folder of chunks.
@@ -142,8 +142,8 @@ impl Tail {
         }
     }
 
-    /// Emits what the JVM has flushed since the last call, given both clocks at this moment.
-    /// Calling it more often than the JVM flushes costs one read of a header.
+    /// Emits what the JVM has flushed since the last call. Takes both clocks at this moment. Calling it more often than
+    /// the JVM flushes costs one read of a header.
     ///
     /// # Errors
     /// The folder or a chunk cannot be read. An invalid chunk is abandoned: the next call waits for the next chunk.

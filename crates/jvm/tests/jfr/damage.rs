@@ -11,7 +11,7 @@ use crate::writer;
 const SIZE: std::ops::Range<usize> = 8..16;
 const METADATA: std::ops::Range<usize> = 24..32;
 
-/// A real recording with its description of events first, so that cut ones still have it.
+/// A real recording with its description of events first. A cut version still has the description.
 fn described_first(name: &str) -> (Vec<u8>, usize) {
     let whole = samples::recording(name);
     let at = u64::from_be_bytes(whole[METADATA].try_into().unwrap()) as usize;
@@ -129,7 +129,7 @@ fn many_strings() -> Vec<u8> {
     [&[0, 0, 0][..], &count, &[0], &vec![1; COUNT]].concat()
 }
 
-/// Pools of threads, each of a few bytes, all with the name that is in the pool of strings.
+/// Pools of threads of a few bytes each, all with one name in the pool of strings.
 fn many_threads() -> Vec<u8> {
     const COUNT: u64 = 400_000;
     let mut body = [&[0, 0, 0, 1, 2][..], &writer::TEXT_POOL, &[1, 1]].concat();

@@ -1,5 +1,5 @@
-//! The output of the JDK's own reader (`jfr print --json`) for the recordings, as the lines that this crate's reader
-//! yields. Joins and selects events independently, from the JSON.
+//! The output of the JDK's own reader (`jfr print --json`) for the recordings. It has the form of the lines that this
+//! crate's reader yields. Joins and selects events independently, from the JSON.
 //!
 //! The lines are committed: `BLESS=1` rewrites them, with the `jfr` of the JDK in `JAVA_HOME` or on the `PATH`, which
 //! must be as new as the recordings.

@@ -1,4 +1,4 @@
-//! The recordings beside this file, and the events of a recording as lines of text, one for each wait, pause or call.
+//! The recordings beside this file, and their events as lines of text. A line is one wait, pause or call.
 
 use std::fmt::Write as _;
 use std::fs;

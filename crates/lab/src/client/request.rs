@@ -1,6 +1,6 @@
-//! Requests and responses in versions without flexible fields (KIP-482) that Kafka 3 and 4 speak (KIP-896): Produce 7,
-//! Fetch 4, `CreateTopics` 2, `AlterClientQuotas` 0, `FindCoordinator` 2, `OffsetCommit` 7,
-//! `JoinGroup` 3, `SyncGroup` 2.
+//! Requests and responses in versions without flexible fields (KIP-482). Kafka 3 and 4 speak these (KIP-896): Produce
+//! 7, Fetch 4, `CreateTopics` 2, `AlterClientQuotas` 0, `FindCoordinator` 2, `OffsetCommit` 7, `JoinGroup` 3,
+//! `SyncGroup` 2.
 
 use bytes::{Bytes, BytesMut};
 use fastrand::Rng;
@@ -147,7 +147,8 @@ impl Request {
         Self::new(ApiKey::SyncGroup, 2, &request)
     }
 
-    /// Limits how many bytes per second a client id may produce (`producer_byte_rate`) or fetch, or removes the limit.
+    /// Sets or removes a client id's limit on bytes per second. `key` selects whether that limits what it produces
+    /// (`producer_byte_rate`) or fetches.
     pub fn alter_quota(client_id: &str, key: &str, bytes_per_second: Option<f64>) -> Self {
         let entity =
             EntityData::default().with_entity_type(text("client-id")).with_entity_name(Some(text(client_id)));
@@ -231,9 +232,9 @@ pub(super) fn parse_join(body: Vec<u8>) -> Option<Member> {
     (response.error_code == 0).then_some(member)
 }
 
-/// The error code of the first partition of a Produce 7 or `OffsetCommit` 7 response, of the first topic of
-/// `CreateTopics` 2, of `FindCoordinator` 2, of `SyncGroup` 2, or of the first entry of `AlterClientQuotas` 0. The body
-/// starts after the correlation id. `None` if it is truncated.
+/// The first error code in a response; `None` if the response is truncated. That of the first partition of Produce 7 or
+/// `OffsetCommit` 7, of the first topic of `CreateTopics` 2, of `FindCoordinator` 2, of `SyncGroup` 2, or of the first
+/// entry of `AlterClientQuotas` 0. The body starts after the correlation id.
 pub(super) fn first_error(api: ApiKey, body: Vec<u8>) -> Option<i16> {
     let mut body = Bytes::from(body);
     match api {

@@ -92,7 +92,7 @@ impl Running {
         self.control.paused.store(paused, Ordering::Relaxed);
     }
 
-    /// Ends the producers and returns their measurements, once all requests are answered.
+    /// Ends the producers and returns their measurements. Waits until all requests are answered.
     ///
     /// # Errors
     /// The broker refused something or closed a connection.

@@ -215,7 +215,8 @@ mod tests {
 
     use super::*;
 
-    /// An arbitrary Ed25519 key (RFC 8410) and an invalid certificate, which is never checked.
+    /// A server's configuration with an arbitrary Ed25519 key (RFC 8410). Its certificate is invalid, and is never
+    /// checked.
     fn server() -> ServerConfig {
         let key =
             [b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20", &[7; 32][..]].concat();

@@ -56,12 +56,12 @@ pub(crate) struct FinishedRun {
     pub(crate) measured: ClientMetrics,
     /// The kernel's statistics of the file system's journal.
     pub(crate) journal: Vec<String>,
-    /// The causes that took the time of its slow requests, as `explain` reports them, if requested.
+    /// The causes that took the time of its slow requests, if requested. As `explain` reports them.
     pub(crate) bottleneck: Option<String>,
 }
 
 impl RunLog {
-    /// Opens this experiment's log in `directory`, or starts a new one if there is none.
+    /// Opens this experiment's log in `directory`. Starts a new one if there is none.
     ///
     /// # Errors
     /// It holds another experiment, another machine's, or one with other parameters.

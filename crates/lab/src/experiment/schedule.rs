@@ -27,7 +27,7 @@ pub(crate) struct Estimate {
 }
 
 impl Estimate {
-    /// An estimate from the load's time plus setup and teardown, and from the runs in the log.
+    /// Creates an estimate from the runs in the log. Without any, from the load's time plus setup and teardown.
     pub(crate) fn of(load: Duration, run_log: &RunLog) -> Self {
         let took = run_log.runs.iter().map(|done| Duration::from_secs_f64(done.took_s.clamp(0.0, 1e6)));
         Self { guess: load + AROUND, took: took.collect() }

@@ -29,7 +29,7 @@ pub(crate) struct Setup {
     pub(crate) load: Load,
     /// How long load runs before the recording, in seconds: the JVM's compiler settles, and so does write-back.
     pub(crate) warm_up_s: u64,
-    /// The id of the configuration that it changes in one point, if it is one of several steps.
+    /// The id of the configuration that it changes in one point. `None` if it is not one of several steps.
     pub(crate) builds_on: Option<String>,
 }
 

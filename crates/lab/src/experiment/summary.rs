@@ -59,7 +59,8 @@ pub(crate) fn table(run_log: &RunLog, setups: &[Setup], slo_ms: u64) -> String {
     text
 }
 
-/// Appends what could not be set up, and the statistics that show whether journals were what they should be.
+/// Appends the state of the journals, and what could not be set up. The journals' statistics show whether they were
+/// what they should be.
 fn append_others(text: &mut String, run_log: &RunLog, setups: &[Setup]) {
     let mut lines = String::new();
     for setup in setups {

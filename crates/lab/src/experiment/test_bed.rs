@@ -121,7 +121,8 @@ impl TestBed {
         })
     }
 
-    /// Slows the devices down, warms the broker up, records it, and returns what its clients measured meanwhile.
+    /// Records the broker and returns what its clients measured meanwhile. Slows the devices down and warms the broker
+    /// up before that.
     fn measure(
         &mut self,
         spec: &RunSpec,
@@ -282,7 +283,8 @@ pub(crate) struct Latency {
 }
 
 impl ClientMetrics {
-    /// Metrics of paced producers, from the responses to what they sent within a span of UTC nanoseconds.
+    /// Metrics of paced producers, from the responses to some of their requests. These are the ones that were sent
+    /// within a span of UTC nanoseconds.
     pub(crate) fn of_answers(
         answers: &[Answer],
         (start_ns, end_ns): (i64, i64),

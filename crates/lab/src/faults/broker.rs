@@ -57,7 +57,7 @@ pub(super) const QUOTA: Fault = Fault {
 const LIMITED: &str = "limited";
 const RATE: &str = "producer_byte_rate";
 
-/// Batches that the broker recompresses, because their topic's `compression.type` is not the producer's.
+/// Batches that the broker recompresses. Their topic's `compression.type` is not the producer's.
 ///
 /// Truth: `recompression` for these requests: the handler is on the CPU until the batch is recompressed. The others are
 /// few, and there are enough handlers for them.
@@ -87,8 +87,8 @@ pub(super) const RECOMPRESSION: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// One or two request handlers, and clients that keep all of them busy with batches to recompress, while others send
-/// small requests.
+/// One or two request handlers, all busy with batches to recompress. Some clients send these batches; others send small
+/// requests.
 ///
 /// Truth: `handlers-busy` for the small requests, anywhere in the chain, or as their root what kept the handlers busy:
 /// `recompression`. The large ones wait for a handler too, behind each other.
@@ -241,8 +241,8 @@ const SETTLED: Duration = Duration::from_millis(60);
 /// Metadata, version 1: an array of names.
 const HEAD: &[u8] = b"\0\x03\0\x01\0\0\0\x01\0\x07babbler";
 
-/// Sends this many requests at once, each with this many empty names, one fewer than it announces; returns how long the
-/// broker took to close all connections.
+/// Sends `requests` requests at once, each with `names` empty names. Each announces one name more than it has. Returns
+/// how long the broker took to close all connections.
 fn send_huge_requests(bed: &TestBed, requests: u32, names: u32) -> Result<Duration> {
     let size = HEAD.len() as u32 + 4 + names * 2;
     let mut frame = [&size.to_be_bytes(), HEAD, &(names + 1).to_be_bytes()].concat();

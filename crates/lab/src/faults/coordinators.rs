@@ -102,7 +102,7 @@ fn make_topics(mut maker: Connection, prefix: &str, over: &AtomicBool, slow: Dur
     Ok(count)
 }
 
-/// Clients create two thousand topics at once, and another creates one at a time beside them.
+/// Clients create two thousand topics at once. Another client creates one at a time beside them.
 ///
 /// Truth: `controller-busy` anywhere in the chain of requests that create topics: one thread of the controller decides
 /// on all changes, one after the other. Its work for the many is what they wait for, and why the other waits. Its raft
@@ -144,7 +144,7 @@ pub(super) const METADATA_STORM: Fault = Fault {
 };
 const STORM_TOPICS: usize = 2_000;
 
-/// Groups of one member rebalance again and again while writes to ext4's journal are slow.
+/// Groups of one member rebalance while writes to ext4's journal are slow. They do so again and again.
 ///
 /// Truth: `journal-commit` for every slow `SyncGroup`: the leader's waits for the append of the assignment. The time
 /// that members wait for each other is not part of the latency, and `JoinGroup` is not judged.

@@ -40,9 +40,9 @@ pub(super) const JOURNAL_STALL: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// Another process calls fsync on the same ext4 again and again, and the journal is slow. On its own it is committed
-/// every five minutes; each of these fsyncs commits it at once, and threads that need a buffer held by the commit wait
-/// for it.
+/// Another process calls fsync on the same ext4, whose journal is slow. It does so again and again. On its own the
+/// journal is committed every five minutes; each of these fsyncs commits it at once, and threads that need a buffer
+/// held by the commit wait for it.
 ///
 /// Truth: `journal-commit` for every slow request, as in `journal-stall`.
 pub(super) const BLOCKED_BY_NEIGHBOUR: Fault = Fault {
@@ -70,10 +70,9 @@ pub(super) const BLOCKED_BY_NEIGHBOUR: Fault = Fault {
 const FSYNCS: &str =
     "while dd if=/dev/zero of=\"$0\" bs=4k count=1 conv=notrunc,fsync status=none; do :; done";
 
-/// XFS instead of ext4, with a slow log, and a topic that is flushed after every message: each append's fsync forces
-/// XFS's log (`xfs_file_fsync`, `fs/xfs/xfs_file.c`) under the partition's lock. Without the flushes, appends on XFS
-/// wait for no log: four thousand files created beside them in three seconds, with the log's writes held back, slowed
-/// none.
+/// XFS with a slow log, and a topic that is flushed after every message. Each append's fsync forces XFS's log
+/// (`xfs_file_fsync`, `fs/xfs/xfs_file.c`) under the partition's lock. Without the flushes, appends on XFS wait for no
+/// log: four thousand files created beside them in three seconds, with the log's writes held back, slowed none.
 ///
 /// Truth: the chain leads through `roll-fsync`, the name for an fsync under the log's lock whether or not a segment
 /// rolls, for the request that calls it and for those behind it. It waits for the device of XFS's log: `slow-device` is
@@ -100,8 +99,8 @@ pub(super) const XFS_LOG: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// Small segments on a slow disk, with a Kafka version that still writes the producers' snapshot with an fsync when a
-/// segment rolls, in the request's own thread and under the log's lock (until 3.7, KAFKA-15046).
+/// Small segments on a slow disk, with a Kafka that fsyncs when a segment rolls. This version (until 3.7, KAFKA-15046)
+/// writes the producers' snapshot with an fsync, in the request's own thread and under the log's lock.
 ///
 /// Truth: `roll-fsync` for every slow request: the one whose append rolled the segment, and those behind it. ext4 has
 /// no journal, so that an fsync delays others only through the lock: appends that do not roll write to memory. The
@@ -181,9 +180,8 @@ pub(super) const SLOW_DEVICE: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// Like [`SLOW_DEVICE`], but on a fast device from which the broker's cgroup may read few bytes per second:
-/// blk-throttle (version 1's `blkio.throttle.*`, version 2's `io.max`) holds back reads before they enter the device's
-/// queue.
+/// Like [`SLOW_DEVICE`], but the broker's cgroup may read few bytes per second. The device is fast: blk-throttle
+/// (version 1's `blkio.throttle.*`, version 2's `io.max`) holds back reads before they enter the device's queue.
 ///
 /// Truth: `io-throttled` for every slow request, like `slow-device` there.
 pub(super) const IO_LIMIT: Fault = Fault {
@@ -220,7 +218,8 @@ pub(super) const IO_LIMIT: Fault = Fault {
 const PAGE_BYTES: u64 = 4_096;
 /// A recorder reads the limits once a second.
 const LIMIT_IS_KNOWN: Duration = Duration::from_millis(1_200);
-/// At this limit such a page takes a quarter of a second, and as long again for each partition that is read at once.
+/// The smallest limit of bytes per second. Such a page takes a quarter of a second, and as long again for each
+/// partition that is read at once.
 const MIN_LIMIT: u64 = 4 * PAGE_BYTES;
 
 /// How often in a window, and the time in between.
@@ -229,7 +228,7 @@ const APART: Duration = Duration::from_millis(450);
 /// No append may come meanwhile: a page that is dirtied again stays.
 const PAUSE: Duration = Duration::from_millis(80);
 
-/// Makes the next append to each partition read its page from a slow device, several times.
+/// Makes the next append to each partition read its page, several times. The device is slow meanwhile.
 fn inject_cold_appends(window: &mut OpenWindow<'_>) -> Result<Proof> {
     let held_ms = window.rng.u64(120..=350);
     let held = Duration::from_millis(held_ms);
@@ -241,7 +240,7 @@ fn inject_cold_appends(window: &mut OpenWindow<'_>) -> Result<Proof> {
     Ok(Proof::HeldBack("reads held back"))
 }
 
-/// Makes the next append to each partition read its page, which takes at most `held`, several times.
+/// Makes the next append to each partition read its page, several times. Each read takes at most `held`.
 fn cold_appends(window: &mut OpenWindow<'_>, held: Duration) -> Result<()> {
     for _ in 0..TIMES {
         window.pause(true);
@@ -276,9 +275,9 @@ pub(super) const LOCK_CONTENTION: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// A consumer that catches up reads a segment that is no longer in the page cache from a slow device. The handler only
-/// looks up the position; `sendfile` reads the bytes on the network thread (KAFKA-7504), the only one, so that all
-/// connections wait for the device.
+/// A consumer that catches up reads an evicted segment from a slow device. The handler only looks up the position;
+/// `sendfile` reads the bytes on the network thread (KAFKA-7504), the only one, so that all connections wait for the
+/// device.
 ///
 /// Truth: for the producers, `disk-read-in-network-thread`: their requests wait in their sockets, or their responses in
 /// the network thread's queue, until its read ends. `cache-eviction` is the same event, named after why the pages were
@@ -361,8 +360,8 @@ pub(super) const QUIET: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// Evicts all segments in a partition's directory from the page cache, so that they have to be read from the device
-/// again: writes back dirty pages and drops them. Pages dirtied meanwhile stay.
+/// Evicts all segments in a partition's directory from the page cache. Writes back dirty pages and drops them: the next
+/// reads come from the device. Pages dirtied meanwhile stay.
 fn evict_segments(directory: &Path) -> Result<()> {
     let segments = files::list(directory)?.into_iter();
     segments.filter(|path| path.extension().is_some_and(|end| end == "log")).try_for_each(|path| {

@@ -1,6 +1,6 @@
-//! Observations of causes that nobody injected, from sources other than brokerscope: the JVM's own log of its pauses,
-//! and the kernel's statistics. A real collection during an injected stall is as true a cause of what it slowed as the
-//! stall.
+//! Observations of causes that nobody injected, independent of brokerscope. The sources are the JVM's own log of its
+//! pauses, and the kernel's statistics. A real collection during an injected stall is as true a cause of what it slowed
+//! as the stall.
 //!
 //! Does not know which requests it slowed: [`super::score`] decides that, by time.
 
@@ -61,7 +61,7 @@ impl Observation {
         long(pauses).map(of_pause).collect()
     }
 
-    /// Observations from the JVM log of a follower, which fetches nothing during a pause.
+    /// Observations from the JVM log of a follower. A follower fetches nothing during a pause.
     pub(super) fn by_follower(pauses: &[Pause]) -> Vec<Self> {
         let truth = Truth::of(&["replication-wait"]).through(&["replication-wait"]);
         long(pauses).map(|pause| Self::during(pause, truth.clone(), "a follower's log")).collect()
@@ -74,7 +74,7 @@ impl Observation {
         observation(*start_ns, end_ns.saturating_add(STAMP_NS), truth, said)
     }
 
-    /// The part of a stretch in which it can have been, and the most that it took of that part, in nanoseconds.
+    /// The part of a stretch in which it can have been. Includes the most that it took of that part, in nanoseconds.
     fn part_of(&self, start_ns: i64, end_ns: i64) -> Option<Part> {
         let (start, end) = (self.start_ns.max(start_ns), self.end_ns.min(end_ns));
         let most = self.length_ns.filter(|length| *length < end.saturating_sub(start));
@@ -95,8 +95,8 @@ struct Part {
     most: Option<i64>,
 }
 
-/// How much of a stretch the observations that `select` picks cover, counting each moment once and each observation for
-/// no longer than it lasted; nanoseconds.
+/// Nanoseconds of a stretch covered by the observations that `select` picks. Counts each moment once, and each
+/// observation for no longer than it lasted.
 pub(super) fn observed_ns(
     observed: &[Observation],
     start_ns: i64,
@@ -151,7 +151,7 @@ pub(super) struct HostObservations {
 }
 
 impl KernelStats {
-    /// Reads the statistics of a process's present request threads, and of a device, if there is one.
+    /// Reads the statistics of a process's present request threads. Also those of a device, if there is one.
     ///
     /// # Errors
     /// The kernel does not report them.
@@ -247,7 +247,8 @@ impl Counts {
         Some(is_done || *self.numbers.get(UNDER_WAY)? > 0)
     }
 
-    /// The mean time of the requests that ended since the last reading, of the slowest kind, if that is long.
+    /// The mean time of the slowest kind of requests, if it is at least [`SLOW_MS`]. Counts the requests that ended
+    /// since the last reading.
     fn slowest_ms(&mut self) -> Option<i64> {
         let grown = self.read_increases()?;
         let means = KINDS.iter().filter_map(|(done, ms)| grown.get(*ms)?.checked_div(*grown.get(*done)?));

@@ -16,7 +16,8 @@ use crate::host::{Cgroup, CpuHogs};
 use crate::process::Process;
 use crate::session::interrupt;
 
-/// The broker's cgroup may use the processors for only a part of each period, like a container with a CPU limit.
+/// The broker's cgroup may use the processors for only a part of each period. A container with a CPU limit is in such a
+/// cgroup.
 ///
 /// Truth: `cpu-throttled` for every slow request: no matter what a thread of the broker did, it was stopped because the
 /// quota was used up, and threads that waited for it waited for the same reason.
@@ -45,7 +46,7 @@ pub(super) const CPU_QUOTA: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// The broker has one processor, and shares it with busy processes of a higher weight; its clients have the other one.
+/// The broker shares its only processor with busy processes of a higher weight. Its clients have the other processor.
 ///
 /// Truth: `run-queue` for every slow request: its threads were runnable and had no processor, or waited for a thread
 /// that was.

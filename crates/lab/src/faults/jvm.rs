@@ -126,9 +126,9 @@ pub(super) const TIME_TO_SAFEPOINT: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// A thread of the broker holds a partition's leadership lock for a while, like a change of its in-sync replicas
-/// (`java/HoldLock.java`). Handlers wait for it in a futex before they append; no source of the JVM reports that
-/// without Flight Recorder, which is not started automatically on Java 17.
+/// A thread of the broker holds a partition's leadership lock for a while. It does so like a change of the in-sync
+/// replicas (`java/HoldLock.java`). Handlers wait for it in a futex before they append; no source of the JVM reports
+/// that without Flight Recorder, which is not started automatically on Java 17.
 ///
 /// Truth: `java-wait` for slow produce requests, including those behind them in queues.
 pub(super) const JAVA_LOCK: Fault = Fault {

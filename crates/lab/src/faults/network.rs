@@ -21,8 +21,8 @@ use crate::net::{Limit, Network, Way};
 use crate::process::{Background, in_parallel};
 use crate::session::interrupt;
 
-/// Clients whose requests arrive in small pieces with pauses in between, as from a machine that swaps or over a thin
-/// link.
+/// Clients whose requests arrive in small pieces with pauses in between. A machine that swaps or a thin link has this
+/// effect.
 ///
 /// Truth: `slow-client` for those requests: their first byte came long before their last. The others are not slowed.
 pub(super) const TRICKLED_REQUEST: Fault = Fault {
@@ -106,8 +106,8 @@ fn sharer(access: &BrokerAccess, number: u32, rounds: u32, rng: &mut Rng) -> Res
     Ok(format!("{behind} produce request(s) behind a fetch that waits {wait_ms} ms"))
 }
 
-/// Runs clients in parallel, each with a number from 1 on and a generator, and joins their descriptions of what they
-/// drew.
+/// Runs clients in parallel, and joins the descriptions of what they drew. Each client has a number from 1 on and a
+/// generator.
 fn with_clients(
     window: &mut OpenWindow<'_>,
     count: u32,
@@ -120,8 +120,8 @@ fn with_clients(
     Ok(())
 }
 
-/// A consumer that reads its responses a little at a time, with a small receive window: the broker writes a response's
-/// first bytes at once and the last ones long after.
+/// A consumer that reads its responses slowly, with a small receive window. The broker writes a response's first bytes
+/// at once and the last ones long after.
 ///
 /// Truth: `slow-client` for its fetches. The producers beside it are not slowed.
 pub(super) const SLOW_READER: Fault = Fault {

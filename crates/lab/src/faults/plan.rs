@@ -70,8 +70,8 @@ pub(super) struct Fault {
     pub(super) prepare_window: fn(&mut TestBed, &mut Tools, &mut Rng) -> Result<()>,
     /// Injects it once beside the load and removes it; returns when the last operation that it delayed has ended.
     pub(super) inject: fn(&mut OpenWindow<'_>) -> Result<Proof>,
-    /// Observations since [`Fault::prepare`] of causes that were not injected, from sources other than brokerscope. The
-    /// log of the broker's own JVM is read for every fault.
+    /// Observations since [`Fault::prepare`] of causes that were not injected. The sources are independent of
+    /// brokerscope. The log of the broker's own JVM is read for every fault.
     pub(super) observations: fn(&Tools) -> Result<Vec<Observation>>,
 }
 
@@ -259,7 +259,7 @@ pub(super) fn slower_than(answers: &[Answer], ms: u64) -> usize {
     answers.iter().filter(|answer| answer.latency_ns >= least).count()
 }
 
-/// Where nothing is injected, one in this many requests is judged, as producers measure them: with the producers' own
+/// One in this many requests is judged where nothing is injected. Producers measure these latencies, with their own
 /// waits for a processor.
 const SLOW_IN: usize = 50;
 
@@ -362,18 +362,18 @@ pub(super) struct Truth {
     pub(super) api: String,
     /// Right names of the root cause; the first is the injected one.
     pub(super) causes: Vec<String>,
-    /// Names that are right anywhere in the chain, if the injected cause is not the root itself.
+    /// Names that are right anywhere in the chain. They count if the injected cause is not the root itself.
     pub(super) through: Vec<String>,
     /// What a doubt of the verdict must mention; empty for any verdict, with doubts or without.
     #[serde(default)]
     pub(super) doubt: String,
-    /// Whether it also lengthens JVM pauses, so that it stays a true cause of a request that lay in a pause.
+    /// Whether it also lengthens JVM pauses. Then it stays a true cause of a request that lay in a pause.
     #[serde(default, alias = "slows_stops")]
     pub(super) slows_pauses: bool,
 }
 
 impl Truth {
-    /// For all requests, the root must be one of `causes`, the first of which is the injected one.
+    /// Requires one of `causes` as the root of all requests. The first one is the injected one.
     pub(super) fn of(causes: &[&str]) -> Self {
         let causes = causes.iter().map(|&cause| cause.to_owned()).collect();
         Self { causes, ..Self::default() }

@@ -11,9 +11,9 @@ use crate::net::{Network, Way};
 use crate::process::Background;
 use crate::session::interrupt;
 
-/// Clients speak plaintext, brokers TLS among themselves, as Strimzi configures them by default. The follower is
-/// halted, or its link is thin, and requests with acks=all wait for it. Beside them a client sends its requests,
-/// acks=1, in pieces.
+/// Brokers speak TLS among themselves, and clients plaintext. Strimzi configures them like this by default. The
+/// follower is halted, or its link is thin, and requests with acks=all wait for it. Beside them a client sends its
+/// requests, acks=1, in pieces.
 ///
 /// Truth: `unobserved` for the first, because followers' fetches are not seen: no cause may be made up for an unseen
 /// wait. `slow-client` for the other: what is seen has its cause.

@@ -121,7 +121,7 @@ pub(super) struct Bounds {
     each: f64,
     /// For all faults together.
     overall: f64,
-    /// Maximum number of a fault's verdicts that may be wrong, no matter what share that is, if one is right: a window
+    /// Maximum number of a fault's verdicts that may be wrong, if one is right. Their share does not matter: a window
     /// may have three requests.
     forgiven: u64,
 }
@@ -129,7 +129,8 @@ pub(super) struct Bounds {
 impl Bounds {
     /// The project's goals.
     pub(super) const FULL: Self = Self { each: 95.0, overall: 98.0, forgiven: 0 };
-    /// For one window per fault, with some tens of requests or fewer, on a machine that may do other things.
+    /// For one window per fault, on a machine that may do other things. Such a window has some tens of requests or
+    /// fewer.
     pub(super) const SHORT: Self = Self { each: 75.0, overall: 90.0, forgiven: 1 };
 }
 

@@ -33,9 +33,9 @@ pub(super) struct Score {
     pub(super) named: BTreeMap<String, BTreeMap<String, u64>>,
     /// Requests over the threshold in the windows.
     pub(super) victims: u64,
-    /// Of these, blamed on the injected cause, or on one that was observed independently.
+    /// Of these, blamed on the injected cause or an observed one. Only independent observations count.
     pub(super) right: u64,
-    /// Of the right ones, blamed on a cause that was observed independently, by injected cause.
+    /// Of the right ones, blamed on an observed cause, by injected cause. Only independent observations count.
     #[serde(default, alias = "told")]
     pub(super) observed: BTreeMap<String, u64>,
     /// Blamed on another cause, or on none, by injected cause.
@@ -46,8 +46,8 @@ pub(super) struct Score {
     pub(super) without_cause: u64,
     /// Of these, blamed on another cause although everything was joined by exact keys.
     pub(super) wrong_exact: u64,
-    /// Of all slow requests, in windows or not, those without a cause although the evidence has waits of the request's
-    /// thread for at least half of their latency.
+    /// Slow requests without a cause, although their thread was seen to wait. The waits in the evidence are at least
+    /// half of the latency. Counts all slow requests, in windows or not.
     #[serde(default)]
     pub(super) unobserved_waits: u64,
     /// Requests of each window, in order.
@@ -68,7 +68,7 @@ pub(super) struct Score {
     pub(super) observed_outside: BTreeMap<String, u64>,
     /// Slow requests outside windows without a cause.
     pub(super) unexplained: u64,
-    /// Of all slow requests outside windows, those over the default threshold of `explain`.
+    /// Slow requests outside windows over the default threshold of `explain`.
     #[serde(default)]
     pub(super) slow_by_default: u64,
     /// Some wrong verdicts, one line each.
@@ -91,7 +91,7 @@ impl Score {
         self.observed_outside.values().sum()
     }
 
-    /// Summarizes it in one line, with the numbers of windows that were not injected and of failed attempts.
+    /// Summarizes it in one line. Includes the numbers of windows that were not injected and of failed attempts.
     pub(super) fn in_short(&self, not_injected: usize, failed_attempts: usize) -> String {
         let mut text = match self.victims {
             0 => "nothing injected that could be named".to_owned(),
@@ -123,7 +123,8 @@ pub(super) fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }
 
-/// How long after another fault's window the requests that it slowed may take to be answered.
+/// How long after another fault's window its requests may be answered. These are the requests that the other fault
+/// slowed.
 const AFTERWARDS_NS: i64 = 500_000_000;
 
 /// Scores the output of `explain`, one JSON object per line. In a recording with windows of other faults, only requests
@@ -282,7 +283,7 @@ impl Window {
     }
 }
 
-/// Requests that piled up while the JVM was paused are served within this time after it.
+/// Time after a JVM pause in which requests that piled up are served.
 const PILED_UP_NS: i64 = 250_000_000;
 /// JVM pauses, as brokerscope names them.
 const PAUSES: [&str; 2] = ["gc-pause", "safepoint"];
@@ -314,7 +315,8 @@ impl Verdict {
         SILENT.contains(&&*self.cause)
     }
 
-    /// Whether it names no cause although a thread of the request was seen off the CPU for half of its latency.
+    /// Whether it names no cause although a thread was seen off the CPU. The thread is one of the request's, and was
+    /// off the CPU for at least half of the latency.
     fn is_unobserved_wait(&self) -> bool {
         let Request { arrival_ns, end_ns, .. } = self.request;
         let waits = self.evidence.iter().filter(|evidence| evidence.kind == OFF_CPU);
@@ -360,9 +362,9 @@ impl Verdict {
         of.is_empty() || self.why_not.iter().flatten().any(|doubt| doubt.what.contains(of))
     }
 
-    /// Whether the cause that it names was observed independently for at least half of its time. A request that arrived
-    /// during a JVM pause behind another one on its connection was also delayed by the pause before its arrival: the
-    /// one ahead waited for all of the pause.
+    /// Whether the cause that it names was observed independently. The observations must cover at least half of its
+    /// time. A request that arrived during a JVM pause behind another one on its connection was also delayed by the
+    /// pause before its arrival: the one ahead waited for all of the pause.
     fn is_observed(&self, observed: &[Observation]) -> bool {
         let before_ns = if self.is_behind_a_pause() { self.paused_before_ns(observed) } else { 0 };
         self.observed_ns(observed, before_ns).saturating_mul(2) >= self.latency_ns()
@@ -399,7 +401,7 @@ impl Verdict {
         observed_ns(observed, arrival_ns.saturating_sub(before_ns), end_ns, is_named)
     }
 
-    /// Whether the injected cause can have slowed it, apart from the time when all threads were stopped for another
+    /// Whether the injected cause can have slowed it. Ignores the time when all threads were stopped for another
     /// reason.
     fn leaves_room(&self, truth: &Truth, threshold_ns: i64, observed: &[Observation]) -> bool {
         let Request { arrival_ns, end_ns, .. } = self.request;

@@ -13,7 +13,7 @@ use crate::process;
 use crate::session::{ask_hypervisor, interrupt};
 use crate::volume::FileSystem;
 
-/// The log dirs' file system is frozen for some hundred milliseconds, several times, as a snapshot does.
+/// The log dirs' file system is frozen several times, as a snapshot does. Each freeze lasts some hundred milliseconds.
 ///
 /// Truth: `fs-frozen` for every slow request: appends wait in the write or in the store into a mapped index, others for
 /// the logs and the handlers that these hold. A thread that waits in such a store also keeps the JVM from a safepoint.
@@ -81,7 +81,8 @@ pub(super) const FROZEN_CGROUP: Fault = Fault {
     ..Fault::DEFAULT
 };
 
-/// In separate processes, which let it continue even if this one is killed meanwhile.
+/// Scripts that stop the broker or its cgroup, and resume it. They run in separate processes, which resume it even if
+/// this one is killed meanwhile.
 const STOP: &str = "trap '' INT TERM; kill -STOP \"$0\" && { sleep \"$1\"; kill -CONT \"$0\"; }";
 const FREEZE_GROUP: &str = "trap '' INT TERM; echo FROZEN >\"$2\" && { sleep \"$1\"; echo THAWED >\"$2\"; }";
 
@@ -100,9 +101,9 @@ fn stop_several_times(window: &mut OpenWindow<'_>, script: &str) -> Result<Proof
     Ok(Proof::SlowRequests)
 }
 
-/// The hypervisor gives the machine no CPU for some hundred milliseconds, several times: only in a guest of
-/// `vmtest/hypervisor`, which obeys a line on stderr. An emulated machine counts no steal time, and both its CPUs are
-/// one thread of the host, so that it never loses only one of them.
+/// The hypervisor gives the machine no CPU, several times. Each time lasts some hundred milliseconds. Runs only in a
+/// guest of `vmtest/hypervisor`, which obeys a line on stderr. An emulated machine counts no steal time, and both its
+/// CPUs are one thread of the host, so that it never loses only one of them.
 ///
 /// Truth: `host-paused` for every slow request, or `cpu-steal`: nothing ran on the machine. A request in progress took
 /// at least as long as the pause; an emulated machine is slow enough to have other requests of half a second.

@@ -151,12 +151,12 @@ impl TestBed {
         self.access().connect(client_id)
     }
 
-    /// Creates a topic if it is missing, and waits until the broker leads its partitions.
+    /// Creates a topic if it is missing. Waits until the broker leads its partitions.
     pub(super) fn create_topic(&self, topic: &Topic) -> Result<()> {
         create_topic(&mut self.connect("lab-admin")?, topic)
     }
 
-    /// Creates a topic of one partition with these settings, and fills it with `batches` batches of `bytes` bytes.
+    /// Creates a topic of one partition with these settings. Fills it with `batches` batches of `bytes` bytes.
     pub(super) fn create_filled_topic(
         &self,
         name: &str,

@@ -50,7 +50,8 @@ const PATIENT: &str = "patient";
 const OLD: &str = "history";
 /// Nothing is written to it.
 const SILENT: &str = "silent";
-/// Segments are as small as Kafka 4.1 allows, and leave the broker as soon as the storage has them.
+/// Settings of the topic. Segments are as small as Kafka 4.1 allows, and leave the broker as soon as the storage has
+/// them.
 const TOPIC_CONFIGS: &[(&str, &str)] = &[
     ("remote.storage.enable", "true"),
     ("segment.bytes", "1048576"),

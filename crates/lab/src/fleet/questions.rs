@@ -36,7 +36,7 @@ pub(super) struct Operator<'a> {
 }
 
 impl Operator<'_> {
-    /// Runs all commands, shows their output, and reports for each whether it names what was injected; returns how many
+    /// Runs all commands and shows their output. Reports for each whether it names what was injected. Returns how many
     /// do not.
     pub(super) fn ask_all(&self, data: &FleetData) -> Result<usize> {
         let (odd, from) = (data.odd.as_os_str(), "--from".as_ref());

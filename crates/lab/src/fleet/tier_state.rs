@@ -23,8 +23,8 @@ pub(super) const TOPIC: &str = "retriever-mutation";
 pub(super) const PARTITIONS: u32 = 6;
 /// A state file, in its partition's directory.
 pub(super) const FILE: &str = "00000000000000000000.tierstate.mutable";
-/// A page cache holds a file that a cleanup has reduced to a two-hundredth, and not the smallest one before a cleanup,
-/// which is a sixth of the largest.
+/// The largest file's size divided by the page cache's capacity for a file. The cache holds a file that a cleanup has
+/// reduced to a two-hundredth, and not the smallest one before a cleanup, which is a sixth of the largest.
 const CAPACITY_PART: u64 = 30;
 /// Size of an entry of a migrated file.
 pub(super) const ENTRY_BYTES: u64 = 114;

@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &TuneArguments, brokerscope: Option<&Path>) -> Resu
     experiment.conclude(&text, &report::labels(&tuning_loop, search_result.as_ref()))
 }
 
-/// Searches, then runs the best and where advice led in turn, and follows advice from the best.
+/// Searches, then runs the best and where advice led in turn. Then follows advice from the best.
 fn compare_with_search(
     experiment: &mut Experiment<'_>,
     tuning_loop: &TuningLoop,

@@ -14,7 +14,7 @@ const MAX_STEPS: usize = 8;
 
 /// Result of a search, to compare with where advice led.
 pub(super) struct SearchResult {
-    /// Records per second in the last rounds, of where advice led and of the best that was found.
+    /// Records per second in the last rounds. Of where advice led, and of the best that was found.
     pub(super) led: Vec<f64>,
     pub(super) found: Vec<f64>,
     /// The tuning loop that starts at the best.

@@ -98,7 +98,7 @@ pub(super) struct TuningLoop {
     pub(super) left: Vec<String>,
 }
 
-/// Follows at most `most` pieces of advice from `start`, with `runs` runs of each configuration.
+/// Follows at most `most` pieces of advice from `start`. Measures each configuration `runs` times.
 ///
 /// Changes that made nothing better are set aside until something else does: then another part may be the limit.
 pub(super) fn follow(

@@ -1,4 +1,4 @@
-//! Finds an ext4 journal on its device, or a file that has been written back, from debugfs's description of its inode.
+//! Finds an ext4 journal, or a written-back file, on its device. Reads debugfs's description of its inode.
 //!
 //! Inode 8 is the journal's (`EXT4_JOURNAL_INO`, fs/ext4/ext4.h). Its blocks stay where mkfs put them.
 
@@ -31,8 +31,8 @@ pub(super) fn journal_extents(device: &Path) -> Result<Vec<Extent>> {
     Ok(extents)
 }
 
-/// The byte ranges of the file with this inode, as far as it has been written back, of the ext4 file system on
-/// `device`.
+/// The byte ranges of the file with this inode. The file is on the ext4 file system of `device`, and counts as far as
+/// it has been written back.
 pub(super) fn inode_extents(device: &Path, inode: u64) -> Result<Vec<Extent>> {
     let block_bytes = block_size(device)?;
     let output =

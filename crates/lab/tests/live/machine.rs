@@ -32,7 +32,7 @@ pub(crate) fn run(cases: &[(&str, fn())]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What an experiment could leave behind on this machine, except the site's own files.
+/// What an experiment could leave behind on this machine. The site's own files do not count.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Machine {
     mounts: String,

@@ -10,13 +10,13 @@ use model::{Event, Evidence, EvidenceKind, Nanos, Tid, Verdict, Waiter};
 use super::spans;
 use crate::recent::{Recent, RecentEvent, span};
 
-/// Limits on threads besides those of the evidence, on spans per thread, and on requests to devices.
-/// The longest are shown.
+/// Limits on further threads, on spans per thread, and on requests to devices. Further threads are those that the
+/// evidence does not name. The longest are shown.
 const MORE_THREADS: usize = 12;
 const MAX_SPANS: usize = 80;
 const MAX_BLOCK_IOS: usize = 200;
 const MAX_COMMITS: usize = 20;
-/// A thread's wait for a CPU after a wait for work is shown from one hundredth of the request's latency on.
+/// Shortest shown wait of a thread for a CPU after a wait for work: one hundredth of the request's latency.
 const VISIBLE: i64 = 100;
 /// Time shown before and after the request: one twentieth of its latency.
 const MARGIN: i64 = 20;
@@ -101,8 +101,7 @@ impl Thread {
     }
 }
 
-/// Whether this wait is part of the evidence, as off-CPU time or as a wait for a lock.
-/// If so, it was not a wait for work.
+/// Whether this wait is part of the evidence, as off-CPU time or as a lock wait. If so, it was not a wait for work.
 pub(super) fn is_evidence(verdict: &Verdict, seen: &RecentEvent) -> bool {
     let Event::OffCpu(wait) = &seen.event else { return false };
     verdict.evidence.iter().any(|proof| {
@@ -112,8 +111,8 @@ pub(super) fn is_evidence(verdict: &Verdict, seen: &RecentEvent) -> bool {
     })
 }
 
-/// The threads of the evidence in its order, waiters before holders, then the busiest others.
-/// Omits others that only waited for work, and for a CPU for less than `least`.
+/// The threads of the evidence in its order, then the busiest others. Waiters come before holders. Omits others that
+/// only waited for work, and for a CPU for less than `least`.
 fn select_threads(mut threads: BTreeMap<Tid, Thread>, verdict: &Verdict, least: Nanos) -> Vec<Thread> {
     for (wait, waiter) in waits(verdict) {
         threads.entry(waiter.tid).or_insert_with(|| Thread::new(waiter.tid)).add_wait(waiter, wait);

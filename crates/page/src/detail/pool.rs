@@ -1,5 +1,5 @@
-//! Spans of time that waterfalls show, each stored once however many requests show it: victims of one root share most of
-//! their spans. Bounded.
+//! Spans of time that waterfalls show, each stored once. Many requests may show the same span: victims of one root
+//! share most of their spans. Bounded.
 
 use std::collections::HashMap;
 

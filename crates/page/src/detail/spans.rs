@@ -140,7 +140,7 @@ fn block_io(io: &BlockIo) -> String {
     )
 }
 
-/// The innermost function that is not part of the scheduler, and the call path to it.
+/// The innermost function outside the scheduler, and the call path to it.
 fn off_cpu(interval: &OffCpu) -> (String, String) {
     if interval.preempted {
         return ("preempted".to_owned(), "preempted while runnable".to_owned());

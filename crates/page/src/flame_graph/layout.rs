@@ -5,7 +5,7 @@ use super::fold::Total;
 
 /// Frames kept per panel: a browser draws about ten thousand without delay.
 const MAX_FRAMES: usize = 12_000;
-/// Frames narrower than one 5,000th of their panel (about a fifth of a pixel) are always left out.
+/// Frames narrower than one 5,000th of their panel are always left out. That is about a fifth of a pixel.
 const FINEST: i64 = 5_000;
 
 /// A frame: the time of all stacks that share a prefix of frames.

@@ -191,8 +191,7 @@ impl<'a> Panel<'a> {
     }
 }
 
-/// The part of a name that fits a frame, preferably the end of a Java method's name.
-/// Same as `fit` in flame.js.
+/// The part of a name that fits a frame. Prefers the end of a Java method's name. Same as `fit` in flame.js.
 fn fit(name: &str, kind: Kind, pixels: f64) -> String {
     let room = ((pixels - 6.0) / CHAR_WIDTH).floor().max(0.0) as usize;
     let fits = |text: &str| text.chars().count() <= room;

@@ -1,4 +1,4 @@
-//! Tracks, slices and arrows of a trace in the Trace Event Format, as its readers require them: slices of one track never
+//! Tracks, slices and arrows of a trace in the Trace Event Format. Its readers require that slices of one track never
 //! cross, an arrow's ends lie in slices, and it does not lead back in time. Does not know what they represent.
 
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ impl Trace {
         self.metadata("process_sort_index", pid, 0, &json!({ "sort_index": pid }));
     }
 
-    /// Adds slices, in several rows if they overlap, and returns them in the order given.
+    /// Adds slices and returns them in the order given. Overlapping slices go to several rows.
     pub(super) fn slices(&mut self, track: &Track, data: Vec<SliceData>) -> Vec<Slice> {
         let rows = rows(&data.iter().map(|(time, ..)| *time).collect::<Vec<_>>());
         let placed = data.into_iter().zip(rows).map(|((time, name, args), row)| {

@@ -1,4 +1,4 @@
-//! The page's data against a golden file, which also checks the front end's types (`web/tests/golden.ts`).
+//! The page's data against a golden file. The file also checks the front end's types (`web/tests/golden.ts`).
 
 use advise::{Advice, Cost, Inputs};
 use model::{
@@ -221,7 +221,8 @@ fn a_page_of_nothing_is_a_page() {
     assert!(!out.is_empty());
 }
 
-/// With impossible times and sizes, and more of everything than is shown, a page stays bounded and does not panic.
+/// A page stays bounded and does not panic with impossible times and sizes. There is more of everything than is
+/// shown.
 #[test]
 fn a_page_is_bounded_whatever_comes() {
     let mut collector = Collector::new(Some(Nanos(0)), Nanos::from_millis(100));

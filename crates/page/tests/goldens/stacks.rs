@@ -39,7 +39,7 @@ fn a_flame_graph_has_one_script_and_it_is_ours() {
     }
 }
 
-/// Two threads, one of which waits for a journal, and hostile names of threads and functions.
+/// Two threads, one of which waits for a journal. The names of threads and functions are hostile.
 fn stack_times() -> Vec<StackTime> {
     let stack_time = |state, thread: &str, stack: &str, ms: i64, count| StackTime {
         state,

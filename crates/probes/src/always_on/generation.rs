@@ -1,4 +1,4 @@
-//! An inode's generation, which tells apart the files that used its number one after the other.
+//! An inode's generation, which tells apart successive files with the same number.
 
 use std::fs::File;
 use std::io;

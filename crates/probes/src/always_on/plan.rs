@@ -33,7 +33,8 @@ pub enum Mechanism {
 /// A program and its target: a tracepoint by group and name, or a function.
 type Attachment = (&'static str, &'static str);
 
-/// Arrivals and sends come before receives, so that a request that is read has a known arrival, and its answer is seen.
+/// Socket tracepoints: arrivals and sends come before receives. A request that is read thus has a known arrival, and
+/// its answer is seen.
 const SOCKET_TRACEPOINTS: &[Attachment] = &[
     ("always_on_data_ready", "sock/sk_data_ready"),
     ("always_on_send", "sock/sock_send_length"),

@@ -77,7 +77,7 @@ pub struct Request {
     pub last_read_ns: u64,
     /// When the first byte of its answer was written, to a microsecond.
     pub first_write_ns: u64,
-    /// When the last byte of its answer was written, or the request was found to have none.
+    /// When the last byte of its answer was written, or it was found to have none.
     pub last_ns: u64,
     /// Bytes of the request, including its size field.
     pub request_bytes: u32,
@@ -106,7 +106,7 @@ pub struct Append {
     pub length: u64,
     /// Number of this call among its thread's writing calls, in few bits; `None` if not counted by the kernel.
     pub write_call: Option<u64>,
-    /// Position and length are those requested, and both times are the call's start (XFS).
+    /// Position and length are those requested; both times are the call's start (XFS).
     pub at_entry: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Arrays of records that overwrite the oldest, read while the BPF programs write them.
+//! Arrays of records that overwrite the oldest. They are read while the BPF programs write them.
 //!
 //! Each CPU has a part of the array, in which record number N has slot N modulo the slot count and the stamp N + 1
 //! (`struct part` in `bpf/always_on.h`).
@@ -43,7 +43,7 @@ pub(super) struct Ring<'a, const N: usize> {
 }
 
 impl<const N: usize> Ring<'_, N> {
-    /// Delivers every record that may have changed at or after a time, and some earlier ones.
+    /// Delivers every record that may have changed at or after a time. Delivers some earlier ones too.
     ///
     /// Returns an upper bound of such records that were overwritten.
     pub(super) fn read(&self, from_ns: u64, mut out: impl FnMut([u64; N])) -> u64 {

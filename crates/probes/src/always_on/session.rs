@@ -24,7 +24,7 @@ use crate::stacks::Stacks;
 
 use types::always_on_count as Count;
 
-/// Words of a request or append record, of a wait record and of a connection's ends.
+/// Words of a request or append record, a wait record and a connection's ends.
 const RECORD_WORDS: usize = size_of::<types::request_record>() / 8;
 const WAIT_WORDS: usize = size_of::<types::wait_record>() / 8;
 const ENDS_WORDS: usize = size_of::<types::ends>() / 8;
@@ -229,8 +229,8 @@ impl Session {
         Ok(slow)
     }
 
-    /// Reads what was recorded in an interval and is still there, including records that overlap its ends, and counts
-    /// what was overwritten. Open requests, without their answers, are not in it yet.
+    /// Reads the records of an interval that are still there. Includes records that overlap its ends, and counts those
+    /// that were overwritten. Open requests, without their answers, are not in it yet.
     pub fn interval(&mut self, from_ns: u64, to_ns: u64) -> Interval {
         let mut found = Interval::default();
         let mut take = |record: Option<Record>| {
@@ -252,7 +252,7 @@ impl Session {
         found
     }
 
-    /// Histograms of every API on every listener that had requests, since the session began.
+    /// Histograms since the session began. There is one for every API on every listener that had requests.
     pub fn histograms(&self) -> impl Iterator<Item = Histogram> {
         self.memory.histograms.words().chunks_exact(histogram::WORDS).filter_map(Histogram::read)
     }

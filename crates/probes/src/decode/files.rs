@@ -150,7 +150,8 @@ impl Decoder {
         }
     }
 
-    /// The page cache writes files back long after their operations, so any known place is good enough.
+    /// The file of a block request. Any known place is good enough, because the page cache writes files back long after
+    /// their operations.
     fn block_file(&mut self, file: &types::file_key) -> BlockFile {
         let place = self.paths.since((file.device, file.inode, file.generation), 1);
         BlockFile {

@@ -1,4 +1,4 @@
-//! Tests with hand-written records in the layout of the C structures, and with every truncation.
+//! Tests with hand-written records in the layout of the C structures. Tests every truncation of them too.
 
 mod sockets;
 

@@ -1,5 +1,6 @@
-//! Whether programs may hook the kernel's functions (fentry, fexit), and which declared functions exist, from its BTF
-//! and that of its modules. Hooks none of them: the trial uses a function that nothing calls.
+//! Whether programs may hook kernel functions, and which declared functions exist. A hook is fentry or fexit. The
+//! functions are from the BTF of the kernel and of its modules. Hooks none of them: the trial uses a function that
+//! nothing calls.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -30,7 +31,7 @@ impl Functions {
 /// A test function (`net/bpf/test_run.c`) that nothing else calls.
 const HARMLESS: &str = "bpf_fentry_test1";
 
-/// Reads the kernel's BTF, and tries to hook the harmless function, unless hooking is known to be impossible.
+/// Reads the kernel's BTF and tries to hook the harmless function. Does not try if hooking is known to be impossible.
 pub(super) fn survey(bpf_refused: Option<&str>) -> Functions {
     let Some(kernel) = Btf::of_kernel() else {
         return Functions { refused: Some("the kernel has no BTF".to_owned()), known: BTreeSet::new() };
@@ -108,7 +109,8 @@ impl Btf {
         Self::new(unsafe { sys::btf__load_vmlinux_btf() })
     }
 
-    /// `None` if the module is not loaded, is built in, or the kernel keeps no BTF of modules (before 5.11).
+    /// The BTF of a module. `None` if the module is not loaded, is built in, or the kernel keeps no BTF of modules
+    /// (before 5.11).
     fn of_module(&self, name: &str) -> Option<Self> {
         let name = CString::new(name).ok()?;
         // SAFETY: the name is NUL-terminated, and the kernel's BTF outlives its modules' (see `survey`).

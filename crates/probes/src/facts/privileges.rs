@@ -10,7 +10,7 @@ use libbpf_rs::{MapHandle, MapType, ProgramType, libbpf_sys};
 
 use crate::process_ids::ProcessIds;
 
-/// Effective capabilities as the kernel's bit set (`include/uapi/linux/capability.h`).
+/// Effective capabilities as the kernel's bit set. See `include/uapi/linux/capability.h`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities(pub u64);
 

@@ -24,7 +24,8 @@ fn configured(config: &str) -> Option<u32> {
     config.lines().find_map(|line| line.strip_prefix("CONFIG_HZ="))?.parse().ok()
 }
 
-/// Measures the rate from two readings of the time and the jiffies in `/proc/timer_list` (`kernel/time/timer_list.c`).
+/// Measures the rate from two readings of the time and the jiffies. Both are in `/proc/timer_list`
+/// (`kernel/time/timer_list.c`).
 fn measure() -> Option<u32> {
     let first = Reading::parse(&fs::read_to_string("/proc/timer_list").ok()?)?;
     thread::sleep(MEASURE);

@@ -102,7 +102,7 @@ fn read_formats(tracefs: &Path) -> BTreeMap<String, Format> {
     formats.collect()
 }
 
-/// Makes a detached mount (Linux 5.2), which is in no directory and ends with the file descriptor.
+/// Makes a detached mount (Linux 5.2). It is in no directory and ends with the file descriptor.
 fn mount_privately() -> io::Result<OwnedFd> {
     let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(context.as_fd())?;

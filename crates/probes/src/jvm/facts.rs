@@ -24,11 +24,12 @@ pub struct JvmFacts {
     pub library: Result<PathBuf, String>,
     /// The probes in it, as `provider:name`.
     pub probes: BTreeSet<String>,
-    /// Whether `DTraceMonitorProbes` is on, which `ExtendedDTraceProbes` also switches on; else why that is unknown.
+    /// Whether `DTraceMonitorProbes` is on; else why that is unknown. `ExtendedDTraceProbes` also switches it on.
     pub monitor_probes: Result<bool, String>,
     /// Offset of the owner in an `ObjectMonitor`, in bytes; else why it is unknown.
     pub owner_at: Result<u64, String>,
-    /// Whether programs can read the registers with which a thread entered the kernel (`bpf_task_pt_regs`, Linux 5.15).
+    /// Whether programs can read the registers with which a thread entered the kernel. `bpf_task_pt_regs` does
+    /// (Linux 5.15).
     pub call_registers: bool,
     /// Whether the kernel supports probes in user space (`CONFIG_UPROBE_EVENTS`).
     pub uprobes: bool,

@@ -16,7 +16,7 @@ const EXPORTED: &[u8] = b"gHotSpotVM";
 /// A JVM's library as mapped by one process.
 #[derive(Debug)]
 pub(super) struct Library {
-    /// Path by which this process reaches it, even if the other process has another root.
+    /// Path by which this process reaches it. The other process may have another root.
     pub(super) path: PathBuf,
     /// Probes as `provider:name`.
     pub(super) probes: BTreeSet<String>,
@@ -103,7 +103,7 @@ fn parse_probes(mut section: &[u8]) -> BTreeSet<String> {
     found
 }
 
-/// The first note's description if it describes a probe, and the bytes after the note.
+/// The first note's description if it describes a probe, and the remaining bytes.
 fn note(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     let word = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let (owner_bytes, description_bytes, kind) = (word(0)? as usize, word(4)? as usize, word(8)?);

@@ -52,7 +52,7 @@ impl Probe {
     }
 }
 
-/// Ends before beginnings, so that a wait whose beginning is seen has its end seen too.
+/// Ends before beginnings. A wait whose beginning is seen thus has its end seen too.
 const MONITOR_WAITS: &[Probe] = &[
     probe("hotspot", "monitor__contended__entered", "contended_entered"),
     probe("hotspot", "monitor__contended__enter", "contended_enter"),

@@ -27,14 +27,15 @@ pub const DEFAULT_MIN_WAIT: Duration = Duration::from_micros(100);
 /// How to watch a JVM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JvmOptions {
-    /// Monitor waits shorter than this are counted ([`JvmProbes::short_waits`]) but not reported.
+    /// Minimum length of a reported monitor wait. Shorter ones are counted ([`JvmProbes::short_waits`]) but not
+    /// reported.
     pub min_wait: Duration,
     /// Bytes of the ring buffer: a power of two, at least one page. Kernel memory, fixed.
     pub ring_bytes: u32,
-    /// Makes the kernel measure the BPF programs' run time (see [`JvmProbes::overhead`]).
+    /// Makes the kernel measure BPF programs' run time (see [`JvmProbes::overhead`]).
     pub measure: bool,
-    /// Attaches a program that does nothing to every probe, so that nothing is reported: its cost is what the kernel
-    /// takes to call any program, the baseline for measurements.
+    /// Attaches a program that does nothing to every probe. Nothing is reported: its cost is what the kernel takes to
+    /// call any program, the baseline for measurements.
     pub idle: bool,
     /// From `CLOCK_MONOTONIC` to the clock of the events.
     pub clock: ClockOffset,
@@ -132,7 +133,8 @@ impl JvmProbes {
         &self.plan
     }
 
-    /// Waits at most `timeout` for a pause if no monitors are watched, else for the ring buffer to fill up.
+    /// Waits for a pause or for the ring buffer to fill up, at most `timeout`. Waits for a pause only if no monitors
+    /// are watched.
     ///
     /// Then delivers the pending events in order of their ends.
     ///
@@ -249,7 +251,7 @@ fn program_or_idle(program: &'static str, options: &JvmOptions) -> &'static str 
     }
 }
 
-/// Attaches a hook's programs to the process's library and to the kernel's wake-ups.
+/// Attaches a hook's programs to the process's library and the kernel's wake-ups.
 fn attach_hook(
     object: &Object,
     plan: &JvmPlan,

@@ -46,7 +46,7 @@ fn able() -> Facts {
     }
 }
 
-/// The purposes that become missing if only tracepoints serve and the change is made.
+/// The purposes that the change takes away if only tracepoints serve.
 fn lost_by(change: impl FnOnce(&mut Facts)) -> Vec<Purpose> {
     let mut facts = able();
     change(&mut facts);

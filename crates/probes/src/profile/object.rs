@@ -93,7 +93,7 @@ pub(super) fn attach_switches(object: &Object) -> Result<Link, Error> {
     program.attach_trace().map_err(|source| Error::Attach { program: "sched_switch".to_owned(), source })
 }
 
-/// Whether programs can read the registers with which a thread entered the kernel (Linux 5.15).
+/// Whether programs can read the registers with which a thread entered the kernel. Linux 5.15 and later can.
 pub(super) fn sees_calls() -> bool {
     facts::has_helper(libbpf_sys::BPF_PROG_TYPE_PERF_EVENT, libbpf_sys::BPF_FUNC_task_pt_regs)
 }

@@ -93,7 +93,7 @@ impl Sampler {
         tables::losses(&self.object, overhead::skipped(&self.object))
     }
 
-    /// Copies the kernel's table of stacks, which is small because it is emptied each time.
+    /// Copies the kernel's table of stacks. It is small because it is emptied each time.
     fn fetch_stacks(&mut self) -> Result<Vec<u64>, Error> {
         if self.stacks.len() >= MAX_STACKS {
             self.stacks.clear();

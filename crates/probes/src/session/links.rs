@@ -59,8 +59,8 @@ fn close_elsewhere(fds: &[RawFd]) -> Option<OwnedFd> {
     }
 }
 
-/// Forks again, into an orphan that holds only these descriptors, and exits when all writers of `reads` are closed: the
-/// kernel closes the descriptors as the process exits.
+/// Forks again, into an orphan that holds only these descriptors. The orphan exits when all writers of `reads` are
+/// closed: the kernel closes the descriptors as the process exits.
 ///
 /// # Safety
 /// Call only in a child of `fork` that has called nothing else. Makes only system calls, because other threads' locks

@@ -87,7 +87,7 @@ impl Functions {
         self.names.capacity() + self.sorted.capacity() * size_of::<(u64, u64, u32, u16)>()
     }
 
-    /// Name of the function that holds the byte at this file offset, as people write it.
+    /// Name of the function that holds the byte at this file offset, demangled.
     pub(crate) fn name_at(&self, offset: u64) -> Option<String> {
         let holds = |&&(start, length, _): &&(u64, u64, u64)| offset >= start && offset - start < length;
         let &(start, _, address) = self.segments.iter().find(holds)?;

@@ -69,7 +69,8 @@ impl Mappings {
     }
 }
 
-/// Parses `7f1c2000-7f1c8000 r-xp 00026000 fe:00 1835 /usr/lib/x86_64-linux-gnu/libc.so.6`.
+/// Parses a line of `/proc/PID/maps`. `None` if it is not executable.
+/// Example: `7f1c2000-7f1c8000 r-xp 00026000 fe:00 1835 /usr/lib/x86_64-linux-gnu/libc.so.6`.
 fn parse_line(line: &str) -> Option<Mapping> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;

@@ -1,4 +1,4 @@
-//! Both ends of a connection, the broker's and the client's, with every call made by name.
+//! Both ends of a connection, the broker's and the client's. Every call is made by name.
 //!
 //! Sends Kafka's frames with bodies of zeros. Does not know what is recorded of them.
 

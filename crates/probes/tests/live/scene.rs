@@ -1,5 +1,5 @@
-//! A file system for the live tests, on a loop device in a mount namespace of this thread, so that even a killed test
-//! leaves neither mount nor device behind.
+//! A file system for the live tests, on a loop device. It is in a mount namespace of this thread, so that even a killed
+//! test leaves neither mount nor device behind.
 
 use std::fs::{self, File};
 use std::io;
@@ -73,7 +73,7 @@ impl FileSystem {
         (libc::major(device), libc::minor(device))
     }
 
-    /// Writes the image to the disk below the loop device, unless that is no disk (tmpfs).
+    /// Writes the image to the disk below the loop device. On tmpfs there is no disk.
     pub(crate) fn sync_image(&self) {
         File::open(&self.image).unwrap().sync_all().unwrap();
     }

@@ -24,9 +24,9 @@ pub(crate) fn by_freezer() {
     assert!(frozen, "cannot freeze this process");
 }
 
-/// Stops with the freezer of a version 1 cgroup, which freezes threads in some system calls where they sleep, while one
-/// thread works. A sleeping thread is in another group, which is thawed a [`STOP`] later. Returns false if the kernel
-/// has no such freezer.
+/// Stops with the freezer of a version 1 cgroup, while one thread works. It freezes threads in some system calls where
+/// they sleep. A sleeping thread is in another group, which is thawed a [`STOP`] later. Returns false if the kernel has
+/// no such freezer.
 pub(crate) fn by_old_freezer() -> bool {
     let over = AtomicBool::new(false);
     let (sender, tid) = std::sync::mpsc::channel();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 const CONTROLLER: &str = "/sys/fs/cgroup/memory";
 
-/// Calls `run` while this process's new memory, including its page cache, is limited to `bytes`.
+/// Calls `run` while this process's new memory is limited to `bytes`. The memory includes its page cache.
 pub(crate) fn in_small_memory(bytes: u64, run: impl FnOnce()) {
     let group = Group::new(bytes);
     enter(&group.directory);

@@ -1,4 +1,4 @@
-//! Writes that go directly to the device, one block request each, and a device that takes few of them.
+//! Direct writes, one block request each, and a device that takes few of them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

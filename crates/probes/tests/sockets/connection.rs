@@ -1,4 +1,4 @@
-//! Connections with both ends in this test, each call made by name, and the kernel's view of them.
+//! Connections with both ends in this test, and the kernel's view of them. Each call is made by name.
 
 use std::fs::{self, File};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -16,7 +16,7 @@ pub(crate) struct Connection {
     pub(crate) server: End,
 }
 
-/// The queues whose sequence numbers the kernel reports (`TCP_QUEUE_SEQ`, net/ipv4/tcp.c).
+/// The queues whose sequence numbers the kernel reports. See `TCP_QUEUE_SEQ` in net/ipv4/tcp.c.
 #[derive(Clone, Copy)]
 pub(crate) enum Queue {
     Receive = 1,
@@ -55,7 +55,7 @@ pub(crate) fn enter_own_network() {
     done(unsafe { libc::ioctl(any.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) } as isize);
 }
 
-/// Sets whether connections opened from now on in this namespace use window scaling (RFC 7323).
+/// Sets whether new connections in this namespace use window scaling (RFC 7323).
 pub(crate) fn offer_window_scaling(offered: bool) {
     fs::write("/proc/sys/net/ipv4/tcp_window_scaling", if offered { "1" } else { "0" }).unwrap();
 }
@@ -111,7 +111,7 @@ fn accept_segments(socket: RawFd) {
     set_option(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0);
 }
 
-/// One of TCP's counters of this thread's network namespace (`TcpExt`, net/ipv4/proc.c).
+/// A TCP counter of this thread's network namespace (`TcpExt`, net/ipv4/proc.c).
 pub(crate) fn counter(name: &str) -> u64 {
     let text = fs::read_to_string("/proc/thread-self/net/netstat").unwrap();
     let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
@@ -128,7 +128,7 @@ impl Connection {
         Self { client: End(client), server: End(listener.accept().unwrap().0) }
     }
 
-    /// Opens a connection whose first SYN is dropped, and so retransmitted after a second.
+    /// Opens a connection whose first SYN is dropped. It is retransmitted after a second.
     pub(crate) fn open_at_the_second_try() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, before) = (listener.local_addr().unwrap(), counter("TCPSynRetrans"));
@@ -143,7 +143,7 @@ impl Connection {
         Self { server: End(listener.accept().unwrap().0), client: End(connecting.join().unwrap()) }
     }
 
-    /// Gives the server a small buffer and the client a large one, for the connection's lifetime.
+    /// Gives the server a small buffer and the client a large one. They last for the connection's lifetime.
     pub(crate) fn fix_buffers(&self) {
         self.server.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &(32 << 10));
         self.client.set(libc::SOL_SOCKET, libc::SO_SNDBUF, &(192 << 10));
@@ -308,8 +308,8 @@ impl End {
         self.0.set_nonblocking(false).unwrap();
     }
 
-    /// Reads until the writer has nothing left to send and nothing has arrived for a while: a window that was closed
-    /// may take long to open.
+    /// Reads until the writer has nothing left to send and nothing arrives any more. Waits a while for that: a window
+    /// that was closed may take long to open.
     pub(crate) fn drain(&self, writer: &Self) {
         self.0.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let mut buffer = vec![0; 1 << 20];

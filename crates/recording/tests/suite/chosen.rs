@@ -1,5 +1,5 @@
-//! The rows that a filter selects are read, as if each row were checked, even in row groups that are not checked row by
-//! row.
+//! Checks that a filtered read returns the rows that a check of each row selects.
+//! This includes row groups that are not checked row by row.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

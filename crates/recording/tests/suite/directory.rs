@@ -1,5 +1,5 @@
-//! A recording's directory that another user has prepared, or changes during the recording: nothing is written
-//! elsewhere, and no other user can read it.
+//! A recording's directory that another user prepared, or changes meanwhile.
+//! Nothing is written elsewhere, and no other user can read it.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};

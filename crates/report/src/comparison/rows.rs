@@ -1,6 +1,6 @@
-//! A comparison as JSON lines (configurations, then differences, then the rows of the heat map, and a summary), as CSV
-//! (a row for each figure of each configuration except the base) and as the data of a page. Figures are named as in
-//! [`compare::Figure`].
+//! A comparison as JSON lines, as CSV and as the data of a page. The JSON lines are configurations, then differences,
+//! then the rows of the heat map, and a summary. CSV has a row for each figure of each configuration except the base.
+//! Figures are named as in [`compare::Figure`].
 
 use std::io::{self, Write};
 

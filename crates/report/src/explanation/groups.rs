@@ -1,5 +1,5 @@
-//! Verdicts grouped by root, so that one commit that slowed 37 requests appears once. Keeps a bounded number
-//! of verdicts; the totals of all come from the engine.
+//! Verdicts grouped by root. One commit that slowed 37 requests appears once. Keeps a bounded number of verdicts; the
+//! totals of all come from the engine.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -27,11 +27,11 @@ impl Limits {
     pub(crate) const LONG: Self = Self { requests: 10_000, roots: 1_000 };
 }
 
-/// The verdicts of one root, the slowest request first, and the evidence of the root itself.
+/// The verdicts of one root, the slowest request first. Also the evidence of the root itself.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     pub(crate) verdicts: Vec<Verdict>,
-    /// The longest event of the kernel or the JVM and the longest block request among the evidence.
+    /// The longest event and the longest block request among the evidence. The event is one of the kernel or the JVM.
     pub(crate) root: BTreeMap<Level, Evidence>,
     /// The writes that the root delayed, each with what its thread did off-CPU.
     pub(crate) writes: BTreeMap<(Nanos, Option<Tid>), Vec<Evidence>>,

@@ -132,7 +132,7 @@ fn describe_arrival(request: &Request) -> String {
     format!("{} {}{client} arrived from {}", request.api, request.correlation_id, request.client)
 }
 
-/// The longest part of the request without a running write, if it is most of the latency.
+/// The longest part of the request without a running write. `None` unless it is most of the latency.
 fn longest_gap(verdict: &Verdict) -> Option<(Nanos, Nanos)> {
     let request = &verdict.request;
     let mut writes =

@@ -307,7 +307,7 @@ fn start_of(group: &Group) -> Option<Nanos> {
     group.root.values().map(|seen| seen.start).min().or(group.first)
 }
 
-/// Writes the commit, the device's part in it, and the longest write that it delayed.
+/// Writes the commit, the device's part in it, and the longest delayed write.
 fn root_evidence<W: Write>(text: &mut TextWriter<W>, total: &RootTotal, group: &Group) -> io::Result<()> {
     for seen in group.root.values() {
         // The heading already names the event.

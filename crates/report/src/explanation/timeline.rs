@@ -31,7 +31,7 @@ const MAX_REQUESTS: usize = 10;
 /// Columns of a row's label, and of its start and its length.
 const LABEL: usize = 22;
 const TIME: usize = 10;
-/// Spaces before and between these columns and the bar, which has the rest of the line.
+/// Spaces before and between these columns and the bar. The bar has the rest of the line.
 const BLANKS: usize = 8;
 /// A narrower bar shows nothing useful.
 const MIN_BAR: usize = 10;

@@ -1,5 +1,5 @@
-//! Totals of files as a table with a heading (reads without egress, bytes per minute, load of devices), as JSON lines
-//! with a summary, and as CSV.
+//! Totals of files as a table, as JSON lines with a summary, and as CSV. The table has a heading: reads without
+//! egress, bytes per minute, load of devices.
 
 use std::io::{self, Write};
 

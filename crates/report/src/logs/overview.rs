@@ -406,7 +406,7 @@ fn format_percent(percent: Option<f64>) -> String {
     percent.map_or_else(|| NONE.to_owned(), |percent| format!("{percent:+.2}"))
 }
 
-/// The number of files, their time, and whether they were migrated one after the other.
+/// The number of files, their time, and whether one was migrated after the other.
 fn describe_queue(queue: &Queue) -> String {
     let files = format_count_of(queue.migrations.len() as u64, "file");
     let Some((first, last)) = queue.span().filter(|(first, last)| first < last) else {

@@ -42,7 +42,7 @@ pub struct LogSummary {
     pub(super) apis: BTreeMap<Arc<str>, ApiTimes>,
     pub(super) events: Vec<LogEntry>,
     pub(super) more_events: u64,
-    /// Entries without a partition, and entries of partitions and APIs beyond the limit.
+    /// Entries without a partition, and those of partitions and APIs beyond the limit.
     pub(super) without_room: u64,
     pub(super) span: Option<(Nanos, Nanos)>,
     pub(super) slowest: Slowest<LogEntry>,
@@ -155,7 +155,7 @@ pub struct IsrChanges {
     pub shrinks: u64,
     /// Replicas were added, as Kafka up to 2.7 logs it.
     pub expansions: u64,
-    /// The controller's answers, which Kafka from 2.7 on logs after each shrink or expansion.
+    /// The controller's answers. Kafka from 2.7 on logs them after each shrink or expansion.
     pub changes: u64,
     /// Times of the first and the last change.
     pub span: Option<(Nanos, Nanos)>,

@@ -135,8 +135,8 @@ impl Queue {
         Some((self.migrations.first()?.end, self.migrations.last()?.end))
     }
 
-    /// Spearman's rank correlation of the time since the previous end with the file's size.
-    /// 1 if longer is always larger, 0 without any order; `None` for too few files.
+    /// Spearman's rank correlation of the time since the previous end with file size. 1 if longer is always larger, 0
+    /// without any order; `None` for too few files.
     pub(super) fn correlation(&self) -> Option<f64> {
         let (sizes, gaps): (Vec<_>, Vec<_>) = self
             .with_gaps()

@@ -14,8 +14,8 @@ use crate::bounded_map::BoundedMap;
 pub use crate::distribution::Distribution;
 pub use output::write;
 
-/// Limit on the groups of one API (of topics, clients and connections each), and on producers.
-/// Twice as many for all APIs together. Further groups are counted as others. A busy group takes about 10 KiB.
+/// Limit on the groups of one API, and on producers. It holds for topics, clients and connections each. Twice as many
+/// for all APIs together. Further groups are counted as others. A busy group takes about 10 KiB.
 const MAX_GROUPS: usize = 500;
 
 /// Counts requests into groups.
@@ -32,7 +32,8 @@ pub struct Overview {
 /// The groups of an input.
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
-    /// Time from the first request's first byte to the last byte of any request, including those not counted.
+    /// Time from the first request's first byte to the last byte of any request. Includes requests that are not
+    /// counted.
     pub span: Option<Nanos>,
     /// Every group: by API, then topic, client and connection; within these the longest total latency first and
     /// intended waits last.
@@ -50,7 +51,7 @@ impl Default for Overview {
 }
 
 impl Overview {
-    /// Holds at most `most` groups of each sort and API, and twice as many of each sort.
+    /// Creates an overview of at most `most` groups of each sort and API. It holds twice as many of each sort.
     pub fn new(most: usize) -> Self {
         let max = |by| if by == GroupBy::Api { usize::MAX } else { most };
         Self {
@@ -62,7 +63,7 @@ impl Overview {
         }
     }
 
-    /// Extends the time span, the basis of rates, by a request that may or may not be counted.
+    /// Extends the time span, the basis of rates, by a request. The request may or may not be counted.
     pub fn extend_span(&mut self, request: &Request) {
         let (first, last) = self.span.unwrap_or((request.arrival, request.last_seen()));
         self.span = Some((first.min(request.arrival), last.max(request.last_seen())));

@@ -14,8 +14,8 @@ const SLO: Nanos = Nanos::from_millis(65);
 const SECONDS: i64 = 40;
 const A_SECOND: i64 = 150;
 
-/// Every `every` seconds, the requests of a quarter of a second take `stall_ms` longer; other variation is pseudorandom and
-/// repeatable.
+/// A run with repeated stalls. Every `every` seconds, the requests of a quarter of a second take `stall_ms` longer.
+/// Other variation is pseudorandom and repeatable.
 fn run(name: &str, repetition: i64, every: i64, stall_ms: i64, cause: Cause) -> Run {
     let mut run = Run::new(name, SLO, Part::WHOLE);
     let mut chance = 7 + repetition as u64 * 1_000 + name.len() as u64;

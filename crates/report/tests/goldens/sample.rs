@@ -556,7 +556,7 @@ pub(crate) fn waiting() -> Verdict {
     }
 }
 
-/// A request behind `ahead` others of its connection, the first of which waited for the lock.
+/// A request behind `ahead` others of its connection. The first of them waited for the lock.
 pub(crate) fn behind(ahead: usize) -> Verdict {
     let request = Request { correlation_id: 10, ..produce(Nanos(116_000_000)) };
     let behind = "waited 112 ms behind request 9 (PRODUCE) of the same connection, which took 119 ms";
@@ -620,7 +620,7 @@ fn ruled_out() -> Verdict {
     }
 }
 
-/// A request with its own slow write, requests that waited behind it, and two unexplained ones.
+/// A request with its own slow write, and requests that waited behind it. Also two unexplained ones.
 pub(crate) fn verdicts() -> Vec<Verdict> {
     vec![own_write(), waiting(), behind(1), behind(3), unexplained(), ruled_out()]
 }

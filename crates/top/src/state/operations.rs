@@ -1,4 +1,5 @@
-//! The slowest file operations, with the reasons for their waits, and all operations by file. Both are bounded.
+//! The slowest file operations, and all operations by file. The slowest ones have the reasons for their waits. Both are
+//! bounded.
 
 use std::collections::HashMap;
 use std::sync::Arc;

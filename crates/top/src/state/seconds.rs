@@ -60,8 +60,8 @@ impl<T: Default> Seconds<T> {
         self.cells.get_mut(index)
     }
 
-    /// Passes each cell that an interval overlaps to `each`, with the overlap in nanoseconds.
-    /// An interval that starts before the first cell counts from there.
+    /// Passes each cell that an interval overlaps to `each`. Also passes the overlap in nanoseconds. An interval that
+    /// starts before the first cell counts from there.
     pub(crate) fn share_out(&mut self, start: Nanos, end: Nanos, each: &mut dyn FnMut(&mut T, i64)) {
         self.reach(end);
         let Some(newest) = self.newest else { return };

@@ -5,7 +5,7 @@ use std::mem::size_of;
 
 use model::{Batch, Evidence, Nanos, Partition, Verdict};
 
-/// Number of verdicts retained as the most recent, and of those with the slowest requests.
+/// Number of retained verdicts: the most recent, and the slowest requests'.
 const MAX_RECENT: usize = 900;
 const MAX_SLOWEST: usize = 100;
 /// Memory limit of each of the two: a request may name thousands of partitions.

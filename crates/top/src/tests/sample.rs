@@ -50,7 +50,7 @@ pub(crate) fn request(arrival: Nanos, latency: Nanos) -> Request {
     }
 }
 
-/// A verdict on a request that arrived at [`NOON`] and spent nine tenths of its time in the append.
+/// A verdict on a request that arrived at [`NOON`]. The request spent nine tenths of its time in the append.
 pub(crate) fn verdict(latency: Nanos) -> Verdict {
     verdict_at(NOON, latency)
 }

@@ -34,7 +34,8 @@ pub(super) fn username_and_password(text: &str) -> Result<(String, String), &'st
     Ok((username, password))
 }
 
-/// Reads words and quoted strings, like `java.io.StreamTokenizer` as Kafka configures it.
+/// Reads words and quoted strings.
+/// Works like `java.io.StreamTokenizer` as Kafka configures it.
 struct Tokens<'a>(Peekable<Chars<'a>>);
 
 impl Tokens<'_> {

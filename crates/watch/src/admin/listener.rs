@@ -1,4 +1,4 @@
-//! Chooses the listener of a broker to connect to, and the name that its certificate must have.
+//! Chooses the listener to connect to, and the name that its certificate must have.
 //! Does not connect.
 
 use std::net::IpAddr;
@@ -7,7 +7,8 @@ use broker::{Broker, Listener};
 
 use super::{ClientProperties, Error};
 
-/// Chooses a client listener with the client's security protocol (by `listener.security.protocol.map`). Prefers one whose port
+/// Chooses a client listener with the client's security protocol.
+/// A listener's protocol follows from `listener.security.protocol.map`. Prefers a listener whose port
 /// `bootstrap.servers` names.
 pub(super) fn choose<'a>(broker: &'a Broker, client: &ClientProperties) -> Result<&'a Listener, Error> {
     let map = setting(broker, "listener.security.protocol.map");

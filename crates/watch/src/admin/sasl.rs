@@ -104,7 +104,8 @@ pub mod fuzzing {
     /// The client's nonce.
     pub const NONCE: &str = "own";
 
-    /// Authenticates by SCRAM or PLAIN to a broker that sends these responses, given without headers.
+    /// Authenticates by SCRAM or PLAIN to a broker that sends these responses.
+    /// They are given without headers.
     ///
     /// # Errors
     /// The reason why authentication fails.

@@ -1,5 +1,6 @@
-//! The client side of SCRAM (RFC 5802, RFC 7677) with SHA-256 and SHA-512, without channel binding, as in Kafka. Sends nothing.
-//! The caller limits the size of the server's messages. Fuzzed by: settings.
+//! The client side of SCRAM (RFC 5802, RFC 7677).
+//! As in Kafka, with SHA-256 and SHA-512, without channel binding. Sends nothing. The caller limits the size of the
+//! server's messages. Fuzzed by: settings.
 
 use std::io;
 use std::num::NonZeroU32;
@@ -61,7 +62,8 @@ impl<'a> Client<'a> {
         format!("{GS2_HEADER}{}", self.bare)
     }
 
-    /// The client's final message, which proves the password, and the proof to expect from the server.
+    /// The client's final message, and the proof to expect from the server.
+    /// The message proves the password.
     ///
     /// # Errors
     /// What is wrong with the server's first message.

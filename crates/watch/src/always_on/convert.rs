@@ -26,7 +26,8 @@ pub(super) struct Names {
     pub(super) devices: Devices,
     pub(super) segments: Segments,
     pub(super) topics: Topics,
-    /// Appends that were delivered without their batch, by thread and time, as long as they can still be read.
+    /// Appends that were delivered without their batch, by thread and time.
+    /// They stay as long as they can still be read.
     pub(super) nameless: HashSet<(Tid, u64), RandomState>,
 }
 
@@ -119,8 +120,9 @@ impl Names {
         events
     }
 
-    /// Converts a write to a segment, from the first to the last time at which its thread was observed in it. The batch of a slow
-    /// request is read back from the segment: the response's partition and offset say whether it is the request's.
+    /// Converts a write to a segment.
+    /// It lasts from the first to the last time at which its thread was observed in it. The batch of a slow request is
+    /// read back from the segment: the response's partition and offset say whether it is the request's.
     fn append(
         &mut self,
         append: &Append,
@@ -306,8 +308,9 @@ fn stops<'r>(records: impl Iterator<Item = &'r Record>, pid: Pid, clock: ClockOf
     stops
 }
 
-/// Whether a thread slept on its way back to user space (over its cgroup's memory limit, for example): the kernel has already
-/// counted the write that it returns from, so the number is the next write's.
+/// Whether a thread slept on its way back to user space.
+/// It may sleep there over its cgroup's memory limit, for example. The kernel has already counted the write that it
+/// returns from, so the number is the next write's.
 fn is_at_exit(wait: &Wait) -> bool {
     wait.stack.split(';').any(|function| function.contains("exit_to_user_mode"))
 }

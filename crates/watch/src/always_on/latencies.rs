@@ -78,7 +78,8 @@ mod tests {
 
     use super::LatencyReader;
 
-    /// A number of produce requests on a port since the session began, of 104 bytes each.
+    /// A histogram of this many produce requests on a port since the session began.
+    /// Each has 104 bytes.
     fn requests(local_port: u16, requests: u64) -> Histogram {
         let mut histogram = Histogram::default();
         (histogram.local_port, histogram.requests) = (local_port, requests);

@@ -1,5 +1,6 @@
-//! Finds partition files by the device and inode that the kernel records, and reads written batches back from segments. Only
-//! touches files that are looked up, which happens only for slow requests.
+//! Finds partition files by device and inode, and reads written batches back.
+//! The kernel records the device and inode. Only touches files that are looked up, which happens only for slow
+//! requests.
 //! Not fuzzed: segments are read by `broker`.
 
 use std::collections::HashMap;
@@ -98,7 +99,8 @@ impl PartitionFile {
         self.generation.is_none() || self.generation == generation
     }
 
-    /// Reads the head of the batch at a write's position, if the batch is complete and its CRC matches.
+    /// Reads the head of the batch at a write's position.
+    /// `None` unless the batch is complete and its CRC matches.
     pub(super) fn batch_at(&self, position: u64, bytes: u64) -> Option<BatchHead> {
         let mut segment = Segment::open(&self.path).ok()?;
         segment.head_at(position, bytes.max(MIN_READ_BYTES)).map(|header| head_of(&header))

@@ -105,7 +105,8 @@ impl Names {
         reads.map(|read| SocketOp { bytes: None, ..read }).into()
     }
 
-    /// The calls that sent files into a slow response, as far as their thread slept in them.
+    /// The calls that sent files into a slow response.
+    /// Only the time in which their thread slept is known.
     pub(super) fn sendfiles(
         &mut self,
         slow: &SlowRequest,
@@ -131,7 +132,8 @@ impl Names {
         waits.map(op).collect()
     }
 
-    /// Builds a call on a slow request's connection from its start and end, its first sequence number and its bytes.
+    /// Builds a call on a slow request's connection.
+    /// Takes its start and end, its first sequence number and its bytes.
     fn socket_op(
         &mut self,
         slow: &SlowRequest,

@@ -1,4 +1,5 @@
-//! Divides events between the always-on sources and those of an escalation, so that each event is delivered once.
+//! Divides events between the always-on sources and those of an escalation.
+//! Each event is delivered once.
 //!
 //! Kernel events are divided by time: the escalation's probes deliver those that lie within it, the always-on sources those that
 //! began before or ended after it. Requests are divided by whether packets showed them, because a request may arrive seconds
@@ -19,7 +20,8 @@ const REMEMBER: Nanos = Nanos::from_millis(10_000);
 const MAX_REMEMBERED: usize = 1 << 17;
 /// Longest delay from a packet to its reader (`capture::live`: 80 ms) and to the return of the call that sent it.
 const LATENESS_NS: u64 = 500_000_000;
-/// How long after an escalation the broker may read a request that packets showed during it.
+/// How long after an escalation the broker may read a captured request.
+/// Packets showed the request during the escalation.
 const AFTER: Nanos = Nanos::from_millis(1_000);
 
 /// The sources that an event comes from.

@@ -165,7 +165,8 @@ impl Cgroup {
 /// Limits by device and metric.
 pub(super) type IoLimits = BTreeMap<(DeviceNumber, &'static str), u64>;
 
-/// Metrics of limits, with their keys in `io.max` and their files in version 1 (block/blk-throttle.c).
+/// Metrics of limits, with their keys in `io.max`.
+/// The last column has their files in version 1 (block/blk-throttle.c).
 const IO_LIMITS: [(&str, &str, &str); 4] = [
     ("read_limit_bytes_per_second", "rbps", "blkio.throttle.read_bps_device"),
     ("write_limit_bytes_per_second", "wbps", "blkio.throttle.write_bps_device"),
@@ -195,7 +196,8 @@ fn ratio(quota_us: u64, period_us: u64) -> Option<f64> {
     (period_us > 0).then(|| quota_us as f64 / period_us as f64)
 }
 
-/// The directory of a cgroup, below the mount of its hierarchy, which may show only a part of it.
+/// The directory of a cgroup, below the mount of its hierarchy.
+/// The mount may show only a part of the hierarchy.
 fn directory(mounts: &[Mount], controllers: &str, path: &str) -> Option<PathBuf> {
     let is_hierarchy = |mount: &Mount| match mount.fs.as_str() {
         "cgroup2" => controllers.is_empty(),

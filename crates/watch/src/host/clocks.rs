@@ -53,7 +53,8 @@ impl Clocks {
         figure.add_at("rtc_ahead_seconds", at, self.ahead_s);
     }
 
-    /// How much further `CLOCK_BOOTTIME` advanced than `CLOCK_MONOTONIC` since the last reading.
+    /// Seconds for which the machine was suspended since the last reading.
+    /// So much further `CLOCK_BOOTTIME` advanced than `CLOCK_MONOTONIC`.
     fn suspended_s(&mut self, now: Reading) -> Option<f64> {
         let before = self.last.replace(now)?;
         let missed = (now.boottime_s - before.boottime_s) - (now.monotonic_s - before.monotonic_s);

@@ -176,7 +176,8 @@ fn jvm_arguments(kernel: &Kernel, pid: Pid) -> Known<Vec<Arc<str>>> {
     Ok(words.filter(|word| word.starts_with("-X")).map(Into::into).collect())
 }
 
-/// Counts the partitions in a log dir, without those being deleted and the controllers' own.
+/// Counts the partitions in a log dir.
+/// Leaves out those being deleted and the controllers' own.
 fn partitions(dir: &Path) -> Known<u64> {
     let names = entries(dir)?;
     let is_one = |name: &&String| {

@@ -65,7 +65,8 @@ use Read::{Mean, Own, Product, Rate, Share, Value};
 const SECTOR_BYTES: f64 = 512.0;
 /// `kB` of `/proc/meminfo` and `/proc/PID/status`.
 const KIB: f64 = 1024.0;
-/// `/proc/stat` and `/proc/PID/stat` count in ticks of 10 ms on every architecture with BPF (`USER_HZ`, asm-generic/param.h).
+/// Seconds per tick in `/proc/stat` and `/proc/PID/stat`.
+/// A tick is 10 ms on every architecture with BPF (`USER_HZ`, asm-generic/param.h).
 const TICK_S: f64 = 0.01;
 
 /// All metrics.
@@ -202,7 +203,8 @@ pub(super) fn sample(
     figures.of(scope, name).sample(&mut field);
 }
 
-/// The page size, from the pairs of words that the kernel passes to every program (getauxval(3)).
+/// The page size, from the auxiliary vector.
+/// The kernel passes these pairs of words to every program (getauxval(3)).
 fn page_bytes(vector: &[u8]) -> Option<u64> {
     const AT_PAGESZ: u64 = 6;
     let words = vector.chunks_exact(8).filter_map(|word| Some(u64::from_ne_bytes(word.try_into().ok()?)));
@@ -226,7 +228,8 @@ fn parse_field(file: &str, text: &str, key: &str) -> Option<u64> {
     }
 }
 
-/// Counts the CPUs, or sums some of the columns user nice system idle iowait irq softirq steal (`proc_stat(5)`).
+/// Counts the CPUs, or sums some of the columns of the line `cpu`.
+/// The columns are user nice system idle iowait irq softirq steal (`proc_stat(5)`).
 fn processors(stat: &str, key: &str) -> Option<u64> {
     if key == "count" {
         let is_one = |line: &&str| {
@@ -246,7 +249,8 @@ fn sum_after(text: &str, key: &str) -> u64 {
     counts.filter_map(|(_, count)| count.parse().ok()).fold(0, u64::saturating_add)
 }
 
-/// Parses the total of `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`, in microseconds (Documentation/accounting/psi.rst).
+/// Parses the total of a line of pressure, in microseconds.
+/// Example: `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234` (Documentation/accounting/psi.rst).
 fn total_us(text: &str, line: &str) -> Option<u64> {
     let line = text.lines().find(|candidate| candidate.split(' ').next() == Some(line))?;
     line.split(' ').find_map(|word| word.strip_prefix("total="))?.parse().ok()

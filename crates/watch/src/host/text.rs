@@ -17,8 +17,8 @@ use ahash::RandomState;
 pub(super) struct Kernel {
     pub(super) proc: PathBuf,
     pub(super) sys: PathBuf,
-    /// Files that are read every second, kept open because opening one takes two or three times as long as reading it. `None` for
-    /// missing files.
+    /// Files that are read every second, and therefore stay open.
+    /// Opening one takes two or three times as long as reading it. `None` for missing files.
     open: RefCell<HashMap<PathBuf, Option<File>, RandomState>>,
 }
 
@@ -147,7 +147,8 @@ pub(super) fn counter(text: &str, key: &str) -> Option<u64> {
     numbers.split_ascii_whitespace().nth(at)?.parse().ok()
 }
 
-/// Like [`keyed`], for `/proc/meminfo` and `/proc/PID/status`, whose `kB` are 1024 bytes.
+/// Like [`keyed`], for a number of `kB`, which are 1024 bytes.
+/// Used for `/proc/meminfo` and `/proc/PID/status`.
 pub(super) fn keyed_kib(text: &str, key: &str) -> Option<f64> {
     keyed(text, key).map(|kib| kib as f64 * 1024.0)
 }

@@ -124,8 +124,8 @@ impl Threads {
     }
 }
 
-/// Raises the process's descriptor limit to its maximum, and returns how many files of threads may stay open. The usual limit,
-/// 1,024, is for programs that use `select`.
+/// Raises the process's descriptor limit to its maximum.
+/// Returns how many files of threads may stay open. The usual limit, 1,024, is for programs that use `select`.
 fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     // If that is refused, the limit stays.

@@ -17,7 +17,8 @@ pub fn requests(mut bytes: &[u8]) -> bool {
     })
 }
 
-/// The rows that a watch makes of a request log in pieces, read at the time of the seeds.
+/// The rows that a watch makes of a request log in pieces.
+/// The log is read at the time of the seeds.
 pub fn log_rows(pieces: &[&[u8]]) -> Vec<Request> {
     let now = ClockPair { monotonic_ns: 1_000_000_000_000, realtime_ns: 1_716_131_087_458_000_000 };
     let mut log = LogParser::new(ClockOffset::at(now), false);

@@ -35,7 +35,8 @@ pub(crate) enum Order {
     Finish,
 }
 
-/// A message from the parser, besides requests ([`Kind::Rows`]) and the time until which packets have been read ([`Kind::Time`]).
+/// A message from the parser, besides requests and times.
+/// Requests are sent as [`Kind::Rows`], and the time until which packets have been read as [`Kind::Time`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     /// Sent once a second, and at the end.
@@ -53,7 +54,8 @@ pub(crate) const LIST: usize = 1_000;
 
 /// Timeout for packets, and for orders while there is no capture.
 const WAIT: Duration = Duration::from_millis(100);
-/// How often to read an agent's ring, unless it held as much as arrives in this time at 50 MB/s.
+/// How often to read an agent's ring.
+/// It is read at once if it held as much as arrives in this time at 50 MB/s.
 const LOOK: Duration = Duration::from_millis(20);
 const MANY_BYTES: u64 = 1 << 20;
 /// How long an agent may take to stop: it checks five times a second whether it should.
@@ -61,8 +63,8 @@ const AGENT_STOPS: Duration = Duration::from_secs(2);
 /// How often the parser sends its counters.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Parses packets for the watch at the other end of the socket, until the watch orders the end or is gone. The caller must have
-/// entered the sandbox.
+/// Parses packets for the watch at the other end of the socket.
+/// Ends when the watch orders the end or is gone. The caller must have entered the sandbox.
 ///
 /// # Errors
 /// The socket cannot be read or written, or a message is not an order.
@@ -112,7 +114,8 @@ struct Parser {
     analyzer: Analyzer,
     offset: ClockOffset,
     clock: PacketClock,
-    /// Packets that the kernel dropped, or records that the agent dropped, of this input, as far as the analyzer knows.
+    /// Packets that the kernel dropped, or records that the agent dropped.
+    /// Counts those of this input, as far as the analyzer knows.
     drops: u64,
     requests: Rows,
     next_count: Instant,
@@ -190,7 +193,8 @@ impl Parser {
         }
     }
 
-    /// Sends the requests in an agent's ring, a [`Slice`] at a time, unless it is the last read.
+    /// Sends the requests in an agent's ring.
+    /// Reads a [`Slice`] at a time, unless it is the last read.
     fn read_plaintext(&mut self, timeout: Duration, is_last: bool) -> io::Result<()> {
         let Some(Input::Plaintext(ring)) = &mut self.input else { return Ok(()) };
         let (analyzer, requests, channel) = (&mut self.analyzer, &mut self.requests, &self.channel);
@@ -354,7 +358,8 @@ mod tests {
         ClockPair { monotonic_ns, realtime_ns }
     }
 
-    /// The time of a packet that arrived 40 after the first of two reads, 100 apart, with a step of the wall clock between them.
+    /// The time of a packet, with a step of the wall clock between two reads.
+    /// The reads are 100 apart, and the packet arrived 40 after the first.
     fn time_of_packet(step: i64, before_the_step: bool) -> Nanos {
         let mut clock = PacketClock::default();
         let offset = ClockOffset::at(pair(1_000, 50_000));

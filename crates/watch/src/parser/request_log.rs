@@ -19,7 +19,8 @@ use super::channel::{Channel, Kind, invalid};
 use super::transfer::take_request;
 use super::{Rows, ignore_hangup};
 
-/// A message from the watch to its request log parser, besides pieces of the log ([`Kind::Log`]).
+/// A message from the watch to its request log parser.
+/// Pieces of the log are sent as [`Kind::Log`] instead.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum LogOrder {
     /// The first order; with `only_tls`, requests of other connections are left out.
@@ -32,7 +33,8 @@ pub(crate) enum LogOrder {
     Finish,
 }
 
-/// The parser's response to each piece and at the end, besides requests ([`Kind::Rows`]).
+/// The parser's response to each piece and at the end.
+/// Requests are sent as [`Kind::Rows`] besides.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct LogCounts {
     /// Request lines that could not be parsed, or that lack the time.
@@ -52,8 +54,8 @@ const FURTHEST_ZONE_NS: i64 = 14 * 3600 * 1_000_000_000;
 /// The longest delay from the writing of a line to its reading; the time zone of older lines is not known.
 const READ_WITHIN_NS: i64 = 60 * 1_000_000_000;
 
-/// Parses a request log for the watch at the other end of the socket, until the watch orders the end or is gone. The caller must
-/// have entered the sandbox.
+/// Parses a request log for the watch at the other end of the socket.
+/// Ends when the watch orders the end or is gone. The caller must have entered the sandbox.
 ///
 /// # Errors
 /// The socket cannot be read or written, or a message is not an order.
@@ -204,8 +206,8 @@ impl LogRequests {
     }
 }
 
-/// Corrects a line's time, which was parsed as UTC, by the broker's time zone, which follows from the time of reading, `now`.
-/// `None` if the two do not fit.
+/// Corrects a line's time, which was parsed as UTC, by the broker's time zone.
+/// The zone follows from the time of reading, `now`. `None` if the two do not fit.
 fn in_zone(at: Nanos, now: Nanos) -> Option<Nanos> {
     let east_ns = (at - now).0;
     let zone_ns = (east_ns + QUARTER_HOUR_NS / 2).div_euclid(QUARTER_HOUR_NS) * QUARTER_HOUR_NS;

@@ -372,7 +372,7 @@ pub(super) fn has_rows(layout: Layout) -> bool {
     inner(layout).is_some()
 }
 
-/// The index of the array of topics or of their rows, and the layout of its elements.
+/// The index and the element layout of the array of topics or of their rows.
 fn inner(layout: Layout) -> Option<(usize, Layout)> {
     layout.iter().enumerate().find_map(|(at, field)| match field.kind {
         Kind::Array(Elements::Topics | Elements::Rows, inner) => Some((at, inner)),
@@ -380,14 +380,16 @@ fn inner(layout: Layout) -> Option<(usize, Layout)> {
     })
 }
 
-/// The layout of a body that lists topics and their partitions, split where it can be read piece by piece.
+/// The layout of a body that lists topics and their partitions. It is split where it can be read piece by piece.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Levels {
     pub(crate) version: i16,
     pub(crate) flexible: bool,
-    /// The fields before the topics, of a topic before its partitions, and of a partition before its records.
+    /// The fields before the topics.
     pub(crate) top: Layout,
+    /// The fields of a topic before its partitions.
     pub(crate) topic: Layout,
+    /// The fields of a partition before its records.
     pub(crate) partition: Layout,
     pub(crate) has_records: bool,
     /// The fields after the records, and after the topics.

@@ -83,7 +83,7 @@ pub struct RequestFrame<T> {
     pub first: T,
     /// The stamp of the chunk that held its last byte.
     pub last: T,
-    /// Offset of its first byte (of the size field) in the stream, counting missing bytes.
+    /// Offset of its first byte (of the size field) in the stream. Counts missing bytes.
     pub stream_start: u64,
     /// Offset after its last byte.
     pub stream_end: u64,
@@ -151,7 +151,7 @@ pub struct Partition {
     pub log_start_offset: i64,
     /// Bytes of its records; a broker may cut off the last batch.
     pub bytes: u32,
-    /// The headers of its whole batches, or of its messages for magic 0 and 1, in order; at most
+    /// The headers of its whole batches, in order. For magic 0 and 1, those of its messages. At most
     /// [`Self::MAX_PRODUCED_BATCHES`] or [`Self::MAX_FETCHED_BATCHES`] of them.
     pub batches: Vec<BatchHeader>,
     /// Batches that were read but are not in `batches`.
@@ -283,8 +283,8 @@ impl PartitionFiller {
         (self.filled, self.kept_bytes) = (0, 0);
     }
 
-    /// Frees an earlier body's partitions beyond [`MAX_POOLED_PARTITIONS`], or all if they take too much memory.
-    /// Those that stay keep their buffers.
+    /// Frees an earlier body's partitions beyond [`MAX_POOLED_PARTITIONS`]. Frees all of them if they take too much
+    /// memory. Those that stay keep their buffers.
     pub(super) fn shorten(&mut self, partitions: &mut Vec<Partition>) {
         if partitions.len() > MAX_POOLED_PARTITIONS {
             partitions.truncate(MAX_POOLED_PARTITIONS);
@@ -419,7 +419,7 @@ pub struct ResponseFrame<T> {
     pub first: T,
     /// The stamp of the chunk that held its last byte.
     pub last: T,
-    /// Offset of its first byte (of the size field) in the stream, counting missing bytes.
+    /// Offset of its first byte (of the size field) in the stream. Counts missing bytes.
     pub stream_start: u64,
     /// Offset after its last byte.
     pub stream_end: u64,
@@ -455,7 +455,7 @@ pub enum ResponseBody {
     Other,
 }
 
-/// The body of a response to Fetch, `ShareFetch` or `ShareAcknowledge`, without its records.
+/// The body of a response to Fetch, `ShareFetch` or `ShareAcknowledge`. Does not include the records.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FetchResponseBody {
     /// The fetch session, 0 for none.

@@ -108,10 +108,10 @@ pub(super) trait Direction<T> {
     fn is_damaged(&self) -> bool;
     /// Whether raw SASL tokens follow the frame.
     fn precedes_tokens(&self) -> bool;
-    /// Whether the body is specific enough that other bytes would not have passed as it.
+    /// Whether the body is specific enough to prove the frame. Other bytes would not have passed as it.
     fn proves(&self) -> bool;
 
-    /// Whether other bytes resemble its header so often that a plausible next header does not confirm it.
+    /// Whether a plausible next header does not confirm it. Other bytes resemble its header too often for that.
     fn needs_proof(&self) -> bool {
         false
     }
@@ -123,7 +123,7 @@ pub(super) trait Direction<T> {
         }
     }
 
-    /// Reports that the frame, which ends at `at`, is `missing` bytes too short for the next element.
+    /// Reports that the frame is `missing` bytes too short for the next element. The frame ends at `at`.
     fn truncated(&mut self, missing: usize, at: usize) {
         self.fail(FrameError::Malformed(Error::new(ErrorKind::UnexpectedEnd(missing), at)));
     }
@@ -203,7 +203,7 @@ pub(super) struct Framing<T> {
     skip: u64,
     at: usize,
     frame_start: u64,
-    /// The stamp of its last byte, if that byte was already carried when the header was found.
+    /// The stamp of its last byte. Set if that byte was already carried when the header was found.
     carried_last: Option<T>,
     /// For a frame on trial, or the carried header: whether it starts a chunk, and where it starts in the current call.
     starts_chunk: bool,

@@ -54,7 +54,7 @@ impl<T: Copy> RequestStream<T> {
         self
     }
 
-    /// Switches to another stream, whose next byte is a frame's first and has this offset; reuses the buffers.
+    /// Switches to another stream; reuses the buffers. Its next byte is a frame's first and has this offset.
     pub fn restart(&mut self, offset: u64) {
         self.framing.restart(offset);
     }
@@ -87,7 +87,7 @@ impl<T: Copy> RequestStream<T> {
         }
     }
 
-    /// Whether a frame certainly starts at the next byte, so that a new decoder could continue from there.
+    /// Whether a frame certainly starts at the next byte. A new decoder could then continue from there.
     pub fn is_between_frames(&self) -> bool {
         self.framing.is_between_frames()
     }
@@ -118,7 +118,7 @@ struct RequestDecoder<T> {
 }
 
 impl<T: Copy> RequestDecoder<T> {
-    /// Returns the header's end if the header is plausible, and `UnexpectedEnd` if it may become so.
+    /// Returns the header's end if the header is plausible. Fails with `UnexpectedEnd` if it may become so.
     fn plausible(bytes: &[u8], size: u32, scrutiny: Scrutiny) -> Result<Option<usize>, Error> {
         let mut reader = Reader::new(bytes);
         reader.take(4)?;

@@ -117,7 +117,7 @@ struct ResponseDecoder<T> {
     /// The request that the current frame answers.
     request_api: Option<(ApiKey, i16)>,
     shape: ResponseShape,
-    /// Whether its throttle time and error code were read, if that is all that is read of it.
+    /// Whether its throttle time and error code were read. Used if that is all that is read of it.
     is_read: bool,
     /// Rows of its body, if none are returned.
     rows: usize,
@@ -254,7 +254,7 @@ struct Answers<'a, T, P> {
 }
 
 impl<T, P: FnMut(i32) -> Option<(ApiKey, i16)>> Answers<'_, T, P> {
-    /// Returns the header's end if the header is plausible, and `UnexpectedEnd` if it may become so.
+    /// Returns the header's end if the header is plausible. Fails with `UnexpectedEnd` if it may become so.
     fn plausible(&mut self, bytes: &[u8], size: u32, scrutiny: Scrutiny) -> Result<Option<usize>, Error> {
         let mut reader = Reader::new(bytes);
         reader.take(4)?;
@@ -308,7 +308,7 @@ impl<T: Copy, P: FnMut(i32) -> Option<(ApiKey, i16)>> Direction<T> for Answers<'
         decoder.frame = Some(frame);
     }
 
-    /// The request cannot be looked up while bytes are missing, but its number is there.
+    /// Reads the request's number only. The request cannot be looked up while bytes are missing.
     fn begin_cut(&mut self, head: &[u8], span: Span<T>, cut: Cut) -> Option<usize> {
         let used = 4 + size_of::<i32>();
         self.begin(head.get(..used)?, span);

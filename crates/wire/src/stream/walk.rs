@@ -1,6 +1,6 @@
-//! Reads a body that lists topics, their partitions and those partitions' record batches, element by element as its
-//! bytes come: a Produce request's, and the responses to Fetch, `ShareFetch` and `ShareAcknowledge`. Skips records
-//! unless message ids are extracted from them.
+//! Reads a body that lists topics and partitions, as its bytes come. Goes element by element through the topics, their
+//! partitions and those partitions' record batches. The body is a Produce request's or that of a response to Fetch,
+//! `ShareFetch` or `ShareAcknowledge`. Skips records unless message ids are extracted from them.
 
 use super::frame::PartitionFiller;
 use super::framing::Step;
@@ -381,8 +381,8 @@ impl BodyWalk {
 /// The longest wait for followers that is accepted in a body that is only a guess: a day.
 const MAX_BELIEVED_TIMEOUT_MS: i32 = 86_400_000;
 
-/// Whether a Produce request's body is plausible up to its first partition, in a frame that has `left` bytes from the
-/// start of `bytes` on. Distinguishes a frame from bytes that look like its header.
+/// Whether a Produce request's body is plausible up to its first partition. The frame has `left` bytes from the start
+/// of `bytes` on. Distinguishes a frame from bytes that look like its header.
 pub(super) fn starts_as_produce(levels: &Levels, bytes: &[u8], left: usize) -> Result<bool, Error> {
     let mut body = BodyReader::new(bytes, levels.version, levels.flexible);
     body.read_fields(levels.top)?;

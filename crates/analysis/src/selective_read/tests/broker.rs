@@ -33,7 +33,7 @@ const IDLE: &str = "do_futex;futex_wait;schedule";
 
 const LASTS: Nanos = Nanos::from_millis(240_000);
 
-/// Writes the simulated broker's events into a recording with several parts per table.
+/// Records the simulated broker's events, with several parts per table.
 pub(super) fn record(directory: &Path, habits: Habits, seed: u64) -> Recording {
     let mut manifest = Manifest { started_ns: BEGIN.0, ..Manifest::default() };
     let options = WriterOptions { rotate_rows: 7_000, ..WriterOptions::default() };
@@ -264,7 +264,7 @@ impl Broker {
         length
     }
 
-    /// Appends and returns the end, which a commit or the device delays now and then, sometimes by seconds.
+    /// Appends and returns the end. A commit or the device delays it now and then, sometimes by seconds.
     fn append(&mut self, handler: usize, partition: usize, start: i64) -> i64 {
         let tid = 100 + handler as u32;
         let mut end = start + 40 * MICRO + self.below(60 * MICRO);
@@ -315,7 +315,7 @@ impl Broker {
         end
     }
 
-    /// How long the handler holds the log lock after the write, because of a fault on its index or a flush.
+    /// How long the handler holds the log lock after the write. The cause is a fault on its index, or a flush.
     fn after_append(&mut self, handler: usize, end: i64) -> i64 {
         let tid = 100 + handler as u32;
         match self.below(10_000) {

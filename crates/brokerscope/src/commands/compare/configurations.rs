@@ -1,4 +1,4 @@
-//! Configurations to compare, as named on the command line, with their repetitions and parts. Reads no recording.
+//! Configurations to compare, with their repetitions and parts. The command line names them. Reads no recording.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use crate::failure::usage;
 use crate::quantity;
 
-/// File next to a configuration's repetitions with its name and a sentence about it.
+/// File with a configuration's name and a sentence about it. Lies next to the repetitions.
 const ABOUT: &str = "configuration.json";
 /// Size limit of that file. It holds two short texts: a longer file is not ours.
 const MAX_BYTES: u64 = 64 << 10;
@@ -126,7 +126,8 @@ fn part(span: &str) -> Result<Part, String> {
     if from < until { Ok(Part { from, until }) } else { Err(wrong()) }
 }
 
-/// Returns the recording itself, or all recordings in a directory that is not one, sorted by name.
+/// Returns the recording, or all recordings in a directory, sorted by name. A directory with a manifest is a
+/// recording.
 fn repetitions(recorded: RunPath) -> anyhow::Result<Vec<RunPath>> {
     let path = &recorded.path;
     let there = std::fs::metadata(path).map_err(|error| file_error(path, &error))?;

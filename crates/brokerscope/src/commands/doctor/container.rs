@@ -24,7 +24,7 @@ pub(super) fn facts(broker: &Broker) -> Vec<Fact> {
     facts
 }
 
-/// Remedies for what prevents watching the broker there, or hides part of what it does.
+/// Remedies for what prevents watching the broker or hides part of its activity.
 pub(super) fn remedies(broker: &Broker) -> Vec<Remedy> {
     network(broker, Capabilities::of_this_process()).into_iter().chain(io_uring(broker)).collect()
 }
@@ -56,7 +56,7 @@ fn network(broker: &Broker, held: Capabilities) -> Option<Remedy> {
     })
 }
 
-/// The process's id in its innermost pid namespace, if that is below ours (`NSpid:`, `fs/proc/array.c`).
+/// The process's id in its innermost pid namespace, if that is below ours. From `NSpid:` (`fs/proc/array.c`).
 fn own_pid(pid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     innermost(&status)

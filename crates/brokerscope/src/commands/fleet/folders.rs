@@ -1,5 +1,5 @@
-//! Finds the recordings of many brokers in folders named `cluster=…`, `broker=…` and `date=…`, the partition layout of
-//! Hive and its readers. Reads no recording.
+//! Finds the recordings of many brokers in partition folders. The folders are named `cluster=…`, `broker=…` and
+//! `date=…`, the layout of Hive and its readers. Reads no recording.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -56,7 +56,7 @@ fn host() -> Host {
     }
 }
 
-/// A manifest with only the facts about host and broker that the metrics of a live watch need.
+/// A manifest for the metrics of a live watch. Has only the facts about host and broker that they need.
 pub(in crate::commands) fn of_live(broker: &Broker, plan: &plan::Plan) -> Manifest {
     Manifest { host: host(), broker: Some(watched(broker, None)), plan: plan.to_vec(), ..Manifest::default() }
 }

@@ -1,5 +1,5 @@
-//! Writes the events of a watch to a recording, several times a second, until it is time to stop. The threads that
-//! observe events add them to the recording's columns themselves (`intake.rs`).
+//! Writes the events of a watch to a recording until it is time to stop. Writes several times a second. The threads
+//! that observe events add them to the recording's columns themselves (`intake.rs`).
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ use crate::watch_mode::Preference;
 const PAUSE: Duration = Duration::from_millis(50);
 /// Like [`PAUSE`], for an always-on watch, which mostly has nothing to write.
 const ALWAYS_ON_PAUSE: Duration = Duration::from_millis(250);
-/// Interval at which the manifest gets a new pair of clock readings and the losses so far.
+/// Interval of manifest updates. The manifest gets a new pair of clock readings and the losses so far.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum number of pairs: a week's worth at that rate.
 const MAX_CLOCK_PAIRS: usize = 60_480;
@@ -145,7 +145,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    /// Writes rows that have waited long enough, and notes changes of the broker's process in the manifest at once.
+    /// Writes rows that have waited long enough. Notes changes of the broker's process in the manifest at once.
     fn poll(&mut self) {
         self.write_out();
         for change in self.intake.take_changes() {

@@ -1,4 +1,4 @@
-//! Pages of a recording that is read in parts, and the names of recordings on a page.
+//! Pages of a recording that is read in parts. Names of recordings on a page.
 
 // The same broker as in the tests of the selective read; here it is only recorded.
 #[allow(dead_code)]
@@ -25,7 +25,7 @@ fn recordings_are_called_by_the_ends_of_their_paths_that_tell_them_apart() {
     assert_eq!(named(&["/no/a", "/no/a"]), ["/no/a", "/no/a"]);
 }
 
-/// Builds a page and the counts of a comparison from all events, or from parts of them on several threads.
+/// Builds a page and the counts of a comparison. Reads all events, or parts of them on several threads.
 fn render(directory: &Path, in_parts: bool) -> (String, String) {
     let slow = Nanos::from_millis(100);
     let options = ReadOptions {

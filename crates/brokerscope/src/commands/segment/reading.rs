@@ -1,5 +1,5 @@
-//! Reads a segment in another thread, so that checking and unpacking batches run in parallel with writing rows. Only a
-//! few pieces are in flight, and a piece holds a bounded number of records, however many a batch has. Does not write.
+//! Reads a segment in another thread. Checking and unpacking batches run in parallel with writing rows. Only a few
+//! pieces are in flight, and a piece holds a bounded number of records, however many a batch has. Does not write.
 
 use std::mem;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -17,7 +17,7 @@ const MAX_PIECE_BATCHES: usize = 128;
 /// Maximum number of pieces in flight.
 const MAX_PIECES: usize = 4;
 
-/// Records in the order of the segment, the batches that start among them, and messages about unreadable data.
+/// Records in the order of the segment, and the batches that start among them. Also messages about unreadable data.
 #[derive(Debug, Default)]
 pub(super) struct Piece {
     pub(super) records: Vec<RecordRow>,

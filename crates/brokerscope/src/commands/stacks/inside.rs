@@ -12,8 +12,9 @@ const FAMILIES: [(&str, &[&str]); 4] = [
     ("sendfile", &["sendfile", "sendfile64", "splice"]),
 ];
 
-/// Prefixes of the kernel's functions at the entry of a system call (`include/linux/syscalls.h` and the architectures'
-/// `syscall_wrapper.h`, `fs/read_write.c`, `fs/sync.c`); the compiler decides which of them are on a stack.
+/// Prefixes of the kernel's functions at the entry of a system call. See `include/linux/syscalls.h`, the
+/// architectures' `syscall_wrapper.h`, `fs/read_write.c` and `fs/sync.c`. The compiler decides which of them are on a
+/// stack.
 const ENTRIES: [&str; 7] = ["__x64_sys_", "__arm64_sys_", "__se_sys_", "__do_sys_", "ksys_", "do_", "vfs_"];
 
 /// A condition on stacks.

@@ -1,4 +1,5 @@
-//! Computes verdicts on the requests of a recording in a thread that runs ahead of the screen. Does not show them.
+//! Computes verdicts on the requests of a recording in a thread. The thread runs ahead of the screen. Does not show
+//! verdicts.
 
 use std::collections::VecDeque;
 use std::path::Path;

@@ -140,8 +140,8 @@ fn conversation(talk: &mut Conversation, requests: i32, mtu: usize) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Packets that swap places with others up to a few positions away, including the handshake and the FINs, cost no
-    /// row, and nothing is reported missing.
+    /// Packets that swap places cost no row, and nothing is reported missing. They move up to a few positions, and
+    /// include the handshake and the FINs.
     #[test]
     fn neighbours_in_any_order_cost_nothing(
         moves in prop::collection::vec(0..12usize, 7..300),

@@ -35,7 +35,7 @@ const OBSOLETE_BIG: &[u8] =
 const SIMPLE: &[u8] = b"\x03\0\0\0\x18\0\0\0\x06\0\0\0\x01\x02\x03\x04\x05\x06\0\0\x18\0\0\0";
 /// The same packet if the first interface keeps 4 bytes.
 const SIMPLE_CUT: &[u8] = b"\x03\0\0\0\x14\0\0\0\x06\0\0\0\x01\x02\x03\x04\x14\0\0\0";
-/// Statistics (5), secrets (10), a custom block (0xbad) and the smallest possible block.
+/// Statistics (5), secrets (10), a custom block (0xbad) and the smallest block.
 const OTHERS: &[u8] = b"\x05\0\0\0\x18\0\0\0\0\0\0\0\x01\0\0\0\x05\0\0\0\x18\0\0\0\
     \x0a\0\0\0\x14\0\0\0KSLT\0\0\0\0\x14\0\0\0\xad\x0b\0\0\x10\0\0\0\x01\0\0\0\x10\0\0\0\xff\0\0\0\x0c\0\0\0\x0c\0\0\0";
 

@@ -196,7 +196,7 @@ fn what_is_not_unpacked_is_named() {
     assert!(matches!(opened(&twice).err(), Some(Error::NotACapture { .. })));
 }
 
-/// Returns the bytes that a compressor has flushed so far, and fails if more are requested.
+/// Returns the bytes that a compressor has flushed so far. Fails if more are requested.
 struct Live(Cursor<Vec<u8>>);
 
 impl Read for Live {

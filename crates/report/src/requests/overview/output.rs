@@ -51,7 +51,7 @@ struct GroupRows {
     wide: bool,
 }
 
-/// A group, with its latency on the wire or, if `alone`, its latency without the time behind other requests.
+/// A group with its latency on the wire. If `alone`, its latency without the time behind other requests.
 struct GroupRow<'a> {
     groups: &'a Groups,
     kind: Kind,
@@ -369,7 +369,7 @@ impl<W: Write> Tables<W> {
         if self.0.style.wide { usize::MAX } else { MAX_ROWS }
     }
 
-    /// Writes a table with its title, how many more rows there are, and the limit on groups if it was exceeded.
+    /// Writes a table with its title and how many more rows there are. Adds the limit on groups if it was exceeded.
     fn section<'r, R: Report>(
         &mut self,
         title: &str,

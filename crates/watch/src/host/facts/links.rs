@@ -39,8 +39,9 @@ fn find(kernel: &Kernel, pid: Pid, mount: impl FnOnce() -> io::Result<OwnedFd>) 
     }
 }
 
-/// Mounts a sysfs that shows this thread's network namespace (`sysfs_init_fs_context`, fs/sysfs/mount.c). It is not attached
-/// to any directory and disappears with the descriptor.
+/// Mounts a sysfs that shows this thread's network namespace.
+/// See `sysfs_init_fs_context`, fs/sysfs/mount.c. The mount is not attached to any directory and disappears with the
+/// descriptor.
 fn mount_sysfs() -> io::Result<OwnedFd> {
     let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(context.as_fd())?;

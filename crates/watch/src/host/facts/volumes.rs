@@ -66,7 +66,8 @@ fn name(kernel: &Kernel, (major, minor): DeviceNumber) -> Option<String> {
     Some(target.file_name()?.to_string_lossy().into_owned())
 }
 
-/// Offsets of the superblock and its fields (`struct ext4_super_block`, fs/ext4/ext4.h).
+/// Offsets of the superblock and its fields.
+/// See `struct ext4_super_block`, fs/ext4/ext4.h.
 const SUPERBLOCK: u64 = 1024;
 const MAGIC_AT: u64 = SUPERBLOCK + 0x38;
 const COMPATIBLE_FEATURES_AT: u64 = SUPERBLOCK + 0x5c;

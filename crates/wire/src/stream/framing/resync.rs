@@ -76,7 +76,7 @@ impl<T: Copy> Framing<T> {
         Flow::Continue
     }
 
-    /// Abandons a frame on trial if a chunk starts with a better one, which the search then finds.
+    /// Abandons a frame on trial if a chunk starts with a better one. The search then finds that one.
     pub(super) fn try_yield(&mut self, direction: &mut impl Direction<T>, chunk: &Chunk<'_, T>) -> bool {
         if self.in_step() || chunk.used > 0 || self.mid_chunk || chunk.bytes.is_empty() {
             return false;
@@ -316,11 +316,11 @@ impl<T: Copy> Framing<T> {
 // PLAIN's with a zero and the user's name, SCRAM's and OAUTHBEARER's with text (`n,,`), GSSAPI's with 0x60 or, wrapped,
 // 0x05. Tokens may be empty. From version 1 on, tokens are in `SaslAuthenticate` (KIP-152) and need none of this.
 
-/// The largest token that a broker accepts (`sasl.server.max.receive.size`, 512 KiB by default).
+/// The largest token that a broker accepts by default. The setting is `sasl.server.max.receive.size` (512 KiB).
 const MAX_TOKEN_BYTES: u32 = 524_288;
 
 impl<T: Copy> Framing<T> {
-    /// Whether bytes at a frame's start that are not a frame are a token, which is then skipped.
+    /// Whether bytes at a frame's start that are not a frame are a token. If so, skips it.
     pub(super) fn is_token(&mut self, chunk: &Chunk<'_, T>) -> bool {
         let seen = if self.carry.is_empty() { chunk.rest() } else { self.carry.as_slice() };
         let size = size_field(seen).filter(|&size| self.expects_tokens && size <= MAX_TOKEN_BYTES);
