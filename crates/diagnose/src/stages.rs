@@ -215,14 +215,24 @@ pub(crate) fn is_by_agent(request: &Request) -> bool {
 /// arrival if many wait on the connection.
 fn read_of(window: &Window, request: &Request, served_from: Nanos) -> Option<SocketCall> {
     if is_by_agent(request) {
-        let called = TimeSpan::new(request.arrival, request.arrival_end);
-        return window.sockets.last_read_within(connection_of(request), called);
+        return agent_read_of(window, request);
     }
     let last = request.sequence_end()?.wrapping_sub(1);
     let read = window.sockets.read_of(connection_of(request), last, served_from)?;
     let fits = read.end >= request.arrival_end - CLOCK_SLACK
         && request.response.is_none_or(|response| read.end <= response + CLOCK_SLACK);
     fits.then_some(read)
+}
+
+/// The system call that read a request within the agent's calls. An earlier one may have read its bytes with those of
+/// the request before it: then the agent's calls themselves, by the thread that serves the connection.
+fn agent_read_of(window: &Window, request: &Request) -> Option<SocketCall> {
+    let (connection, called) = (connection_of(request), TimeSpan::new(request.arrival, request.arrival_end));
+    window.sockets.last_read_within(connection, called).or_else(|| {
+        let mut call = window.sockets.last_read_within(connection, TimeSpan::new(Nanos::MIN, called.end))?;
+        (call.start, call.end) = (called.start, called.end);
+        Some(call)
+    })
 }
 
 /// The write that began a request's response.

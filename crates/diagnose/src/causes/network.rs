@@ -358,6 +358,7 @@ fn no_room(course: &Breakdown<'_>, last: u32, until: Nanos) -> Vec<TimeSpan> {
 fn was_free(window: &Window, tid: Tid, span: TimeSpan) -> bool {
     let mut free = TimeBudget::new(span);
     free.take_all(window.sockets.of_thread(tid, span).map(Span::span));
+    free.take_all(window.file_ops.of(&tid).overlapping(span).map(Span::span));
     free.take_all(stops::standstills(window, 0, span).iter().map(Span::span));
     cpu::runnable_thread(window, tid, span, &mut free);
     span.is_most(free.left())

@@ -3,13 +3,14 @@
 //! With acks=all the broker answers when the high watermark has passed what was written (`DelayedProduce`): when the
 //! last in-sync follower has fetched the offset after it. A fetch's response is written in pieces, each partition's
 //! records by `sendfile` (`MultiRecordsSend`): files that are read within those calls belong to `respond`, not to the
-//! network.
+//! network. Over TLS the network thread reads the records into a buffer and encrypts them
+//! (`SslTransportLayer.transferFrom`): then its reads of the request's partitions do.
 
 use std::sync::Arc;
 
 use model::{FileOp, FileOpKind, Nanos, Partition, Request, SocketOpKind, Stage, TopicPartition};
 
-use crate::stages::Breakdown;
+use crate::stages::{Breakdown, is_by_agent};
 use crate::time::TimeSpan;
 use crate::window::replicas::FollowerState;
 use crate::window::requests::FollowerFetch;
@@ -167,6 +168,13 @@ pub(crate) fn files_sent<'w>(
     answer: Option<SocketCall>,
 ) -> Vec<&'w FileOp> {
     let (Some(answer), Some(end)) = (answer, request.end) else { return Vec::new() };
+    if is_by_agent(request) {
+        let of_request =
+            |op: &&FileOp| request.partitions.iter().any(|partition| named(partition) == op.topic_partition);
+        let ops = window.file_ops.of(&answer.tid).overlapping(TimeSpan::new(answer.start, end));
+        let reads = ops.map(|op| &**op).filter(|op| is_read(op.op) && op.topic_partition.is_some());
+        return reads.filter(of_request).filter(|op| from_disk(window, op)).collect();
+    }
     let calls: Vec<SocketCall> = window
         .sockets
         .writes_within(connection_of(request), answer, end)

@@ -786,6 +786,8 @@ fn a_window_without_room_is_the_clients_unless_the_network_thread_was_elsewhere(
     let Some(Event::SocketOp(own)) = events.get(1).cloned() else { unreachable!() };
     let other = Request { client: "10.0.0.9:1".parse().unwrap(), ..ours };
     let elsewhere = SocketOp { remote: other.client, start: ms(1_020), end: ms(1_140), ..*own };
+    let reading = FileOp { op: FileOpKind::Read, ..append(3, 9, ms(1_020), ms(1_140), 0) };
+    assert_eq!(found(with(events.clone(), [op(reading)])).0, Cause::Unobserved, "at work on a file");
     assert_eq!(found(with(events, [Event::SocketOp(Box::new(elsewhere))])).0, Cause::Unobserved);
 }
 

@@ -298,6 +298,25 @@ fn a_request_is_handed_on_when_its_network_thread_has_served_all_connections() {
     assert_eq!(of(events(4), 1).cause, Cause::Unobserved, "another network thread's");
 }
 
+/// Over TLS an earlier call may have read a request's bytes, with those of the request before it.
+#[test]
+fn a_tls_request_that_an_earlier_call_read_is_handed_on_by_the_same_thread() {
+    let events = |reader: u32| {
+        let (ours, _) = all_stages();
+        let (seen_by, arrival_end) = (Some(RequestSource::TlsAgent), us(1_000_200));
+        vec![
+            read(&ours, ms(990), us(990_050)),
+            op(cold_read(reader, 1_001, 1_149)),
+            op(append(7, 6, ms(1_152), ms(1_153), 1)),
+            write(&ours, us(1_189_900), ms(1_190)),
+            request_event(Request { seen_by, arrival_end, sequence: None, response_sequence: None, ..ours }),
+        ]
+    };
+    let verdict = of(events(NETWORK), 1);
+    assert_eq!(verdict.chain, [Cause::NetworkThreadsBusy, Cause::DiskReadInNetworkThread]);
+    assert_eq!(of(events(4), 1).cause, Cause::Unobserved, "another network thread's");
+}
+
 #[test]
 fn another_network_threads_read_is_not_blamed() {
     let mut events = unread(4);
@@ -395,6 +414,30 @@ fn a_fetch_whose_own_records_come_from_the_device_says_so() {
     assert_eq!(Some(verdict.stages.total()), verdict.request.latency());
     let without = events.into_iter().filter(|event| !matches!(event, Event::FileOp(_)));
     assert_eq!(of(without, 1).cause, Cause::Unobserved);
+}
+
+/// Over TLS the network thread reads records into a buffer, encrypts them and writes them.
+#[test]
+fn a_tls_fetch_waits_for_the_reads_of_its_own_partitions() {
+    let numbered = Request { data: Some(ms(-5)), response: Some(ms(20)), ..fetch() };
+    let writes = [(ms(20), us(20_100)), (ms(649), us(649_900))];
+    let of_partition = |tid: u32, partition: i32| {
+        let ours = Request {
+            seen_by: Some(RequestSource::TlsAgent),
+            sequence: None,
+            response_sequence: None,
+            ..numbered.clone()
+        };
+        let topic_partition = append(tid, partition, ms(0), ms(0), 0).topic_partition;
+        let reads = FileOp { op: FileOpKind::Read, topic_partition, ..cold_read(tid, 21, 648) };
+        let writes = writes.map(|(start, end)| write(&numbered, start, end));
+        of([vec![read(&numbered, ms(1), ms(2)), op(reads), request_event(ours)], writes.into()].concat(), 1)
+    };
+    let verdict = of_partition(NETWORK, numbered.partitions[0].partition);
+    assert_eq!(verdict.chain, [Cause::DiskReadInNetworkThread]);
+    assert_eq!(verdict.stages.of(Stage::Respond), ms(627));
+    assert_eq!(of_partition(NETWORK, 99).cause, Cause::Unobserved, "another partition");
+    assert_eq!(of_partition(4, numbered.partitions[0].partition).cause, Cause::Unobserved, "another thread");
 }
 
 #[test]
