@@ -151,7 +151,7 @@ fn as_nobody() -> Command {
 }
 
 #[test]
-fn a_broker_is_advised_and_left_as_it_is() {
+fn advise_reads_a_live_broker_without_changing_it() {
     let Some(_alone) = gate::live("advice beside a real broker") else { return };
     let directory = traffic::directory("advice");
     let kafka = Kafka::prepare("4.1.0").unwrap();

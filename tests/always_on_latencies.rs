@@ -40,8 +40,8 @@ const HOOKS_NS: f64 = 30_000.0;
 type Latencies = BTreeMap<i16, Vec<i64>>;
 
 #[test]
-fn percentiles_are_those_of_packets() {
-    let Some(_alone) = gate::live("percentiles_are_those_of_packets") else { return };
+fn always_on_percentiles_agree_with_packets() {
+    let Some(_alone) = gate::live("always_on_percentiles_agree_with_packets") else { return };
     let kafka = Kafka::prepare(DEFAULT_VERSION).unwrap_or_else(|error| panic!("{error}"));
     let directory = directory("always-on-latencies");
     let broker = Broker::start(&kafka, BrokerOptions::new(directory.join("broker")));

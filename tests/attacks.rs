@@ -54,8 +54,9 @@ const SLOW_CLIENTS: usize = 200;
 const SCRAPE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[test]
-fn forged_packets_and_files_that_block_cost_counted_data_at_most() {
-    let Some(_alone) = gate::live("forged_packets_and_files_that_block_cost_counted_data_at_most") else {
+fn forged_packets_and_blocking_files_cost_bounded_memory_and_few_rows() {
+    let Some(_alone) = gate::live("forged_packets_and_blocking_files_cost_bounded_memory_and_few_rows")
+    else {
         return;
     };
     let (kafka, directory) = (kafka(), directory("attacked-recorder"));
@@ -78,8 +79,8 @@ fn forged_packets_and_files_that_block_cost_counted_data_at_most() {
 }
 
 #[test]
-fn more_connections_than_there_is_memory_for_are_followed() {
-    let Some(_alone) = gate::live("more_connections_than_there_is_memory_for_are_followed") else { return };
+fn records_requests_on_more_connections_than_fit_in_memory() {
+    let Some(_alone) = gate::live("records_requests_on_more_connections_than_fit_in_memory") else { return };
     let (kafka, directory) = (kafka(), directory("attacked-connections"));
     let target_connections = (attack_time().as_secs() * CONNECTIONS_A_SECOND).min(MAX_CONNECTIONS);
     let connections = raise_open_files(target_connections + DESCRIPTORS) - DESCRIPTORS;
@@ -106,8 +107,8 @@ fn more_connections_than_there_is_memory_for_are_followed() {
 }
 
 #[test]
-fn silent_and_slow_clients_do_not_keep_a_scraper_out() {
-    let Some(_alone) = gate::live("silent_and_slow_clients_do_not_keep_a_scraper_out") else { return };
+fn silent_and_slow_clients_do_not_block_a_scraper() {
+    let Some(_alone) = gate::live("silent_and_slow_clients_do_not_block_a_scraper") else { return };
     let (kafka, directory) = (kafka(), directory("attacked-exporter"));
     let broker = broker(&kafka, &directory);
     let group = Group::make();

@@ -221,7 +221,7 @@ fn of_a_topic(left: &Remains, log: &str) {
 }
 
 #[test]
-fn a_broker_s_logs_tell_what_it_did() {
+fn logs_output_agrees_with_what_the_broker_did() {
     let Some(_alone) = gate::live("logs against a broker's own") else { return };
     let left = run_broker(DEFAULT_VERSION);
     agree(&left);
@@ -229,7 +229,7 @@ fn a_broker_s_logs_tell_what_it_did() {
 }
 
 #[test]
-fn an_old_broker_s_logs_tell_what_it_did() {
+fn logs_output_agrees_with_what_an_old_broker_did() {
     let Some(_alone) = gate::live("logs against an old broker's own") else { return };
     let left = run_broker(OLD_VERSION);
     agree(&left);

@@ -62,7 +62,7 @@ fn files(recording: &Recording) -> BTreeSet<&str> {
 }
 
 #[test]
-fn two_brokers_are_kept_apart_and_a_restart_is_survived() {
+fn records_only_one_of_two_brokers_and_follows_its_restart() {
     let Some(_alone) = gate::live("two brokers, one of which is restarted") else { return };
     let (directory, kafka) = (directory("two-brokers"), kafka());
     let start =
@@ -164,7 +164,7 @@ fn assert_says_once_that_the_jvm_is_not_asked(recording: &Path) {
 }
 
 #[test]
-fn a_segment_s_roll_is_seen_with_every_file_it_syncs_and_what_that_waited_for() {
+fn records_every_sync_of_a_segment_roll_and_its_wait_reasons() {
     let Some(_alone) = gate::live("a segment's roll") else { return };
     let mut ground = Ground::prepare("segment-roll", "");
     let (kafka, directory) = (kafka(), ground.directory().to_owned());

@@ -153,7 +153,7 @@ fn jaas(password: &str) -> String {
 }
 
 #[test]
-fn settings_in_force_come_over_tls_and_by_a_password() {
+fn reads_settings_in_force_over_tls_with_password_or_certificate() {
     let Some(_alone) = gate::live("settings in force over TLS") else { return };
     let site = Site::start();
     let truststore =

@@ -56,7 +56,7 @@ fn is_append(row: &Row) -> bool {
 }
 
 #[test]
-fn a_container_is_watched_from_outside_and_from_within() {
+fn watches_a_container_from_outside_and_inside() {
     let Some(_alone) = gate::live("a broker in a container") else { return };
     let ground = Ground::prepare("container", "");
     let image = image(&ground, &[]);

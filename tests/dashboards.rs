@@ -73,14 +73,14 @@ fn promtool(arguments: &[&str], paths: &[PathBuf]) -> String {
 }
 
 #[test]
-fn dashboards_can_be_laid_out() {
+fn dashboards_are_well_formed() {
     let dashboards = dashboards();
     assert_eq!(dashboards.len(), 3);
     dashboards.iter().for_each(Dashboard::assert_well_formed);
 }
 
 #[test]
-fn what_the_default_watch_has_no_samples_for_names_the_full_one() {
+fn panels_and_rules_of_full_watch_metrics_mention_watch_full() {
     let reference = fs::read_to_string(root().join("docs/reference/metrics.md")).unwrap();
     let unseen = reference.lines().find(|line| line.contains("these have no samples")).unwrap();
     let unseen: Vec<&str> = unseen.split('`').filter(|word| word.starts_with("brokerscope_")).collect();
@@ -97,7 +97,7 @@ fn what_the_default_watch_has_no_samples_for_names_the_full_one() {
 }
 
 #[test]
-fn rules_say_what_they_say_of_known_series() {
+fn prometheus_rules_pass_promtool_and_every_alert_has_a_test() {
     let Some(_alone) = gate::live("Prometheus' rules, which need promtool") else { return };
     promtool(&["check", "config"], &[root().join("deploy/prometheus/prometheus.yml")]);
     promtool(&["check", "rules", "--lint=all", "--lint-fatal"], &rule_files());
@@ -112,7 +112,7 @@ fn rules_say_what_they_say_of_known_series() {
 }
 
 #[test]
-fn every_panel_of_every_dashboard_has_an_answer() {
+fn every_dashboard_panel_and_recording_rule_has_data() {
     let Some(_alone) = gate::live("dashboards, which need Prometheus") else { return };
     let directory = traffic::directory("dashboards");
     let made = directory.join("made");
@@ -212,7 +212,7 @@ fn assert_rules(prometheus: &Prometheus) {
 }
 
 #[test]
-fn native_histograms_are_scraped_as_such() {
+fn prometheus_scrapes_native_histograms() {
     let Some(_alone) = gate::live("native histograms, which need Prometheus") else { return };
     let directory = traffic::directory("native-histograms");
     let export = replay(&directory.join("sample.txt"), &root().join(SAMPLE), "0.5");

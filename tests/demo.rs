@@ -74,7 +74,7 @@ fn assert_blames_a_commit(verdict: &Value) {
 }
 
 #[test]
-fn the_demo_names_the_write_the_lock_the_commit_and_the_device() {
+fn demo_explains_requests_by_write_lock_commit_and_device() {
     let Some(_live) = gate::live("brokerscope-lab demo") else { return };
     let site = directory("demo");
     let recording = site.join("recording");
@@ -147,7 +147,7 @@ fn assert_samples_are_recorded(recording: &Path) {
 }
 
 #[test]
-fn without_permission_for_bpf_the_demo_explains_from_packets_and_says_what_is_missing() {
+fn demo_without_bpf_explains_from_packets_and_lists_missing_sources() {
     let Some(_live) = gate::live("brokerscope-lab demo without BPF") else { return };
     let site = directory("demo-without-bpf");
     // The lab itself needs to mount; only the watching process loses its rights.

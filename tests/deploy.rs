@@ -71,7 +71,7 @@ fn fields_of_pod(manifest: &str) -> Vec<&str> {
 }
 
 #[test]
-fn every_option_of_unit_and_daemon_set_is_explained() {
+fn readme_explains_every_option_of_the_unit_and_the_daemon_set() {
     let (readme, unit, daemon_set) = (deployed("README.md"), unit(), daemon_set());
     let (_, tables) = readme.split_once("## Options of the unit").unwrap();
     let cells = tables.lines().filter(|line| line.starts_with("| `")).filter_map(|row| row.split('|').nth(1));
@@ -92,7 +92,7 @@ fn every_option_of_unit_and_daemon_set_is_explained() {
 }
 
 #[test]
-fn the_network_policy_is_of_the_daemon_sets_pods_and_their_port() {
+fn network_policy_selects_the_daemon_set_pods_and_their_port() {
     let (policy, daemon_set) = (deployed("kubernetes/networkpolicy.yaml"), daemon_set());
     let value =
         |text: &str, before| text.split_once(before).unwrap().1.lines().next().unwrap().trim().to_owned();
@@ -165,7 +165,7 @@ fn inside(image: &Image, script: &str) -> String {
 }
 
 #[test]
-fn the_package_installs_upgrades_and_goes() {
+fn package_installs_upgrades_and_uninstalls() {
     let Some(_alone) = gate::live("the Debian package") else { return };
     let ground = Ground::prepare("package", "");
     let directory = ground.directory().to_owned();
@@ -300,7 +300,7 @@ fn confined(user: &str, capabilities: &[String], ambient: bool) -> Command {
 }
 
 #[test]
-fn unit_and_daemon_set_give_what_watching_takes() {
+fn unit_and_daemon_set_grant_the_capabilities_for_watching() {
     let Some(_alone) = gate::live("the rights that deploy/ gives") else { return };
     let directory = traffic::directory("deploy-rights");
     let workload = workload(&directory);
@@ -333,7 +333,7 @@ fn of_daemon_set() -> Vec<String> {
 }
 
 #[test]
-fn the_units_filter_lets_its_system_calls_through() {
+fn unit_system_call_filter_allows_every_call_of_an_export() {
     let Some(_alone) = gate::live("the system calls that the unit allows") else { return };
     let allowed =
         setting(&unit(), "SystemCallFilter").iter().flat_map(|name| calls_of(name)).collect::<BTreeSet<_>>();
@@ -403,7 +403,7 @@ impl Drop for Group {
 }
 
 #[test]
-fn from_a_container_with_a_cgroup_namespace_the_brokers_group_is_seen() {
+fn samples_the_broker_cgroup_from_another_cgroup_namespace() {
     let Some(_alone) = gate::live("a recorder in a cgroup namespace") else { return };
     let directory = traffic::directory("deploy-cgroups");
     let groups = ["broker", "watcher"].map(Group::make);

@@ -57,7 +57,7 @@ fn the_sample_agrees_with_kafkas_log() {
 }
 
 #[test]
-fn the_sample_out_of_order_is_still_the_sample() {
+fn reordered_sample_agrees_with_kafkas_log() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
     if brokerscope::binary().is_none() {
         let _live = gate::live("the sample: there is no brokerscope binary").map(|_| brokerscope::command());
@@ -83,7 +83,7 @@ fn requests_agree_with_kafkas_own_log() {
 }
 
 #[test]
-fn the_run_has_everything_it_is_meant_to_have() {
+fn run_covers_all_codecs_acks_and_produce_and_fetch_versions() {
     let Some(_alone) = gate::live("the variety of the run") else { return };
     agreement::has_variety(traffic());
     let spoken = VersionTable::of(&traffic().log, &[&CLIENTS[..], &EVERY[..]].concat());
@@ -103,7 +103,7 @@ fn every_message_id_is_found() {
 
 /// The exact bounds depend on the machine's load, and `make latency` measures them; the median hardly depends on it.
 #[test]
-fn latency_is_kafkas_total_and_the_way_there() {
+fn median_latency_is_close_to_kafkas_total_time() {
     let Some(_alone) = gate::live("latency against Kafka's total time") else { return };
     let excess = latency_excess(&traffic().output, &traffic().log);
     let mut excess: Vec<f64> = excess.iter().map(|excess| excess.ms).collect();
@@ -133,13 +133,13 @@ fn produce_partitions_join_their_writes_by_crc() {
 }
 
 #[test]
-fn the_recorder_saw_what_tcpdump_saw() {
+fn recording_has_the_produce_requests_that_tcpdump_captured() {
     let Some(_alone) = gate::live("recording against capture") else { return };
     agreement::of_recorder_and_capture(traffic());
 }
 
 #[test]
-fn requests_join_the_calls_that_read_and_answered_them() {
+fn requests_join_their_socket_reads_and_writes() {
     let Some(_alone) = gate::live("requests against calls on connections") else { return };
     let joins = calls::Joins::of(&traffic().capture.with_file_name("recording"));
     println!("{joins:?}");
@@ -171,7 +171,7 @@ fn whole() -> (CaptureFile, usize) {
 }
 
 #[test]
-fn a_capture_that_begins_mid_stream_gives_what_follows() {
+fn capture_that_begins_mid_stream_yields_the_later_requests() {
     let Some(_alone) = gate::live("captures that begin late") else { return };
     let (capture, all) = whole();
     for share in [0.001, 0.1, 0.5, 0.9] {
@@ -188,7 +188,7 @@ fn a_capture_that_begins_mid_stream_gives_what_follows() {
 const INTACT_PERCENT: f64 = 97.0;
 
 #[test]
-fn missing_packets_cost_their_requests_only() {
+fn missing_packets_affect_only_their_own_requests() {
     let Some(_alone) = gate::live("captures with missing packets") else { return };
     let (capture, _) = whole();
     let broker = format!("127.0.0.1:{}", traffic().port);
@@ -207,7 +207,7 @@ fn missing_packets_cost_their_requests_only() {
 }
 
 #[test]
-fn missing_packets_of_the_sample_cost_their_requests_only() {
+fn missing_packets_of_the_sample_affect_only_their_own_requests() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
     if brokerscope::binary().is_none() {
         let _live = gate::live("the sample: there is no brokerscope binary").map(|_| brokerscope::command());
@@ -235,7 +235,7 @@ fn missing_packets_of_the_sample_cost_their_requests_only() {
 }
 
 #[test]
-fn packets_out_of_order_and_repeated_cost_nothing() {
+fn tolerates_reordered_and_repeated_packets() {
     let Some(_alone) = gate::live("captures out of order") else { return };
     let (capture, all) = whole();
     for seed in SEEDS {
@@ -252,7 +252,7 @@ fn packets_out_of_order_and_repeated_cost_nothing() {
 }
 
 #[test]
-fn truncated_packets_give_rows_that_say_so() {
+fn truncated_packets_are_counted_and_most_rows_remain() {
     let Some(_alone) = gate::live("truncated packets") else { return };
     let (capture, all) = whole();
     // The lower layers' headers are 66 bytes here: 60 leave nothing, 80 a request's API, version and number, 96 its
@@ -269,7 +269,7 @@ fn truncated_packets_give_rows_that_say_so() {
 }
 
 #[test]
-fn a_file_cut_anywhere_gives_the_rows_before() {
+fn file_cut_anywhere_yields_the_rows_before_the_cut() {
     let Some(_alone) = gate::live("files cut anywhere") else { return };
     let bytes = fs::read(&traffic().capture).unwrap();
     let path = directory("damaged").join("cut.pcap");
@@ -286,7 +286,7 @@ fn a_file_cut_anywhere_gives_the_rows_before() {
 }
 
 #[test]
-fn strangers_on_the_port_are_counted_and_cost_nothing() {
+fn foreign_protocols_on_the_port_are_counted_and_lose_no_row() {
     let Some(_alone) = gate::live("strangers on the port") else { return };
     let (capture, all) = whole();
     for seed in SEEDS {
@@ -310,7 +310,7 @@ fn strangers_on_the_port_are_counted_and_cost_nothing() {
 }
 
 #[test]
-fn bits_flipped_anywhere_end_nothing() {
+fn flipped_bits_cause_no_panic() {
     let Some(_alone) = gate::live("flipped bits") else { return };
     let bytes = fs::read(&traffic().capture).unwrap();
     let path = directory("damaged").join("flipped.pcap");
@@ -331,7 +331,7 @@ fn bits_flipped_anywhere_end_nothing() {
 }
 
 #[test]
-fn what_is_no_capture_is_said_in_one_line() {
+fn reports_an_invalid_capture_in_one_line() {
     if brokerscope::binary().is_none() {
         let _live = gate::live("no capture: there is no brokerscope binary").map(|_| brokerscope::command());
         return;
@@ -351,7 +351,7 @@ fn what_is_no_capture_is_said_in_one_line() {
 }
 
 #[test]
-fn a_killed_recorder_leaves_all_but_its_last_second() {
+fn killed_recorder_loses_at_most_its_last_second() {
     let Some(_alone) = gate::live("killing the recorder") else { return };
     let directory = directory("killed");
     let bench = Bench::start(DEFAULT_VERSION, &directory);

@@ -38,8 +38,8 @@ const SLOWER_THAN: &str = "250ms";
 const EDGE_NS: i64 = 1_000_000_000;
 
 #[test]
-fn the_second_of_two_like_stalls_has_its_cause() {
-    let Some(_alone) = gate::live("the_second_of_two_like_stalls_has_its_cause") else { return };
+fn escalates_after_a_stall_and_explains_the_next_one() {
+    let Some(_alone) = gate::live("escalates_after_a_stall_and_explains_the_next_one") else { return };
     let kafka = Kafka::prepare(DEFAULT_VERSION).unwrap_or_else(|error| panic!("{error}"));
     let directory = traffic::directory("escalation");
     let options = BrokerOptions::new(directory.join("broker"));

@@ -266,7 +266,7 @@ fn assert_sheds(exporting: Exporting) {
 }
 
 #[test]
-fn a_real_broker_is_told_of_and_followed_through_a_restart() {
+fn exports_metrics_of_a_broker_through_its_restart() {
     let Some(_alone) = gate::live("metrics of a real broker, which is restarted") else { return };
     let mut ground = Ground::prepare("export", "commit=1");
     let directory = directory("export");

@@ -20,7 +20,7 @@ const REPLAYED: [&str; 6] = ["--brokers", "4", "--seconds", "3", "--state", "16"
 
 /// The lab itself fails if a command does not name what was injected; this checks the output for users, and the files.
 #[test]
-fn the_mysterious_reads_are_replayed_and_named() {
+fn lab_fleet_replay_names_the_reads_without_egress() {
     let Some(_alone) = gate::live("brokerscope-lab fleet") else { return };
     let site = directory("fleet-replay");
     let output_dir = site.join("kept");

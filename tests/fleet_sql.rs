@@ -76,7 +76,7 @@ fn assert_same(what: &str, found: &Numbers, expected: &Numbers) {
 }
 
 #[test]
-fn sql_says_in_both_engines_what_fleet_says() {
+fn sql_views_agree_with_fleet_in_both_engines() {
     let Some(_alone) = gate::live("deploy/sql in DuckDB and Spark") else { return };
     let site = directory("fleet-sql");
     made::write(&site, Size { brokers: 9, seconds: 60, requests: 20 }).unwrap();

@@ -116,7 +116,7 @@ fn direct_reclaim_is_blamed_for_writes() {
 }
 
 #[test]
-fn a_slow_device_is_blamed_for_direct_writes_reads_and_for_fsyncs() {
+fn a_slow_device_is_blamed_for_direct_writes_reads_and_fsyncs() {
     let Some(_alone) = gate::live("a slow device") else { return };
     let mut ground = Ground::prepare("slow-device", "");
     let operations = recorded(&mut ground, &FIRST, |ground, workload| {
@@ -152,7 +152,7 @@ fn a_slow_device_is_blamed_for_direct_writes_reads_and_for_fsyncs() {
 }
 
 #[test]
-fn a_processor_that_is_taken_is_blamed_for_what_needs_nothing_else() {
+fn a_busy_cpu_is_blamed_for_reads_that_need_only_cpu_time() {
     let Some(_alone) = gate::live("run-queue delay") else { return };
     let mut ground = Ground::prepare("run-queue", "");
     let operations =

@@ -126,7 +126,7 @@ fn prepare(ground: &Ground) -> PathBuf {
 }
 
 #[test]
-fn every_operation_is_told_once_with_its_file_and_agrees_with_strace() {
+fn records_each_operation_once_with_its_file_and_as_strace_does() {
     let Some(_alone) = gate::live("file operations against strace") else { return };
     let mut ground = Ground::prepare("operations", "");
     let log_dir = prepare(&ground);

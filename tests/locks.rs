@@ -49,13 +49,13 @@ const STALL_NS: f64 = 100e6;
 const CLOCK_NS: f64 = 1e6;
 
 #[test]
-fn a_wait_for_a_lock_is_told_with_its_holder_and_the_holders_reason() {
+fn reports_lock_waits_with_the_holder_and_its_wait_reason() {
     let Some(_live) = gate::live("waits for locks, by the JVM's flight recorder") else { return };
     holds_with("java", None);
 }
 
 #[test]
-fn the_same_with_a_newer_jdk() {
+fn reports_lock_waits_with_a_newer_jdk() {
     let Some(_live) = gate::live("waits for locks, by a newer JVM's flight recorder") else { return };
     if let Some(home) = jdk::newer("waits for locks") {
         holds_with("newer-java", Some(&home.join("bin")));

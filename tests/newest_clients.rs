@@ -32,7 +32,7 @@ fn requests_agree_with_kafkas_own_log() {
 }
 
 #[test]
-fn every_library_was_seen() {
+fn every_library_sent_requests() {
     let Some(_alone) = live("the newest clients by name") else { return };
     for name in NEWEST {
         let of = |id: Option<&str>| id.is_some_and(|id| id.starts_with(&format!("{name}-")));
@@ -43,7 +43,7 @@ fn every_library_was_seen() {
 }
 
 #[test]
-fn a_version_of_the_future_was_spoken() {
+fn clients_tried_an_api_version_newer_than_the_brokers() {
     let Some(_alone) = live("the variety of the newest clients") else { return };
     let spoken = VersionTable::of(&newest_traffic().log, &NEWEST);
     println!("{}", spoken.table());

@@ -34,7 +34,7 @@ fn requests_agree_with_kafkas_own_log() {
 }
 
 #[test]
-fn every_old_version_was_spoken() {
+fn clients_used_every_old_version() {
     let Some(_alone) = gate::live("the variety of the old versions") else { return };
     agreement::has_variety(old_traffic());
     let spoken = VersionTable::of(&old_traffic().log, &[&CLIENTS[..], &PINNED[..], &EVERY[..]].concat());
@@ -60,7 +60,7 @@ fn produce_partitions_join_their_writes() {
 }
 
 #[test]
-fn the_recorder_saw_what_tcpdump_saw() {
+fn recording_has_the_produce_requests_that_tcpdump_captured() {
     let Some(_alone) = gate::live("recording of old versions against capture") else { return };
     agreement::of_recorder_and_capture(old_traffic());
 }

@@ -42,8 +42,8 @@ const PROMISED: Duration = Duration::from_secs(5);
 const MIN_ROWS: i32 = 10_000;
 
 #[test]
-fn every_power_cut_leaves_a_recording_without_its_last_seconds() {
-    let Some(_alone) = gate::live("every_power_cut_leaves_a_recording_without_its_last_seconds") else {
+fn power_cut_loses_at_most_the_last_seconds_of_a_recording() {
+    let Some(_alone) = gate::live("power_cut_loses_at_most_the_last_seconds_of_a_recording") else {
         return;
     };
     let (_settings, directory) =

@@ -131,7 +131,7 @@ fn open_directory(name: &str) -> PathBuf {
 }
 
 #[test]
-fn what_root_does_not_need_to_watch_is_given_away() {
+fn recorder_as_root_drops_unneeded_capabilities() {
     let Some(_alone) = gate::live("the privileges of a running recorder") else { return };
     let directory = traffic::directory("privileges");
     let mut workload = workload(&directory);
@@ -234,7 +234,7 @@ impl Drop for Tmpfs {
 }
 
 #[test]
-fn a_recording_ends_where_others_fill_the_disk() {
+fn recording_ends_when_others_fill_the_disk() {
     const MIN_FREE: [&str; 2] = ["--min-free", "50%"];
     let Some(_alone) = gate::live("a recorder on a disk that others fill") else { return };
     let directory = traffic::directory("full-disk");

@@ -105,7 +105,7 @@ fn span(operations: &[&Operation]) -> (f64, f64) {
 }
 
 #[test]
-fn service_times_utilisation_and_the_split_of_writes_are_the_device_s() {
+fn device_times_and_utilisation_match_the_injected_delay() {
     let Some(_alone) = gate::live("a device with a known delay") else { return };
     let mut ground = Ground::prepare("known-delay", "");
     let mut own = Vec::new();
@@ -156,7 +156,7 @@ fn service_times_utilisation_and_the_split_of_writes_are_the_device_s() {
 }
 
 #[test]
-fn a_limited_rate_is_time_that_writes_wait_and_not_the_device_s() {
+fn rate_limit_delays_writes_but_not_the_device_service_time() {
     let Some(_alone) = gate::live("a device with a limited rate") else { return };
     let mut ground = Ground::prepare("limited-rate", "");
     let (major, minor) = ground.device_number();

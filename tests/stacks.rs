@@ -22,8 +22,8 @@ use lab::device::DeviceOptions;
 use lab::volume::{FileSystem, Volume, VolumeOptions};
 
 #[test]
-fn a_journal_stall_is_where_the_writes_spend_their_time() {
-    let Some(_alone) = gate::live("a_journal_stall_is_where_the_writes_spend_their_time") else { return };
+fn profile_attributes_write_time_to_the_journal_stall() {
+    let Some(_alone) = gate::live("profile_attributes_write_time_to_the_journal_stall") else { return };
     let site = Site::claim().unwrap();
     let device = DeviceOptions { size_bytes: 1 << 30, seed: 7 };
     let options = VolumeOptions { device, file_system: FileSystem::Ext4, mount_options: String::new() };

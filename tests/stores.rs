@@ -134,7 +134,7 @@ fn plant(folder: &Path) {
 }
 
 #[test]
-fn a_bucket_says_what_a_directory_says() {
+fn bucket_and_directory_give_the_same_output() {
     let Some(_alone) = gate::live("recordings in a bucket of moto's server") else { return };
     let beside = directory("stores");
     let folder = beside.join("recordings");

@@ -31,14 +31,14 @@ fn requests_agree_with_kafkas_log() {
 }
 
 #[test]
-fn an_agent_whose_recorder_was_killed_stops_and_another_sees_everything() {
+fn agent_of_a_killed_recorder_stops_and_the_next_recorder_works() {
     let Some(_alone) = gate::live("an agent without its recorder") else { return };
     survives_kills("tls-killed", &[700]);
 }
 
 /// Checks the one line about a JVM that accepts no agent. The rest is recorded all the same.
 #[test]
-fn a_broker_that_takes_no_agent_says_so() {
+fn manifest_names_the_flag_when_the_jvm_refuses_the_agent() {
     let Some(_alone) = gate::live("a broker that takes no agent") else { return };
     let directory = directory("tls-refused");
     let kafka = Kafka::prepare(DEFAULT_VERSION).unwrap();

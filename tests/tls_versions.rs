@@ -24,13 +24,13 @@ use lab::kafka::{DEFAULT_VERSION, OLD_VERSION};
 use site::{rows_agree, survives_kills};
 
 #[test]
-fn an_old_broker_with_passwords() {
+fn rows_agree_on_an_old_broker_with_passwords() {
     let Some(_alone) = gate::live("TLS of an old broker with passwords") else { return };
     rows_agree("tls-old", OLD_VERSION, Path::new("java"), true);
 }
 
 #[test]
-fn a_newer_jdk() {
+fn rows_agree_with_a_newer_jdk() {
     let Some(_alone) = gate::live("TLS with a newer JDK") else { return };
     let Some(java) = jdk::newer("TLS").map(|home| home.join("bin/java")) else { return };
     rows_agree("tls-newer-jdk", DEFAULT_VERSION, &java, true);
@@ -38,25 +38,25 @@ fn a_newer_jdk() {
 }
 
 #[test]
-fn ten_kills() {
+fn recording_works_after_ten_killed_recorders() {
     let Some(_alone) = gate::live("an agent without its recorder, ten times") else { return };
     survives_kills("tls-ten-kills", &[0, 50, 100, 200, 400, 700, 1_000, 1_500, 2_200, 3_000]);
 }
 
 #[test]
-fn a_parser_that_stands_still() {
+fn stopped_parser_causes_a_loss_until_another_agent_copies() {
     let Some(_alone) = gate::live("an agent whose parser stands still") else { return };
     still::is_a_loss_until_another_agent_copies("tls-stopped-parser");
 }
 
 #[test]
-fn each_request_of_kafkas_log_is_a_row() {
+fn each_request_of_kafkas_log_has_one_row() {
     let Some(_alone) = gate::live("rows of Kafka's request log") else { return };
     logged::rows_are_those_of_the_log("tls-logged");
 }
 
 #[test]
-fn verdicts_by_kafkas_log_are_those_by_the_agent_or_none() {
+fn verdicts_by_kafkas_log_do_not_contradict_those_by_the_agent() {
     let Some(_alone) = gate::live("verdicts by Kafka's request log") else { return };
     logged::verdicts_agree("tls-logged-verdicts");
 }

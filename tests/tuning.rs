@@ -39,7 +39,7 @@ fn settings(run: &Value) -> Value {
 }
 
 #[test]
-fn a_piece_of_advice_is_followed_and_measured() {
+fn follows_advice_and_measures_its_effect() {
     let Some(_live) = gate::live("brokerscope-lab tune --follow-advice") else { return };
     let site = directory("tuning");
     let output_dir = site.join("kept");

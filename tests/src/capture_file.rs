@@ -156,7 +156,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn a_file_is_written_as_it_was_read() {
+    fn written_capture_file_equals_the_original() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/sample.pcap");
         let file = CaptureFile::read(&path);
         assert_eq!(file.packets.len(), 112);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_made_packet_reads_as_made() {
+    fn parses_a_generated_loopback_packet() {
         let packet = Packet::on_loopback([0; 8], [(1, 40000), (2, 9092)], 77, 2, b"abc");
         let tcp = packet.tcp().unwrap();
         assert_eq!((tcp.source.as_str(), tcp.destination.as_str()), ("127.0.0.1:40000", "127.0.0.2:9092"));

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_rows_agree_and_any_change_is_a_difference() {
+    fn equal_rows_agree_and_any_changed_field_is_a_difference() {
         let log = log();
         let whole = rows(&log);
         assert_eq!(with_log(&whole, &log), Vec::<String>::new());
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_capture_may_know_less_and_nothing_else() {
+    fn damaged_rows_may_lack_values_but_not_change_them() {
         let whole = rows(&log());
         let mut damaged = whole.clone();
         let altered = |damaged: &Output| with_whole(damaged, &whole).altered.len();
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_capture_may_know_of_one_produce_request_where_the_whole_knows_of_two() {
+    fn damaged_data_time_may_differ_if_unknown_or_before_the_arrival() {
         let log = log();
         let mut whole = rows(&log);
         whole.rows[0]["arrival_end_ns"] = json!(20);
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_capture_may_see_later_and_never_earlier() {
+    fn damaged_end_time_may_be_later_but_not_earlier() {
         let whole = rows(&log());
         let mut damaged = whole.clone();
         let at = damaged.rows.iter().position(|row| row["end_ns"].is_number()).unwrap();
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waited_behind_a_hole_is_seen_when_it_came_where_nothing_fills_the_hole() {
+    fn damaged_arrival_may_end_earlier_but_not_before_its_start() {
         let mut whole = rows(&log());
         let at = whole.rows.iter().position(|row| row["end_ns"].is_number()).unwrap();
         whole.rows[at]["arrival_ns"] = json!(10);
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_of_the_list() {
+    fn quantile_is_an_element_of_the_list_or_nan() {
         let list: Vec<f64> = (0..100).map(f64::from).collect();
         assert_eq!(quantile(&list, 0.5).to_bits(), 50f64.to_bits());
         assert_eq!(quantile(&list, 1.0).to_bits(), 99f64.to_bits());

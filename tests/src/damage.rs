@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn thinning_and_cutting_lose_what_they_say() {
+    fn thinning_removes_packets_and_cutting_truncates_them() {
         let left = thinned(100, 200, &mut Rng::with_seed(1)).iter().filter(|left| **left).count();
         assert!((60..95).contains(&left), "{left}");
         let cut = cut(&sample(), 60);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_come_before_the_rest() {
+    fn foreign_connections_precede_the_capture() {
         let hello = client_hello(&mut Rng::with_seed(1));
         let length = u16::from_be_bytes([hello[3], hello[4]]);
         assert_eq!(usize::from(length), hello.len() - 5, "the record's length");

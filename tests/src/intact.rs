@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn every_packet_with_data_is_of_some_request() {
+    fn every_packet_with_data_belongs_to_a_request() {
         let requests = frames::requests(&sample(), BROKER);
         let all = output(requests.iter().cloned());
         let whole = Whole::new(sample(), BROKER, &all);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_missing_or_says_less_or_something_else_is_missed() {
+    fn missing_incomplete_and_changed_rows_count_as_missed() {
         let requests = frames::requests(&sample(), BROKER);
         let all = output(requests.iter().cloned());
         let whole = Whole::new(sample(), BROKER, &all);

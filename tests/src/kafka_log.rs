@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_log_reads_whole() {
+    fn parses_a_complete_real_log() {
         let log = sample();
         let produce: Vec<_> = log.iter().filter_map(|request| request.produce.as_ref()).collect();
         assert_eq!(log.len(), 22);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_has_its_own_requests_only() {
+    fn read_listener_returns_only_its_own_requests() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/sample-request.log");
         assert_eq!(read_listener(&path, "127.0.0.1:29092").len(), 22);
         assert_eq!(read_listener(&path, "127.0.0.1:29093").len(), 0);

@@ -55,7 +55,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn the_sample_s_clients_are_told_apart() {
+    fn version_table_distinguishes_the_samples_clients() {
         let log = kafka_log::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("data/sample-request.log"));
         let spoken = VersionTable::of(&log, &["kafka-python", "kafka"]);
         let produce = log.iter().find(|logged| logged.api == "PRODUCE").unwrap().api_version;

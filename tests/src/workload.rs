@@ -209,7 +209,7 @@ mod tests {
     use super::Call;
 
     #[test]
-    fn a_line_of_strace_is_read() {
+    fn parses_strace_lines() {
         let call =
             Call::parse(r#"12 1763736887.1234 pwrite64(3, ""..., 100, 0) = 100 <0.000021>"#, 12).unwrap();
         assert_eq!((call.name.as_str(), call.result), ("pwrite64", 100));

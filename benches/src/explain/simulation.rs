@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_and_a_handler_are_had_by_one_at_a_time() {
+    fn a_log_and_a_handler_serve_one_request_at_a_time() {
         let (all, _) = stalls();
         assert_eq!(all.len() as u64, 30 * RATE);
         for log in by(&all, |_, append| append.partition) {
@@ -404,7 +404,7 @@ mod tests {
 
     /// Checks that verdicts can find the cause of each wait.
     #[test]
-    fn whoever_waits_waits_for_what_another_had_until_then() {
+    fn every_wait_has_a_gc_pause_or_an_earlier_append_as_its_cause() {
         let (all, collections) = stalls();
         let logs = by(&all, |_, append| append.partition);
         let handlers = by(&all, |served, _| served.handler);

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_wait_is_of_one_thread_time_and_length_and_used_once() {
+    fn pairs_waits_by_thread_start_and_length_at_most_once() {
         let waits = [wait(1, 0, 10_000_000), wait(1, 1_000_000, 10_000_000), wait(2, 0, 10_000_000)];
         let others = [wait(1, 1_500_000, 10_500_000), wait(2, 6_000_000, 10_000_000), wait(2, 0, 12_000_000)];
         let found: Vec<bool> = paired(&waits, &others).iter().map(|(_, other)| other.is_some()).collect();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_and_events_are_read() {
+    fn parses_brokerscope_rows_and_jfr_events() {
         let row = json!({"tid": 7, "start_ns": 5, "latency_ns": 3, "previous_owner_tid": 8});
         assert_eq!(ours(&row), Some(Wait { owner: Some(8), ..wait(7, 5, 3) }));
         let event = json!({"values": {

@@ -109,12 +109,12 @@ mod tests {
     use super::{Estimate, bootstrap, trimmed_mean};
 
     #[test]
-    fn one_wild_window_of_ten_counts_for_nothing() {
+    fn trimmed_mean_ignores_outliers() {
         assert!((trimmed_mean(vec![1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 900.0]) - 1.0).abs() < 1e-9);
     }
 
     #[test]
-    fn an_interval_holds_the_mean_and_is_narrow_where_values_agree() {
+    fn bootstrap_interval_is_narrow_around_the_mean_of_similar_values() {
         let values: Vec<f64> = (0..40).map(|number| 0.05 + f64::from(number % 5) * 0.01).collect();
         let Estimate { middle, low, high } = bootstrap(&values).unwrap();
         assert!(low < middle && middle < high && (middle - 0.07).abs() < 1e-9, "{low} {middle} {high}");

@@ -85,7 +85,7 @@ mod tests {
     use crate::{Inputs, RULES};
 
     #[test]
-    fn what_cost_the_most_comes_first() {
+    fn costliest_advice_comes_first() {
         let mut inputs = broker();
         with_cost(&mut inputs, Cause::JournalCommit, 5, Nanos::from_millis(200));
         with_cost(&mut inputs, Cause::GcPause, 9, Nanos::from_millis(400));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_nothing_is_known_nothing_is_advised_and_the_reason_is_told_once() {
+    fn unknown_inputs_yield_no_advice_and_one_reason_each() {
         let advice = Advice::of(&Inputs::unknown("nobody may look"));
         assert!(advice.fired.is_empty() && advice.silent.is_empty());
         let names: HashSet<_> = advice.missing.iter().map(|missing| missing.input).collect();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_that_is_well_gets_no_advice() {
+    fn healthy_broker_gets_no_advice() {
         let advice = Advice::of(&broker());
         let names: Vec<_> = advice.fired.iter().map(|fired| fired.rule.name).collect();
         assert!(names.is_empty(), "{names:?}");
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_have_names_of_their_own_and_all_that_explains_them() {
+    fn rules_have_unique_names_and_complete_texts() {
         let names: HashSet<_> = RULES.iter().map(|rule| rule.name).collect();
         assert_eq!(names.len(), RULES.len());
         for rule in RULES.iter() {

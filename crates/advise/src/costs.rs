@@ -162,7 +162,7 @@ mod tests {
     use crate::tests::{broker, with_cost, with_way};
 
     #[test]
-    fn a_cause_is_told_with_its_events_and_its_share() {
+    fn describes_a_cause_with_its_events_and_share() {
         let mut inputs = broker();
         with_cost(&mut inputs, Cause::JournalCommit, 3, Nanos::from_millis(200));
         with_way(&mut inputs, Cause::GcPause, &[Cause::LogLock, Cause::GcPause], 2, Nanos::from_millis(700));

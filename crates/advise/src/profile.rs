@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_of_the_function_that_ran_and_of_the_innermost_work_that_is_well_known() {
+    fn sample_counts_for_its_top_function_and_innermost_known_work() {
         let append = "kafka.log.UnifiedLog.append_[j];ext4_file_write_iter_[k];ext4_dirty_inode_[k]";
         let zstd = "a.B.c_[j];com.github.luben.zstd.ZstdInputStream.read_[j];[libzstd-jni-1.5.6.so];__memmove_avx_unaligned_erms";
         let profile = of(&[("handler", append, 3), ("handler", zstd, 2), ("handler", "a.B.c_[j]", 1)]);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_sockets_does_not_run_and_collectors_are_known_by_their_threads() {
+    fn skips_socket_waits_and_knows_collectors_by_thread() {
         let profile = of(&[
             ("data-plane-kafka-network-thread-1", "sun.nio.ch.SelectorImpl.select;sun.nio.ch.EPoll.wait", 9),
             ("GC Thread#3", "[libjvm.so]", 2),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_functions_they_are_is_told_by_names_that_only_one_jvm_has() {
+    fn detects_the_jvm_by_its_function_names() {
         let hotspot = of(&[("h", "a.B.c_[j];ObjectMonitor::enter;ObjectMonitor::TrySpin", 4)]);
         assert_eq!((hotspot.machine(), hotspot.of(Work::MonitorEnter)), (Some(Machine::HotSpot), 4));
         let openj9 = of(&[("h", "[libj9vm29.so];objectMonitorEnterNonBlocking", 4)]);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_that_are_too_many_are_counted_and_no_more() {
+    fn functions_beyond_the_limit_are_only_counted() {
         let mut profile = Profile::default();
         for at in 0..super::MAX_FUNCTIONS + 5 {
             profile.thread("t", [format!("f{at}").as_str()].into_iter());

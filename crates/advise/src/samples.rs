@@ -75,7 +75,7 @@ mod tests {
     use super::Samples;
 
     #[test]
-    fn figures_are_told_apart_by_scope_and_name() {
+    fn groups_samples_by_scope_and_name() {
         let mut samples = Samples::default();
         for (scope, name, value) in [
             (HostScope::Device, "sda", 0.5),

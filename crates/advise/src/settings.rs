@@ -87,7 +87,7 @@ mod tests {
     use crate::NoAdvice;
 
     #[test]
-    fn a_setting_is_the_file_s_or_kafka_s_default_and_never_a_guess() {
+    fn setting_is_from_the_file_or_the_default_but_never_a_guess() {
         let of = |value: &str| {
             Settings::from(
                 [("num.io.threads".to_owned(), value.to_owned())]

@@ -220,7 +220,7 @@ mod tests {
     use crate::tests::produce;
 
     #[test]
-    fn a_batch_is_full_where_another_record_of_its_kind_has_no_room() {
+    fn batch_is_full_if_another_mean_record_does_not_fit() {
         let mut traffic = Traffic::default();
         // 16 records of 1,000 bytes fill 16 KiB; 4 of them do not. One of 9,000 bytes does, because a second one does not fit;
         // one of 7,000 does not.
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_producer_holds_is_its_rate_times_its_records_wait() {
+    fn buffer_use_is_the_rate_times_the_wait_of_records() {
         let mut traffic = Traffic::default();
         for at in 0..101 {
             let mut request = produce("app", at * 10, 20, 10_000, 10);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_in_a_thousand_needs_a_thousand() {
+    fn p999_needs_a_thousand_requests() {
         let mut traffic = Traffic::default();
         for at in 0..999 {
             traffic.add(&(&produce("app", at, 1, 100, 1)).into());

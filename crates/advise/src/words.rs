@@ -32,7 +32,7 @@ mod tests {
     use super::{format_count, percent, size};
 
     #[test]
-    fn quantities_read_as_people_say_them() {
+    fn formats_sizes_percentages_and_counts() {
         assert_eq!([size(812), size(1_610_612_736)], ["812 B", "1.5 GiB"]);
         assert_eq!(size(5 << 40), "5.0 TiB");
         assert_eq!(percent(0.956), "96 %");

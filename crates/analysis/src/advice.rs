@@ -312,7 +312,7 @@ mod tests {
     use super::shell_quote;
 
     #[test]
-    fn a_path_stays_one_word() {
+    fn shell_quote_escapes_paths_only_if_needed() {
         assert_eq!(shell_quote(Path::new("samples/journal-stall")), "samples/journal-stall");
         assert_eq!(shell_quote(Path::new("it's a dir")), "'it'\\''s a dir'");
     }

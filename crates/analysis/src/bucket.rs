@@ -122,7 +122,7 @@ mod tests {
     use super::{above, recording_of};
 
     #[test]
-    fn a_recording_is_where_its_manifest_is() {
+    fn recording_is_the_folder_of_its_manifest() {
         assert_eq!(recording_of("a=1/b/manifest.json"), Some("a=1/b"));
         assert_eq!(recording_of("manifest.json"), Some(""));
         for other in ["a/manifest.json/x", "a/my-manifest.json", "requests/part-00001.parquet", ""] {

@@ -81,7 +81,7 @@ mod tests {
     use super::same_api;
 
     #[test]
-    fn an_api_is_known_by_any_of_its_spellings() {
+    fn matches_api_names_in_any_spelling() {
         for requested in ["init-producer-id", "InitProducerId", "INIT_PRODUCER_ID"] {
             assert!(same_api(requested, "INIT_PRODUCER_ID"));
         }

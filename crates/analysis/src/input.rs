@@ -221,7 +221,7 @@ mod tests {
     use super::{Packets, url};
 
     #[test]
-    fn a_url_is_no_path() {
+    fn distinguishes_urls_from_paths() {
         for text in ["s3://b/k", "gs://b"] {
             assert_eq!(url(Path::new(text)), Some(text));
         }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_is_what_its_name_says() {
+    fn derives_packet_source_from_input_names() {
         for (inputs, packets) in [
             (&["-"][..], Some(Packets::Stdin)),
             (&["live:lo"], Some(Packets::Live("lo".to_owned()))),

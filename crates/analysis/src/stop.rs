@@ -152,7 +152,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    fn a_signal_that_comes_twice_at_once_is_one_and_wakes_who_waits() {
+    fn two_simultaneous_signals_count_once_and_wake_the_waiter() {
         let stop = Stop::after(None).unwrap();
         let (woken, waiting) = std::sync::mpsc::channel();
         stop.wake_by_signals(move || woken.send(()).unwrap()).unwrap();

@@ -81,7 +81,7 @@ mod tests {
     use model::FileKind::{self, *};
 
     #[test]
-    fn kinds_are_known_by_name() {
+    fn file_kind_follows_from_the_name() {
         let expected: &[(&str, FileKind)] = &[
             ("00000000002938697123.log", Log),
             ("00000000000000000000.log.deleted", Log),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_partition_is_the_directory() {
+    fn partition_follows_from_the_directory_name() {
         for (directory, expected) in [
             ("topicA-0", "topicA-0"),
             ("/var/lib/kafka/data/retriever-mutation-53", "retriever-mutation-53"),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn other_directories_are_no_partitions() {
+    fn other_directories_are_not_partitions() {
         for directory in [
             "",
             "logs",

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn java_s_rules_hold() {
+    fn parses_properties_as_java_does() {
         for (text, key, expected) in [
             ("a=b", "a", "b"),
             ("a = b ", "a", "b "),
@@ -173,13 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_latin_1_as_kafka_loads_them() {
+    fn bytes_are_read_as_latin_1() {
         assert_eq!(parse(b"a=\xe9")["a"], "é");
         assert_eq!(parse("a=é".as_bytes())["a"], "Ã©");
     }
 
     #[test]
-    fn blank_lines_and_comments_are_nothing() {
+    fn blank_lines_and_comments_yield_no_properties() {
         assert!(parse(b"\n  \n\t\n# a=b\n   ! c=d\n\r\n").is_empty());
         assert!(parse(b"").is_empty());
     }
@@ -191,7 +191,7 @@ mod tests {
         }
 
         #[test]
-        fn escaped_text_comes_back(key in "[a-z.]{1,9}", text in "[ -~]{0,20}") {
+        fn escaped_text_round_trips(key in "[a-z.]{1,9}", text in "[ -~]{0,20}") {
             let escaped: String = text.chars().flat_map(|c| ['\\', c].into_iter().skip(usize::from(c.is_alphanumeric()))).collect();
             prop_assert_eq!(value(&format!("{key}={escaped}\nZ=1"), &key), Some(text));
         }

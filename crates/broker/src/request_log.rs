@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_gives_its_times_plain_or_compressed() {
+    fn plain_and_gzipped_lines_yield_their_times() {
         let text = format!("[x] INFO something else\n{LINE}\n");
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(text.as_bytes()).unwrap();
@@ -302,12 +302,12 @@ mod tests {
     }
 
     #[test]
-    fn two_requests_that_cannot_be_told_apart_are_neither() {
+    fn ambiguous_requests_are_not_matched() {
         assert_eq!(only(&read(format!("{LINE}\n{LINE}\n").as_bytes())), None);
     }
 
     #[test]
-    fn what_is_not_as_kafka_writes_it_is_left_out_and_counted() {
+    fn malformed_lines_are_left_out_and_counted() {
         for (from, to) in [
             ("9092-10", "9092+10"),
             ("\"localTimeMs\":4.0", "\"localTimeMs\":-4.0"),
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn every_beginning_of_a_log_is_read_without_complaint() {
+    fn incomplete_last_line_is_not_counted() {
         for length in 0..LINE.len() {
             let log = read(&LINE.as_bytes()[..length]);
             assert_eq!(log.left_out(), 0, "the last line may still be being written");
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_bounded() {
+    fn overlong_line_is_left_out_and_counted() {
         let mut endless = LINE.as_bytes()[..200].to_vec();
         endless.resize(40 << 20, b'x');
         endless.push(b'\n');
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_as_java_prints_them() {
+    fn parses_addresses_as_java_prints_them() {
         for (text, address) in [
             ("127.0.0.1:9092", "127.0.0.1:9092"),
             ("0:0:0:0:0:0:0:1:9092", "[::1]:9092"),

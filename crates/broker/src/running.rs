@@ -309,7 +309,7 @@ mod command_line_tests {
     }
 
     #[test]
-    fn a_broker_names_its_configuration_and_overrides() {
+    fn parses_a_brokers_command_line() {
         let parsed = parse(&cmdline(&[
             "/usr/lib/jvm/java-17/bin/java",
             "-Xmx1G",
@@ -335,7 +335,7 @@ mod command_line_tests {
     }
 
     #[test]
-    fn others_are_no_brokers() {
+    fn refuses_other_command_lines() {
         for arguments in [
             &["grep", "kafka.Kafka"][..],
             &["bash", "-c", "java -cp x kafka.Kafka server.properties"],
@@ -362,7 +362,7 @@ mod listener_tests {
     }
 
     #[test]
-    fn listeners_are_read_as_kafka_writes_them() {
+    fn parses_listeners_and_their_roles() {
         assert_eq!(listeners(&[]), [("PLAINTEXT://:9092".to_owned(), 9092, false)]);
         assert_eq!(
             listeners(&[
@@ -381,7 +381,7 @@ mod listener_tests {
     }
 
     #[test]
-    fn a_listener_is_tls_by_the_protocol_that_its_name_is_mapped_to() {
+    fn listener_tls_follows_from_the_protocol_map() {
         let listeners = "REPLICATION-9091://0.0.0.0:9091,PLAIN-9092://:9092,SSL://:9093,sasl_ssl://:9094,SASL_PLAINTEXT://:9095";
         let map = "CONTROLPLANE-9090:SSL, replication-9091:SSL,PLAIN-9092:PLAINTEXT,SSL:SASL_PLAINTEXT";
         let tls = |settings: &[(&str, &str)]| {

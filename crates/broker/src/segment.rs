@@ -390,7 +390,7 @@ mod search_tests {
     }
 
     #[test]
-    fn what_searches_check_in_vain_is_bounded_over_all_of_them() {
+    fn search_bytes_are_bounded_over_all_searches() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("00000000000000000000.log");
         let lies = [b"no batch".to_vec(), false_header(10_000, 100), batch()].concat().repeat(20);
@@ -405,7 +405,7 @@ mod search_tests {
     }
 
     #[test]
-    fn a_batch_is_read_back_only_from_where_it_begins() {
+    fn batch_is_read_only_from_its_first_byte() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("00000000000000000000.log");
         fs::write(&path, [false_header(69, 8), batch(), batch()].concat()).unwrap();
@@ -422,7 +422,7 @@ mod window_tests {
     use std::fs::{self, File};
 
     #[test]
-    fn any_piece_of_the_file_is_there() {
+    fn window_reads_any_range_of_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let content: Vec<u8> = (0..3 * STEP_BYTES + 7).map(|n| (n % 251) as u8).collect();
@@ -446,7 +446,7 @@ mod window_tests {
     }
 
     #[test]
-    fn a_file_that_shrank_gives_what_it_still_has() {
+    fn window_reads_what_remains_of_a_truncated_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         fs::write(&path, [1; 100]).unwrap();

@@ -141,7 +141,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     #[test]
-    fn ids_are_found_in_every_log_dir_and_damage_is_passed_over() {
+    fn finds_ids_in_every_log_dir_and_skips_damaged_files() {
         let dir = tempfile::tempdir().unwrap();
         let plant = |path: &str, text: &str| {
             fs::create_dir_all(dir.path().join(path)).unwrap();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn of_twenty_thousand_partitions_only_new_ones_are_read_again() {
+    fn rereads_only_new_partitions_of_twenty_thousand() {
         // In memory: on a disk this takes minutes.
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let log_dirs = [dir.path().to_owned()];

@@ -14,7 +14,7 @@ fn log_without_durations() -> Vec<u8> {
 }
 
 #[test]
-fn lines_that_tell_nothing_allocate_nothing() {
+fn irrelevant_lines_allocate_nothing() {
     let log = log_without_durations();
     let mut scan = LogScanner::new(Zone::utc(), None, Patterns::default());
     let mut none = |told: LogItem<'_>| -> Result<(), Infallible> { panic!("{told:?}") };

@@ -72,7 +72,7 @@ mod tests {
     use super::one_line;
 
     #[test]
-    fn a_failure_is_one_line_that_says_everything_once() {
+    fn errors_are_one_line_with_each_cause_once() {
         let inner = std::io::Error::other("disk\nis \x1b[31mgone");
         let error = anyhow::Error::new(inner).context("a.pcap: cannot read").context("a.pcap: cannot read");
         assert_eq!(one_line(&error), "a.pcap: cannot read: disk is \x1b[31mgone");

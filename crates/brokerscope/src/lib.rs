@@ -55,7 +55,7 @@ mod tests {
     use super::Cli;
 
     #[test]
-    fn the_definitions_are_sound() {
+    fn command_definitions_are_valid() {
         Cli::command().debug_assert();
     }
 }

@@ -175,7 +175,7 @@ mod tests {
     use super::{HeldLines, MAX_HELD_LINES};
 
     #[test]
-    fn what_is_held_back_is_told_once_and_bounded() {
+    fn held_back_lines_are_returned_once_and_bounded() {
         let mut held = HeldLines::default();
         held.push("one\n");
         held.push("two\n");

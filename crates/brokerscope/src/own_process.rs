@@ -130,7 +130,7 @@ mod tests {
     use super::{OwnProcess, RESIDENT, VIRTUAL, bytes, cpu_seconds, field};
 
     #[test]
-    fn names_with_anything_in_them_are_passed_over() {
+    fn parses_stat_with_parentheses_in_the_process_name() {
         let whole = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13";
         assert_eq!((field(whole, 4), field(whole, 14), field(whole, 99)), (Some(1), Some(11), None));
         assert_eq!(cpu_seconds("7 (a) b) R 1 2 3 4 5 6 7 8 9 10 250 50 13 14"), Some(3.0));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_told_in_bytes() {
+    fn memory_sizes_are_in_bytes() {
         assert_eq!(bytes("Name:\tx\nVmRSS:\t    12 kB\n", RESIDENT), Some(12_288));
         let both = "Name:\tx\nVmRSS:\t    34816 kB\nVmSize:\t 1 kB\nVmSwap:\t0 kB\n";
         assert_eq!((bytes(both, RESIDENT), bytes(both, VIRTUAL)), (Some(34 << 20), Some(1024)));
@@ -147,7 +147,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn this_process_has_memory_and_a_start() {
+    fn own_usage_has_memory_files_cpu_time_and_start_time() {
         let own = OwnProcess::new().usage();
         assert!(own.resident_bytes > Some(1 << 20), "{own:?}");
         assert!(own.virtual_bytes >= own.resident_bytes, "{own:?}");

@@ -141,7 +141,7 @@ mod tests {
     use model::Nanos;
 
     #[test]
-    fn shares_are_in_per_cent_or_no_bound() {
+    fn parses_shares_in_percent_or_unbounded() {
         for (text, value) in [("3%", 0.03), (" 0.5 %", 0.005), ("0", f64::INFINITY), ("none", f64::INFINITY)]
         {
             assert_eq!(share(text), Ok(value), "{text}");
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_as_people_write_them() {
+    fn parses_times_with_units() {
         for (text, ns) in [
             ("0", 0),
             ("150ms", 150_000_000),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snap_length_leaves_room_for_headers() {
+    fn snap_length_must_fit_headers() {
         for (text, bytes) in [("160", Ok(160)), ("1KiB", Ok(1_024)), ("8GB", Ok(u32::MAX)), ("159", Err(()))]
         {
             assert_eq!(snaplen(text).map_err(drop), bytes, "{text}");
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_speed_is_a_number_of_times() {
+    fn parses_speed_as_a_multiple() {
         for (text, times) in [
             ("60", Some(60.0)),
             ("0.5", Some(0.5)),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_ceiling_leaves_room_to_work() {
+    fn memory_and_disk_limits_have_minimums() {
         for (text, bytes) in
             [("96MiB", Ok(96 << 20)), ("1GiB", Ok(1 << 30)), ("95MiB", Err(())), ("x", Err(()))]
         {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_read_as_people_write_them() {
+    fn parses_sizes_with_units() {
         for (text, bytes) in
             [("0", 0), ("4096", 4_096), ("64KiB", 65_536), ("1.5MiB", 1_572_864), ("2 kB", 2_000)]
         {

@@ -161,7 +161,7 @@ mod tests {
     use crate::args::Filter;
 
     #[test]
-    fn a_client_is_known_by_its_id() {
+    fn client_filter_matches_ids() {
         for (wanted, ids, others) in [
             ("app", &["app"][..], &["app-1", "my-app", ""][..]),
             ("app*", &["app", "app-1"], &["my-app"]),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_known_by_its_address() {
+    fn client_filter_matches_addresses() {
         let at = |text: &str| text.parse::<SocketAddr>().unwrap();
         for (wanted, address, same) in [
             ("10.0.0.7", "10.0.0.7:41234", true),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_another_topic_is_none_and_data_of_another_topic_is_no_wait() {
+    fn ignores_errors_of_other_topics_but_counts_their_data() {
         assert_eq!(admit(fetch(6), "B", true, false), Some(1));
         assert_eq!(admit(fetch(6), "A", true, false), None);
         assert_eq!(admit(fetch(0), "B", false, true), Some(1));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_for_data_is_no_slowness_where_waits_are_left_out() {
+    fn latency_excludes_the_wait_for_data_with_no_waits() {
         let at = |ms| Nanos(1_000) + Nanos::from_millis(ms);
         let late = Request { response: Some(at(300)), end: Some(at(300)), data: Some(at(297)), ..fetch(0) };
         let admits = |no_waits, slower_than| {

@@ -153,7 +153,7 @@ mod live {
         }
 
         #[test]
-        fn what_is_asked_for_is_paid_for() {
+        fn max_cost_defaults_to_3_percent_if_always_on_and_none_if_full() {
             let always_on = Some(Nanos::from_millis(100));
             assert_eq!(
                 (mode(Mode::Auto).max_cost(always_on), mode(Mode::Full).max_cost(None)),
@@ -164,7 +164,7 @@ mod live {
         }
 
         #[test]
-        fn always_on_says_what_it_does_not_go_with() {
+        fn always_on_errors_name_the_flag_or_the_missing_feature() {
             assert!(demand(None, available).unwrap());
             let error = demand(Some("--interface"), available).unwrap_err();
             assert!(error.is::<analysis::Usage>());
@@ -175,7 +175,7 @@ mod live {
         }
 
         #[test]
-        fn auto_is_full_for_a_flag_or_a_kernel_that_takes_it() {
+        fn auto_mode_is_full_for_an_incompatible_flag_or_kernel() {
             assert_eq!(why_full(None, available), None);
             assert_eq!(why_full(Some("--interface"), available).unwrap(), "because of --interface");
             let kernel = why_full(None, || Some(no_btf())).unwrap();
@@ -183,7 +183,7 @@ mod live {
         }
 
         #[test]
-        fn a_mode_that_is_full_asks_nothing_of_the_host() {
+        fn full_mode_or_a_zero_threshold_skips_the_host_check() {
             let slow = Slow { slower_than: Nanos::from_millis(100) };
             for (watch, default) in [(Mode::Full, Preference::AlwaysOn), (Mode::Auto, Preference::Full)] {
                 assert_eq!(mode(watch).choose(default, &[], slow).unwrap(), None);

@@ -82,7 +82,7 @@ impl Drop for StandIn {
 }
 
 #[test]
-fn the_sample_s_journal_comes_first_with_what_it_cost() {
+fn sample_journal_advice_comes_first_with_its_cost() {
     let told = Advice::by(&["samples/journal-stall", "--all"]);
     let (first, summary) = (told.of("advice")[0], told.of("summary")[0]);
     let (_, explained, _) = run(&["explain", "samples/journal-stall", "--format", "json"]);
@@ -135,7 +135,7 @@ fn the_sample_s_journal_comes_first_with_what_it_cost() {
 }
 
 #[test]
-fn the_sample_s_advice_is_told_by_layer_and_rule_by_rule() {
+fn sample_advice_is_grouped_by_layer_and_rules_are_explained() {
     let (status, out, err) = run(&["advise", "samples/journal-stall", "--all"]);
     assert_eq!(status, 0, "{err}");
     let first = out.lines().find(|line| line.starts_with("  1. ")).unwrap();
@@ -162,7 +162,7 @@ fn the_sample_s_advice_is_told_by_layer_and_rule_by_rule() {
 }
 
 #[test]
-fn a_file_of_settings_gets_the_advice_that_needs_no_more() {
+fn settings_file_gets_advice_without_leaking_passwords() {
     let dir = tempfile::tempdir().unwrap();
     let (file, options) = (dir.path().join("server.properties"), dir.path().join("ps.txt"));
     std::fs::write(
@@ -181,7 +181,7 @@ fn a_file_of_settings_gets_the_advice_that_needs_no_more() {
 }
 
 #[test]
-fn thread_dumps_beside_it_name_the_lock_of_the_case() {
+fn thread_dumps_with_settings_name_the_contended_lock() {
     let dump = project("crates/jvm/tests/dumps/openj9-log-append.txt");
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("server.properties");
@@ -223,7 +223,7 @@ fn sampled(dir: &Path, stacks: &[&str], samples: u64) {
 }
 
 #[test]
-fn a_recording_s_samples_name_what_runs_and_a_lock_that_is_spun_for() {
+fn cpu_samples_name_functions_and_a_spinning_lock() {
     let dir = tempfile::tempdir().unwrap();
     let spins = dir.path().join("spins");
     let crc = "kafka.log.UnifiedLog.append_[j];java.util.zip.CRC32C.updateBytes_[j]";
@@ -235,7 +235,7 @@ fn a_recording_s_samples_name_what_runs_and_a_lock_that_is_spun_for() {
     let told = Advice::by(&[spins.to_str().unwrap(), "--all"]);
     assert_eq!(told.rules("advice"), ["monitor-spin"]);
     let works: Vec<_> =
-        told.of("work").iter().map(|work| (work["work"].to_string(), work["seen"].to_string())).collect();
+        told.of("work").iter().map(|work| (work["work"].to_string(), work["samples"].to_string())).collect();
     assert_eq!(works[0], ("\"checksum of batches (CRC32C)\"".to_owned(), "300".to_owned()));
     assert_eq!(works[1], ("\"monitor enter\"".to_owned(), "100".to_owned()));
     let calm = dir.path().join("calm");
@@ -246,7 +246,7 @@ fn a_recording_s_samples_name_what_runs_and_a_lock_that_is_spun_for() {
 }
 
 #[test]
-fn a_broker_whose_settings_cannot_be_read_gets_the_advice_that_is_left() {
+fn advises_on_a_broker_with_unreadable_settings() {
     let broker = StandIn::start(Path::new("/no/such/server.properties"));
     let told = Advice::by(&["--pid", &broker.pid(), "--all"]);
     let why = told.why_missing("the broker's settings");
@@ -262,7 +262,7 @@ fn a_broker_whose_settings_cannot_be_read_gets_the_advice_that_is_left() {
 }
 
 #[test]
-fn a_process_that_is_no_broker_is_refused() {
+fn refuses_a_process_that_is_not_a_broker() {
     let (status, _, err) = run(&["advise", "--pid", &std::process::id().to_string()]);
     assert_eq!((status, err.lines().count()), (1, 1), "{err}");
     assert!(err.contains("is not a Kafka broker"), "{err}");
@@ -270,7 +270,7 @@ fn a_process_that_is_no_broker_is_refused() {
 
 #[cfg(feature = "live")]
 #[test]
-fn client_properties_that_are_not_supported_end_a_command_before_anything_else() {
+fn refuses_unsupported_client_properties_before_any_other_work() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("client.properties");
     let name = file.to_str().unwrap();

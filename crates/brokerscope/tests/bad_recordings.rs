@@ -49,7 +49,7 @@ fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn a_damaged_part_costs_what_was_in_it_and_the_status_says_so() {
+fn outputs_the_rest_and_fails_if_a_part_is_damaged() {
     let spoilt = Spoilt::new();
     fs::write(spoilt.path.join("file_ops/part-00001.parquet"), "no Parquet").unwrap();
     let (recording, page) = (spoilt.text(), spoilt.path.with_extension("html"));
@@ -73,7 +73,7 @@ fn a_damaged_part_costs_what_was_in_it_and_the_status_says_so() {
 }
 
 #[test]
-fn a_table_that_is_gone_is_missed() {
+fn missing_table_is_reported_with_its_row_count() {
     let spoilt = Spoilt::new();
     let file = spoilt.path.join("manifest.json");
     let mut manifest: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
@@ -88,7 +88,7 @@ fn a_table_that_is_gone_is_missed() {
 }
 
 #[test]
-fn where_nothing_was_seen_it_is_said_why() {
+fn io_reports_a_recording_without_file_operations() {
     let spoilt = Spoilt::new();
     for folder in ["file_ops", "off_cpu", "dirty_throttles", "block_ios"] {
         let _ = fs::remove_dir_all(spoilt.path.join(folder));
@@ -99,7 +99,7 @@ fn where_nothing_was_seen_it_is_said_why() {
 }
 
 #[test]
-fn what_is_no_recording_is_said_in_one_line() {
+fn refuses_a_non_recording_or_an_old_version_in_one_line() {
     let spoilt = Spoilt::new();
     let manifest = spoilt.path.join("manifest.json");
     let nothing = spoilt.path.with_extension("gone");
@@ -124,7 +124,7 @@ fn what_is_no_recording_is_said_in_one_line() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_said_at_once() {
+fn refuses_an_unwritable_output_path_before_reading() {
     let spoilt = Spoilt::new();
     let recording = spoilt.text();
     for (place, said) in
@@ -150,7 +150,7 @@ fn a_place_that_cannot_be_written_is_said_at_once() {
 }
 
 #[test]
-fn what_holds_nothing_of_the_kind_is_not_read_as_if_it_were_empty() {
+fn refuses_files_that_are_missing_or_of_the_wrong_kind() {
     let dir = tempfile::tempdir().unwrap();
     let words = dir.path().join("words");
     fs::write(&words, "neither a segment nor a dump".repeat(20)).unwrap();

@@ -122,7 +122,7 @@ fn write(dir: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
 }
 
 #[test]
-fn a_ring_of_every_kind_of_file_gives_the_rows_of_the_whole() {
+fn ring_of_mixed_capture_files_gives_the_same_rows() {
     let (dir, sample) = (tempfile::tempdir().unwrap(), Sample::read());
     let (rows, mut summary) = requests(&[Sample::path()]);
     assert!(rows.len() > 20, "{}", rows.len());
@@ -147,7 +147,7 @@ fn a_ring_of_every_kind_of_file_gives_the_rows_of_the_whole() {
 }
 
 #[test]
-fn captures_side_by_side_give_the_rows_of_one() {
+fn parallel_captures_give_the_same_rows_as_one() {
     let (dir, sample) = (tempfile::tempdir().unwrap(), Sample::read());
     let (rows, summary) = requests(&[Sample::path()]);
     let every = |n: usize| (0..sample.packets()).filter(move |packet| packet % 3 == n);
@@ -161,7 +161,7 @@ fn captures_side_by_side_give_the_rows_of_one() {
 }
 
 #[test]
-fn what_two_interfaces_saw_alike_gives_each_row_once() {
+fn duplicate_packets_give_each_row_once() {
     let (rows, _) = requests(&[Sample::path()]);
     let (twice, _) = requests(&[Sample::path(), Sample::path()]);
     assert_eq!(twice.len(), rows.len());
@@ -185,7 +185,7 @@ fn several_captures_are_explained_like_one() {
 }
 
 #[test]
-fn what_stands_alone_is_not_read_with_others() {
+fn pipe_and_live_input_must_be_the_only_input() {
     for inputs in [["-", "a.pcap"], ["a.pcap", "live:lo"], ["-", "-"]] {
         let (status, stdout, stderr) = run("requests", &inputs.map(PathBuf::from), &[]);
         assert_eq!((status, stdout.as_str(), stderr.lines().count()), (2, "", 1), "{stderr}");
@@ -194,7 +194,7 @@ fn what_stands_alone_is_not_read_with_others() {
 }
 
 #[test]
-fn a_snap_length_is_refused_where_it_means_nothing_or_too_much() {
+fn refuses_an_unsupported_or_too_short_snaplen() {
     for (input, more, expected_note) in [
         ("a.pcap", &["--snaplen", "256"][..], "-s"),
         ("-", &["--snaplen", "256"], "-s"),
@@ -208,7 +208,7 @@ fn a_snap_length_is_refused_where_it_means_nothing_or_too_much() {
 }
 
 #[test]
-fn an_unreadable_one_of_several_is_said_before_anything_is_shown() {
+fn reports_an_unreadable_capture_before_any_output() {
     let dir = tempfile::tempdir().unwrap();
     let words = write(&dir, "words", &b"these are words, not packets at all".repeat(3));
     for bad in [words, dir.path().join("nothing"), dir.path().to_owned()] {
@@ -221,7 +221,7 @@ fn an_unreadable_one_of_several_is_said_before_anything_is_shown() {
 }
 
 #[test]
-fn a_directory_is_refused_with_what_to_do() {
+fn refuses_a_directory_with_a_hint() {
     let dir = tempfile::tempdir().unwrap();
     let (_, _, stderr) = run("requests", &[dir.path().to_owned()], &[]);
     assert!(stderr.contains(&format!("name the captures in it, {}/*", dir.path().display())), "{stderr}");
@@ -231,7 +231,7 @@ fn a_directory_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_capture_that_goes_bad_shows_what_it_held_and_fails_with_the_place() {
+fn damaged_capture_gives_its_rows_and_fails_with_the_position() {
     let (dir, sample) = (tempfile::tempdir().unwrap(), Sample::read());
     let middle = sample.packets() / 2;
     let place = sample.starts[middle];
@@ -263,7 +263,7 @@ fn a_capture_that_goes_bad_shows_what_it_held_and_fails_with_the_place() {
 }
 
 #[test]
-fn a_cut_compressed_capture_ends_like_a_cut_capture() {
+fn truncated_compressed_capture_ends_like_a_truncated_capture() {
     let (dir, sample) = (tempfile::tempdir().unwrap(), Sample::read());
     let packed = gzip(&sample.bytes);
     let (status, stdout, stderr) =
@@ -300,7 +300,7 @@ fn first_row_of_an_open_pipe(input: &str, bytes: &[u8]) {
 }
 
 #[test]
-fn rows_of_an_endless_pipe_appear_as_they_come() {
+fn rows_of_an_open_pipe_appear_before_it_ends() {
     let sample = Sample::read();
     first_row_of_an_open_pipe("-", &sample.bytes);
     first_row_of_an_open_pipe("/dev/stdin", &sample.bytes);
@@ -330,7 +330,7 @@ fn notes_of_a_cut_pipe(arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn a_pipe_that_the_user_stopped_is_not_said_to_be_cut() {
+fn pipe_stopped_by_the_user_is_not_reported_as_truncated() {
     assert!(notes_of_a_cut_pipe(&[])[0].as_str().unwrap().contains("ends in the middle"));
     assert_eq!(notes_of_a_cut_pipe(&["--for", "3s"]), Value::Array(Vec::new()));
 }
@@ -356,7 +356,7 @@ fn segment(
 }
 
 #[test]
-fn explain_begins_with_what_was_tls() {
+fn explain_begins_with_the_tls_traffic() {
     let record =
         |kind: u8, bytes: u16| [&[kind, 3, 3][..], &bytes.to_be_bytes(), &vec![9; bytes.into()]].concat();
     let (hello, data) = (record(0x16, 200), record(0x17, 4_000));
@@ -400,7 +400,7 @@ fn end_of(mut child: Child) -> Option<ExitStatus> {
 }
 
 #[test]
-fn a_pipe_in_a_log_dir_is_not_waited_for() {
+fn fifo_in_a_log_dir_does_not_block() {
     let dir = TempDir::new().unwrap();
     std::fs::create_dir(dir.path().join("topic-0")).unwrap();
     make_fifo(&dir.path().join("topic-0/partition.metadata"));
@@ -413,7 +413,7 @@ fn a_pipe_in_a_log_dir_is_not_waited_for() {
 }
 
 #[test]
-fn a_signal_ends_what_waits_for_a_pipe_to_be_opened() {
+fn signal_ends_a_wait_to_open_a_fifo() {
     let dir = TempDir::new().unwrap();
     let pipe = dir.path().join("pipe");
     make_fifo(&pipe);

@@ -148,7 +148,7 @@ fn recording(dir: &Path, quick: i64) {
 }
 
 #[test]
-fn wrong_usage_is_status_2() {
+fn wrong_usage_exits_with_status_2() {
     let capture = sample_capture();
     for arguments in [
         &[][..],
@@ -173,7 +173,7 @@ fn wrong_usage_is_status_2() {
 }
 
 #[test]
-fn what_cannot_be_read_is_one_line_and_status_1() {
+fn unreadable_input_is_one_line_and_status_1() {
     let dir = tempfile::tempdir().unwrap();
     let (nothing, empty, words) =
         (dir.path().join("nothing"), dir.path().join("empty"), dir.path().join("words\x1b[31m"));
@@ -204,7 +204,7 @@ fn what_cannot_be_read_is_one_line_and_status_1() {
 }
 
 #[test]
-fn a_capture_gives_rows_on_stdout_and_the_summary_on_stderr() {
+fn capture_gives_rows_on_stdout_and_the_summary_on_stderr() {
     let capture = sample_capture();
     let (status, stdout, stderr) = run(&["requests", text(&capture)]);
     assert_eq!(status, 0, "{stderr}");
@@ -217,7 +217,7 @@ fn a_capture_gives_rows_on_stdout_and_the_summary_on_stderr() {
     let objects = json_lines(&json);
     let (summary, rows) = objects.split_last().unwrap();
     assert_eq!(summary["type"], "summary");
-    assert_eq!(summary["shown"], rows.len());
+    assert_eq!(summary["matched"], rows.len());
     let produce = rows.iter().filter(|row| row["api"] == "PRODUCE").count();
     assert!(produce > 0 && produce < rows.len(), "{json}");
     let (_, json, _) = run(&["requests", text(&capture), "--format", "json", "--api", "produce"]);
@@ -225,7 +225,7 @@ fn a_capture_gives_rows_on_stdout_and_the_summary_on_stderr() {
 }
 
 #[test]
-fn a_capture_from_a_pipe_gives_the_same() {
+fn piped_capture_gives_the_same_rows() {
     let capture = sample_capture();
     let piped = brokerscope(&["requests", "-", "--format", "json"])
         .stdin(std::fs::File::open(&capture).unwrap())
@@ -236,7 +236,7 @@ fn a_capture_from_a_pipe_gives_the_same() {
 }
 
 #[test]
-fn a_capture_is_explained_as_far_as_packets_go() {
+fn capture_is_explained_without_kernel_events() {
     let capture = sample_capture();
     let (status, stdout, stderr) =
         run(&["explain", text(&capture), "--slower-than", "0", "--format", "json"]);
@@ -249,7 +249,7 @@ fn a_capture_is_explained_as_far_as_packets_go() {
 }
 
 #[test]
-fn a_recording_is_explained_to_its_root() {
+fn recording_is_explained_to_its_root_cause() {
     let dir = tempfile::tempdir().unwrap();
     let recorded = dir.path().join("recorded");
     recording(&recorded, 20);
@@ -282,7 +282,7 @@ fn a_recording_is_explained_to_its_root() {
 }
 
 #[test]
-fn file_operations_come_out_of_a_recording() {
+fn recording_gives_file_operations() {
     let dir = tempfile::tempdir().unwrap();
     let recorded = dir.path().join("recorded");
     recording(&recorded, 3);
@@ -303,7 +303,7 @@ fn file_operations_come_out_of_a_recording() {
 }
 
 #[test]
-fn a_flag_that_means_nothing_is_said_not_obeyed() {
+fn ineffective_flag_is_reported_and_ignored() {
     let dir = tempfile::tempdir().unwrap();
     let recorded = dir.path().join("recorded");
     recording(&recorded, 3);
@@ -313,7 +313,7 @@ fn a_flag_that_means_nothing_is_said_not_obeyed() {
 }
 
 #[test]
-fn a_recording_whose_broker_went_away_says_so() {
+fn reports_a_recording_that_ended_with_its_broker() {
     let dir = tempfile::tempdir().unwrap();
     let settings = [("ended_because".to_owned(), "broker 4400 is gone".to_owned())].into();
     let manifest = Manifest { settings, ended_ns: Some(1), ..Manifest::default() };
@@ -325,7 +325,7 @@ fn a_recording_whose_broker_went_away_says_so() {
 }
 
 #[test]
-fn a_closed_pipe_ends_quietly() {
+fn closed_output_pipe_ends_quietly() {
     let dir = tempfile::tempdir().unwrap();
     let recorded = dir.path().join("recorded");
     // More than a pipe buffers, so that the writer must notice.
@@ -343,7 +343,7 @@ fn a_closed_pipe_ends_quietly() {
 }
 
 #[test]
-fn no_escape_sequence_reaches_the_terminal() {
+fn escape_sequences_do_not_reach_the_terminal() {
     let dir = tempfile::tempdir().unwrap();
     let recorded = dir.path().join("recorded");
     recording(&recorded, 1);
@@ -354,7 +354,7 @@ fn no_escape_sequence_reaches_the_terminal() {
 }
 
 #[test]
-fn doctor_says_what_is_there() {
+fn doctor_reports_live_support() {
     let (status, stdout, stderr) = run(&["doctor", "--format", "json"]);
     assert_eq!(status, 0, "{stderr}");
     let found = json_lines(&stdout);

@@ -106,7 +106,7 @@ fn number(value: &Value) -> f64 {
 }
 
 #[test]
-fn metrics_of_the_sample_are_what_explain_says_of_it() {
+fn metrics_of_the_sample_match_explain() {
     let exporting = Exporting::of_sample(&[]);
     exporting.await_all_read();
     let scraped = exporting.scrape();
@@ -139,7 +139,7 @@ fn metrics_of_the_sample_are_what_explain_says_of_it() {
 }
 
 #[test]
-fn stages_of_all_requests_hold_those_of_the_slow_ones_and_add_up() {
+fn stage_sums_match_explain_and_add_up_to_the_latency() {
     // With threshold 0, `explain` has the stages of all requests.
     let exporting = Exporting::of_sample(&["--slower-than", "0"]);
     exporting.await_all_read();
@@ -167,7 +167,7 @@ fn stages_of_all_requests_hold_those_of_the_slow_ones_and_add_up() {
 }
 
 #[test]
-fn files_and_commits_are_what_the_views_of_them_say() {
+fn file_and_commit_metrics_match_io_and_kernel() {
     let exporting = Exporting::of_sample(&[]);
     exporting.await_all_read();
     let scraped = exporting.scrape();
@@ -188,7 +188,7 @@ fn files_and_commits_are_what_the_views_of_them_say() {
 }
 
 #[test]
-fn every_format_and_page_is_answered_and_it_ends_when_it_is_told_to() {
+fn serves_every_format_and_path_and_ends_after_the_given_time() {
     let mut exporting = Exporting::of_sample(&["--for", "8s", "--speed", "1000"]);
     let (status, body) = exporting.get("/metrics", "application/openmetrics-text; version=1.0.0");
     assert!(status == 200 && body.ends_with(b"# EOF\n"));
@@ -235,7 +235,7 @@ fn prefixed<'b>(bytes: &mut &'b [u8]) -> &'b [u8] {
 }
 
 #[test]
-fn what_cannot_be_exported_is_said_in_a_line() {
+fn refuses_impossible_exports_with_a_message() {
     let sample = sample();
     let sample = sample.to_str().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -50,7 +50,7 @@ fn sum(rows: &[Value], field: &str) -> i64 {
 }
 
 #[test]
-fn the_reasons_of_every_operation_add_up_to_its_latency() {
+fn reasons_of_each_operation_add_up_to_its_latency() {
     let all = rows("io", &[]);
     assert!(all.len() > 10_000, "{}", all.len());
     for row in &all {
@@ -66,7 +66,7 @@ fn the_reasons_of_every_operation_add_up_to_its_latency() {
 }
 
 #[test]
-fn conditions_hold_at_once_and_the_slowest_come_first() {
+fn filters_combine_and_top_rows_are_the_slowest() {
     let all = rows("io", &[]);
     let slow = rows("io", &["--slower-than", "100ms", "--kind", "log", "--op", "write", "--topic", "topicA"]);
     let expected = all.iter().filter(|row| {
@@ -86,7 +86,7 @@ fn conditions_hold_at_once_and_the_slowest_come_first() {
 }
 
 #[test]
-fn a_name_that_is_none_is_wrong_usage_and_the_names_are_listed() {
+fn unknown_name_is_wrong_usage_and_lists_valid_names() {
     for (command, arguments, listed) in [
         ("io", ["--op", "scribble"], "fdatasync"),
         ("io", ["--kind", "novel"], "timeindex"),
@@ -101,7 +101,7 @@ fn a_name_that_is_none_is_wrong_usage_and_the_names_are_listed() {
 }
 
 #[test]
-fn a_summary_and_files_add_up_to_the_rows() {
+fn summary_and_files_add_up_to_the_rows() {
     let all = rows("io", &[]);
     let summary = rows("io", &["--summary"]);
     assert_eq!(sum(&summary, "count"), all.len() as i64);
@@ -136,7 +136,7 @@ fn a_summary_and_files_add_up_to_the_rows() {
 }
 
 #[test]
-fn help_says_what_a_pattern_may_be() {
+fn help_describes_patterns_with_wildcards() {
     for (command, flag) in [("kernel", "--function"), ("requests", "--client")] {
         let output =
             Command::new(env!("CARGO_BIN_EXE_brokerscope")).args([command, "--help"]).output().unwrap();
@@ -152,7 +152,7 @@ fn help_says_what_a_pattern_may_be() {
 }
 
 #[test]
-fn what_was_not_watched_is_not_known() {
+fn unwatched_operations_are_null_or_unknown() {
     let dir = tempfile::tempdir().unwrap();
     let recording = dir.path().join("writes-alone");
     writes_alone::record(&recording);
@@ -189,7 +189,7 @@ fn what_was_not_watched_is_not_known() {
 }
 
 #[test]
-fn commits_and_the_calls_behind_them_stand_side_by_side() {
+fn kernel_lists_commits_and_the_calls_blocked_by_them() {
     let calls = rows("kernel", &["--slower-than", "100ms"]);
     assert!(calls.is_sorted_by_key(|call| number(call, "start_ns")));
     assert!(calls.iter().all(|call| number(call, "latency_ns") >= 100_000_000));

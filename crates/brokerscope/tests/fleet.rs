@@ -49,7 +49,7 @@ fn text(path: &Path) -> &str {
 
 /// A broker with only its writes watched does not count as reading nothing.
 #[test]
-fn what_was_not_watched_is_no_figure() {
+fn unwatched_operations_have_no_figure() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("cluster=prod/broker=1/date=2026-11-21");
     std::fs::create_dir_all(&folder).unwrap();
@@ -68,7 +68,7 @@ fn what_was_not_watched_is_no_figure() {
 }
 
 #[test]
-fn the_planted_brokers_are_named_each_for_its_reason() {
+fn injected_differences_are_found_with_their_reasons() {
     let dir = fleet(9);
     let (differences, summary) = run_json(&["fleet", text(dir.path())]);
     assert_eq!(summary["brokers"], 9);
@@ -106,7 +106,7 @@ fn the_planted_brokers_are_named_each_for_its_reason() {
 }
 
 #[test]
-fn the_broker_that_reads_its_state_is_advised_to_clean_it_up_and_the_others_are_not() {
+fn only_the_broker_reading_tier_state_gets_cleanup_advice() {
     let dir = fleet(4);
     for number in 1..=4 {
         let recording = made::folder(dir.path(), number);
@@ -128,7 +128,7 @@ fn the_broker_that_reads_its_state_is_advised_to_clean_it_up_and_the_others_are_
 }
 
 #[test]
-fn figures_are_what_other_commands_add_up() {
+fn figures_match_the_sums_of_other_commands() {
     let dir = fleet(4);
     let (_, figures, stderr) = run(&["fleet", text(dir.path()), "--figures", "--format", "json"]);
     let brokers: Vec<Value> = figures.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -156,7 +156,7 @@ fn figures_are_what_other_commands_add_up() {
 
 /// Two of a recording's three seconds were sampled, as in a real one.
 #[test]
-fn rates_of_a_few_seconds_are_those_of_the_time_that_was_watched() {
+fn rates_of_short_recordings_use_the_watched_time() {
     let dir = tempfile::tempdir().unwrap();
     made::write(dir.path(), Size { brokers: 1, seconds: 3, requests: 20 }).unwrap();
     let arguments = ["fleet", text(dir.path()), "--figures", "--format", "json"];
@@ -197,7 +197,7 @@ fn requests(recording: &Path) -> (Vec<f64>, String) {
 }
 
 #[test]
-fn the_files_behind_reads_without_egress_are_named_of_the_odd_broker_only() {
+fn reads_without_egress_name_the_file_of_the_odd_broker_only() {
     let dir = fleet(5);
     for number in 1..=5 {
         let recording = made::folder(dir.path(), number);
@@ -224,7 +224,7 @@ fn the_files_behind_reads_without_egress_are_named_of_the_odd_broker_only() {
 }
 
 #[test]
-fn too_few_brokers_are_said_and_nobody_is_odd() {
+fn too_few_brokers_are_reported_and_none_differs() {
     let dir = fleet(3);
     let (differences, summary) = run_json(&["fleet", text(dir.path())]);
     assert!(differences.is_empty());
@@ -235,7 +235,7 @@ fn too_few_brokers_are_said_and_nobody_is_odd() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said_and_the_rest_is_compared() {
+fn unreadable_recordings_are_reported_and_the_rest_compared() {
     let dir = fleet(6);
     let spoilt = made::folder(dir.path(), 1).join("file_ops/part-00001.parquet");
     std::fs::write(spoilt, b"PAR1 no more").unwrap();

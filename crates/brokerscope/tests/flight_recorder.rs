@@ -50,7 +50,7 @@ fn verdicts(mut events: Vec<Event>, slower_than: Nanos) -> Vec<Verdict> {
 }
 
 #[test]
-fn the_sample_is_explained_alike_from_what_was_kept() {
+fn sample_has_the_same_verdicts_from_retained_events() {
     let events: Vec<Event> = Recording::open(&sample()).unwrap().events().map(Result::unwrap).collect();
     for ms in [30, 60, 100] {
         let slower_than = Nanos::from_millis(ms);
@@ -62,7 +62,7 @@ fn the_sample_is_explained_alike_from_what_was_kept() {
 }
 
 #[test]
-fn explain_says_of_a_partial_recording_what_it_says_of_a_full_one_and_that_it_is_partial() {
+fn partial_recording_is_explained_like_a_full_one_and_marked() {
     let dir = tempfile::tempdir().unwrap();
     let slower_than = Nanos::from_millis(100);
     let recording = Recording::open(&sample()).unwrap();
@@ -329,7 +329,7 @@ impl Broker {
 }
 
 #[test]
-fn generated_recordings_are_explained_alike_from_what_was_kept() {
+fn generated_recordings_have_the_same_verdicts_from_retained_events() {
     let (mut judged, mut spared) = (0, 0);
     let mut chains = std::collections::BTreeSet::new();
     for seed in 1..7 {
@@ -353,7 +353,7 @@ fn generated_recordings_are_explained_alike_from_what_was_kept() {
 }
 
 #[test]
-fn what_had_to_make_room_is_a_loss_where_something_slow_reaches_back_to_it() {
+fn evicted_events_are_a_loss_only_if_a_slow_request_needs_them() {
     let events = Broker::run(4_711, Nanos(60 * SECOND.0));
     let losses = |slower_than, max_bytes| {
         let (retained, _) = retain_events(&events, slower_than, max_bytes);

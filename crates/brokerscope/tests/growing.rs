@@ -130,7 +130,7 @@ fn directory() -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn a_recording_that_grows_says_what_it_says_afterwards() {
+fn growing_recording_is_explained_as_when_finished() {
     let (_dir, recording) = directory();
     let mut replayed = Replay::into(&recording);
     replayed.write_until(2);
@@ -154,7 +154,7 @@ fn a_recording_that_grows_says_what_it_says_afterwards() {
 }
 
 #[test]
-fn a_recording_that_was_left_unfinished_is_explained_as_far_as_it_goes() {
+fn unfinished_recording_is_explained_up_to_its_end() {
     let (_dir, recording) = directory();
     let mut replayed = Replay::into(&recording);
     replayed.write_until(18);
@@ -174,7 +174,7 @@ fn a_recording_that_was_left_unfinished_is_explained_as_far_as_it_goes() {
 }
 
 #[test]
-fn what_cannot_grow_is_not_followed() {
+fn refuses_to_follow_input_that_cannot_grow() {
     let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sample.pcap");
     for input in [capture.as_path(), Path::new("live")] {
         let output = command(input, &["--follow"]).output().unwrap();

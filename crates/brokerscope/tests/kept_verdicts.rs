@@ -67,7 +67,7 @@ fn json(cell: &Field) -> Value {
 }
 
 #[test]
-fn what_is_kept_is_what_is_told() {
+fn saved_verdicts_match_the_printed_ones() {
     let dir = tempfile::tempdir().unwrap();
     let recording = copied(dir.path());
     let before = lines(&explain(&recording, &[]));
@@ -99,7 +99,7 @@ fn what_is_kept_is_what_is_told() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_said_in_one_line() {
+fn failure_to_save_verdicts_is_one_line_before_any_output() {
     let dir = tempfile::tempdir().unwrap();
     let recording = copied(dir.path());
     fs::write(recording.join("verdicts"), "somebody's").unwrap();

@@ -36,7 +36,7 @@ fn flight_recording(dir: &Path, jdk: &str) -> PathBuf {
 }
 
 #[test]
-fn flight_recordings_of_both_jdks_show_waits_with_their_holders_and_stops() {
+fn flight_recordings_of_both_jdks_give_waits_holders_and_pauses() {
     let dir = tempfile::tempdir().unwrap();
     for jdk in ["jdk17", "jdk25"] {
         let file = flight_recording(dir.path(), jdk);
@@ -52,7 +52,7 @@ fn flight_recordings_of_both_jdks_show_waits_with_their_holders_and_stops() {
 }
 
 #[test]
-fn a_flight_recording_of_another_time_changes_nothing_of_a_recording() {
+fn flight_recording_of_another_time_adds_only_its_own_rows() {
     let dir = tempfile::tempdir().unwrap();
     let file = flight_recording(dir.path(), "jdk17");
     let sample = project("samples/journal-stall");
@@ -67,14 +67,14 @@ fn a_flight_recording_of_another_time_changes_nothing_of_a_recording() {
 }
 
 #[test]
-fn a_collectors_log_shows_stops() {
+fn gc_log_gives_pauses() {
     let log = project("crates/jvm/tests/gc_logs/kafka-25-g1-safepoint.log");
     let stops = rows(&locks(&["--format", "json", "--gc-log"], &[&log]));
     assert!(stops.len() > 10 && stops.iter().all(|row| row["type"] == "jvm-pause"));
 }
 
 #[test]
-fn what_is_no_such_file_is_refused_in_one_line() {
+fn refuses_a_file_of_the_wrong_format_in_one_line() {
     let readme = project("LICENSE");
     for kind in ["--jfr", "--gc-log"] {
         let refused = locks(&[kind], &[&readme]);
@@ -86,7 +86,7 @@ fn what_is_no_such_file_is_refused_in_one_line() {
 }
 
 #[test]
-fn a_flame_graph_of_waits_names_the_lock() {
+fn flame_graph_of_waits_names_the_lock() {
     let dir = tempfile::tempdir().unwrap();
     let picture = dir.path().join("waits.svg");
     let sample = project("samples/journal-stall");

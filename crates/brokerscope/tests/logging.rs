@@ -43,7 +43,7 @@ fn stream_of(file: &File) -> String {
 }
 
 #[test]
-fn lines_for_the_journal_begin_with_their_priority() {
+fn journal_lines_start_with_their_priority() {
     let capture = capture();
     let capture = capture.to_str().unwrap();
     let messages = run(&["requests", capture], stream_of);
@@ -55,7 +55,7 @@ fn lines_for_the_journal_begin_with_their_priority() {
 }
 
 #[test]
-fn quiet_and_verbose_are_levels_of_every_command() {
+fn quiet_and_verbose_apply_before_or_after_the_command() {
     let sample = sample();
     let explain = ["explain", sample.to_str().unwrap()];
     let none = |_: &File| String::new();

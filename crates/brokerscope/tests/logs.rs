@@ -51,7 +51,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn the_reduction_of_the_case_is_shown_by_partition_and_in_all() {
+fn tier_state_cleanup_is_summed_by_partition_and_in_total() {
     let dir = tempfile::tempdir().unwrap();
     let path = log(dir.path(), "server.log", LOG.as_bytes());
     let (status, stdout, stderr) = run(&[&path]);
@@ -72,7 +72,7 @@ fn the_reduction_of_the_case_is_shown_by_partition_and_in_all() {
 }
 
 #[test]
-fn however_a_log_comes_it_tells_the_same() {
+fn compressed_and_piped_logs_give_the_same_output() {
     let dir = tempfile::tempdir().unwrap();
     let plain = log(dir.path(), "server.log", LOG.as_bytes());
     let json = |path: &str| run(&[path, "--format", "json"]).1.replace(path, "FILE");
@@ -90,7 +90,7 @@ fn however_a_log_comes_it_tells_the_same() {
 }
 
 #[test]
-fn only_what_is_wanted_is_shown() {
+fn filters_select_entries() {
     let dir = tempfile::tempdir().unwrap();
     let path = log(dir.path(), "server.log", LOG.as_bytes());
     let kinds = |arguments: &[&str]| {
@@ -120,7 +120,7 @@ fn only_what_is_wanted_is_shown() {
 }
 
 #[test]
-fn a_list_and_csv_have_a_row_for_each() {
+fn list_and_csv_have_a_row_for_each_entry() {
     let dir = tempfile::tempdir().unwrap();
     let path = log(dir.path(), "server.log", LOG.as_bytes());
     let (_, listed, _) = run(&[&path, "--list", "--quiet"]);
@@ -136,7 +136,7 @@ fn a_list_and_csv_have_a_row_for_each() {
 }
 
 #[test]
-fn patterns_are_looked_for_beside() {
+fn patterns_add_entries_and_bad_patterns_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = log(dir.path(), "server.log", LOG.as_bytes());
     let patterns = log(dir.path(), "patterns", b"# ours\nstart count log start offset to (?<value>\\d+)\n");
@@ -151,7 +151,7 @@ fn patterns_are_looked_for_beside() {
 }
 
 #[test]
-fn what_is_there_of_a_damaged_log_is_shown_and_the_rest_is_said() {
+fn damaged_log_gives_the_readable_entries_and_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let whole = log(dir.path(), "whole.log", LOG.as_bytes());
     let mut packed = gzip(LOG.as_bytes());
@@ -166,7 +166,7 @@ fn what_is_there_of_a_damaged_log_is_shown_and_the_rest_is_said() {
 }
 
 #[test]
-fn wrong_usage_is_said_in_one_line() {
+fn wrong_usage_is_one_line_and_status_2() {
     for arguments in [
         &["-", "-"][..],
         &["-", "--follow"],
@@ -213,7 +213,7 @@ impl Drop for Following {
 }
 
 #[test]
-fn a_log_is_followed_through_rotation_and_truncation() {
+fn follows_a_log_through_rotation_and_truncation() {
     let dir = tempfile::tempdir().unwrap();
     let path = log(dir.path(), "server.log", ROLL.as_bytes());
     let roll = |topic: &str, offset: u32| {

@@ -37,7 +37,7 @@ fn brokerscope(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_sample_has_both_kinds_of_slow_requests() {
+fn sample_has_slow_writes_and_waits_for_the_log_lock() {
     let lines: Vec<Value> =
         explain(&["--format", "json"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (summary, verdicts) = lines.split_last().unwrap();
@@ -52,7 +52,7 @@ fn the_sample_has_both_kinds_of_slow_requests() {
 }
 
 #[test]
-fn that_nothing_was_left_undecided_is_said_where_it_was_asked() {
+fn nothing_undecided_is_printed_only_with_why_not() {
     const NOTHING: &str = "Nothing was left undecided";
     assert!(!explain(&[]).contains(NOTHING));
     assert!(explain(&["--why-not"]).contains("\nNothing was left undecided.\n"));
@@ -71,7 +71,7 @@ fn that_nothing_was_left_undecided_is_said_where_it_was_asked() {
 }
 
 #[test]
-fn the_sample_spends_its_writes_waiting_for_the_journal() {
+fn sample_writes_wait_mostly_for_the_journal() {
     let output = Command::new(env!("CARGO_BIN_EXE_brokerscope"))
         .args(["stacks", "--from", project("samples/journal-stall").to_str().unwrap()])
         .args(["--off-cpu", "--inside", "write", "--folded", "-"])
@@ -89,7 +89,7 @@ fn the_sample_spends_its_writes_waiting_for_the_journal() {
 }
 
 #[test]
-fn the_samples_trace_keeps_the_rules_of_its_format() {
+fn sample_trace_follows_the_trace_event_format() {
     let trace = brokerscope(&["report", "samples/journal-stall", "--format", "perfetto", "-o", "-"]);
     let (slices, arrows) = trace::check(&serde_json::from_str(&trace).unwrap());
     assert!(slices > 300 && arrows > 100, "{slices} slices, {arrows} arrows");
@@ -97,7 +97,7 @@ fn the_samples_trace_keeps_the_rules_of_its_format() {
 
 /// Blessed by `BLESS=1 cargo test -p brokerscope --test sample`, like every golden.
 #[test]
-fn documents_quote_what_commands_print() {
+fn documents_quote_actual_command_output() {
     let mut quoted = Vec::new();
     for path in documents() {
         let text = fs::read_to_string(&path).unwrap();
@@ -166,7 +166,7 @@ fn readme_names_every_cause() {
 }
 
 #[test]
-fn halves_of_the_sample_compare_as_explanations_of_it_add_up() {
+fn causes_of_the_sample_halves_add_up_to_the_explained_requests() {
     let halves = ["compare", "first=samples/journal-stall@-10s", "second=samples/journal-stall@10s-"];
     let printed = brokerscope(&[&halves[..], &["--slo", "65ms", "--format", "json"]].concat());
     let lines: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -55,7 +55,7 @@ fn assert_holds_nothing(mut reader: Child, arguments: &[&str]) {
 }
 
 #[test]
-fn who_waits_for_the_first_byte_holds_nothing_any_more() {
+fn file_readers_have_no_privileges_before_the_first_byte() {
     let directory = tempfile::tempdir().unwrap();
     let pipe = directory.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -84,7 +84,7 @@ fn who_waits_for_the_first_byte_holds_nothing_any_more() {
 
 #[cfg(feature = "live")]
 #[test]
-fn who_parses_for_a_live_watch_holds_nothing_and_ends_with_it() {
+fn live_parsers_have_no_privileges_and_end_with_the_watch() {
     for name in [watch::PARSE_PACKETS, watch::PARSE_REQUEST_LOG] {
         holds_nothing_and_ends(name);
     }
@@ -116,7 +116,7 @@ fn holds_nothing_and_ends(name: &'static str) {
 /// The interface is already open, which needs root.
 #[cfg(feature = "live")]
 #[test]
-fn who_waits_for_packets_of_an_interface_holds_nothing_any_more() {
+fn live_capture_has_no_privileges_while_it_waits_for_packets() {
     if fs::metadata("/proc/self").unwrap().uid() != 0 {
         eprintln!("LEFT OUT: only root can capture on an interface");
         return;
@@ -129,7 +129,7 @@ fn who_waits_for_packets_of_an_interface_holds_nothing_any_more() {
 /// Facts about the process itself are read before.
 #[cfg(feature = "live")]
 #[test]
-fn who_advises_on_a_process_holds_nothing_any_more_when_dumps_are_read() {
+fn advise_has_no_privileges_when_it_reads_dumps() {
     let directory = tempfile::tempdir().unwrap();
     let [pipe, properties] = ["pipe", "server.properties"].map(|name| directory.path().join(name));
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());

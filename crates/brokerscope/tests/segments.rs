@@ -99,7 +99,7 @@ impl LogDir {
 }
 
 #[test]
-fn a_segment_s_batches_are_shown_as_they_were_written() {
+fn batches_match_the_segment_as_written() {
     let batches = batches();
     let log_dir = LogDir::with(&batches.concat());
     let (found, stderr) = log_dir.json(&["--message-id", "id"]);
@@ -126,7 +126,7 @@ fn a_segment_s_batches_are_shown_as_they_were_written() {
 }
 
 #[test]
-fn a_segment_s_table_has_the_case_s_columns_and_steers_no_terminal() {
+fn table_has_the_expected_columns_and_escapes_control_characters() {
     let log_dir = LogDir::with(&batches().concat());
     let (status, stdout, _) = log_dir.segment(&["--message-id", "id", "--quiet"]);
     assert_eq!(status, 0);
@@ -139,7 +139,7 @@ fn a_segment_s_table_has_the_case_s_columns_and_steers_no_terminal() {
 }
 
 #[test]
-fn records_are_shown_without_what_is_in_them() {
+fn records_are_listed_without_their_contents() {
     let log_dir = LogDir::with(&batches().concat());
     let (found, _) = log_dir.json(&["--records", "--message-id", "id"]);
     let records = found.iter().filter(|row| row["type"] == "record").collect::<Vec<_>>();
@@ -160,7 +160,7 @@ fn records_are_shown_without_what_is_in_them() {
 }
 
 #[test]
-fn a_range_gives_what_one_write_put_there() {
+fn byte_range_gives_the_batches_of_one_write() {
     let batches = batches();
     let log_dir = LogDir::with(&batches.concat());
     let (first, second) = (batches[0].len(), batches[1].len());
@@ -178,7 +178,7 @@ fn a_range_gives_what_one_write_put_there() {
 }
 
 #[test]
-fn a_flipped_byte_is_a_wrong_crc_of_that_batch_alone() {
+fn flipped_byte_is_a_wrong_crc_of_one_batch() {
     let batches = batches();
     let mut bytes = batches.concat();
     // In the value of the first batch's last record, at most 100 bytes before its end.
@@ -193,7 +193,7 @@ fn a_flipped_byte_is_a_wrong_crc_of_that_batch_alone() {
 }
 
 #[test]
-fn a_cut_segment_gives_what_is_whole_and_says_where_it_stops() {
+fn truncated_segment_gives_whole_batches_and_the_end_position() {
     let batches = batches();
     let (whole, third) = (batches.concat(), batches[0].len() + batches[1].len());
     // Fewer bytes would all be zero, like the rest of a segment that is not full yet.
@@ -255,7 +255,7 @@ fn recording(dir: &Path, log_dirs: Vec<PathBuf>, ops: &[FileOp]) {
 }
 
 #[test]
-fn a_write_s_message_ids_come_from_its_segment_and_its_reasons_from_its_thread() {
+fn write_has_message_ids_of_its_segment_and_reasons_of_its_thread() {
     let batches = batches();
     let log_dir = LogDir::with(&batches.concat());
     let second = write(NAME, batches[0].len(), batches[1].len(), 4_478);

@@ -97,7 +97,7 @@ fn is_empty(directory: &Path) -> bool {
 const GOOD: Oddity = |_| None;
 
 #[test]
-fn a_fleet_says_the_same_of_a_bucket_as_of_a_directory() {
+fn fleet_gives_the_same_output_for_a_bucket_and_a_directory() {
     let scene = Scene::new(5, GOOD);
     for more in [&["--figures"][..], &[], &["--cluster", "prod", "--date", "2026-01-01", "--wide"]] {
         for format in ["json", "table"] {
@@ -123,7 +123,7 @@ fn a_fleet_says_the_same_of_a_bucket_as_of_a_directory() {
 }
 
 #[test]
-fn other_commands_read_one_recording() {
+fn single_recording_commands_read_a_url() {
     let scene = Scene::new(1, GOOD);
     let place = "site/cluster=prod/broker=1/date=2026-01-01/00h";
     let (url, local) = (format!("s3://b/{place}"), scene.local(place));
@@ -148,7 +148,7 @@ fn other_commands_read_one_recording() {
 }
 
 #[test]
-fn a_store_that_refuses_is_told_in_one_line() {
+fn store_refusal_is_reported_in_one_line_without_retry() {
     let missing = Scene::new(1, |_| Some(Odd::Status(404, "NoSuchBucket")));
     let error = missing.failure(&["fleet", "s3://b/site"], &[]);
     assert!(error.contains("s3://b/site: there is no such bucket: check its name"), "{error}");
@@ -161,7 +161,7 @@ fn a_store_that_refuses_is_told_in_one_line() {
 }
 
 #[test]
-fn a_hostile_store_is_told_in_one_line() {
+fn hostile_store_answers_are_reported_in_one_line() {
     let elsewhere = Scene::new(1, |_| Some(Odd::Redirect));
     let error = elsewhere.failure(&["fleet", "s3://b/site"], &[]);
     assert!(
@@ -198,7 +198,7 @@ fn a_hostile_store_is_told_in_one_line() {
 }
 
 #[test]
-fn whoever_does_not_answer_is_asked_a_few_times_and_no_more() {
+fn unavailable_store_is_retried_a_bounded_number_of_times() {
     let busy = Scene::new(1, |_| Some(Odd::Status(503, "SlowDown")));
     let error = busy.failure(&["fleet", "s3://b/site"], &[]);
     assert!(error.contains("s3://b/site: cannot read: SlowDown: Not today."), "{error}");
@@ -214,7 +214,7 @@ fn whoever_does_not_answer_is_asked_a_few_times_and_no_more() {
 }
 
 #[test]
-fn what_the_environment_lacks_is_told_before_anything_is_asked() {
+fn invalid_environment_is_reported_before_any_request() {
     let scene = Scene::new(1, GOOD);
     let error = scene.failure(&["fleet", "s3://b/site"], &[("AWS_ALLOW_HTTP", "")]);
     assert!(error.contains("plain HTTP: use an https:// URL, or set AWS_ALLOW_HTTP=true"), "{error}");
@@ -250,7 +250,7 @@ fn is_of_broker_2(target: &str) -> bool {
 }
 
 #[test]
-fn an_object_that_is_gone_is_told_and_the_others_are_compared() {
+fn missing_or_replaced_object_is_reported_and_the_rest_compared() {
     let odd: [(Oddity, &str); 2] = [
         (
             |target| is_of_broker_2(target).then_some(Odd::Status(404, "NoSuchKey")),
@@ -275,7 +275,7 @@ fn an_object_that_is_gone_is_told_and_the_others_are_compared() {
 }
 
 #[test]
-fn a_damaged_part_is_called_by_its_url() {
+fn damaged_part_is_named_by_its_url() {
     let scene = Scene::new(4, GOOD);
     let spoilt = made::folder(&scene.recordings.path().join("site"), 1);
     std::fs::write(spoilt.join("file_ops/part-00001.parquet"), b"PAR1 no more").unwrap();
@@ -292,7 +292,7 @@ fn a_damaged_part_is_called_by_its_url() {
 }
 
 #[test]
-fn what_is_wrong_with_one_recording_is_said_by_its_url() {
+fn errors_of_one_recording_name_its_url() {
     let scene = Scene::new(2, GOOD);
     let site = scene.recordings.path().join("site");
     std::fs::write(made::folder(&site, 1).join("file_ops/part-00001.parquet"), b"PAR1 no more").unwrap();
@@ -307,7 +307,7 @@ fn what_is_wrong_with_one_recording_is_said_by_its_url() {
 }
 
 #[test]
-fn a_signal_leaves_nothing_behind() {
+fn signal_removes_temporary_copies() {
     let scene = Scene::new(1, |target| target.contains("part-").then_some(Odd::Silence));
     let mut command = scene.command(&["fleet", "s3://b/site"], &[]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

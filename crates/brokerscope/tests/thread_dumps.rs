@@ -33,7 +33,7 @@ fn file(folder: &tempfile::TempDir, bytes: &[u8]) -> PathBuf {
 }
 
 #[test]
-fn the_javacore_of_the_case_says_that_one_monitor_blocks_the_others_in_append() {
+fn javacore_names_the_monitor_that_blocks_appends() {
     let (status, out, err) = run(&[&dump("openj9-log-append.txt")]);
     let rows: Vec<Vec<&str>> = out
         .lines()
@@ -74,7 +74,7 @@ fn several_files_are_one_series() {
 }
 
 #[test]
-fn a_dump_that_is_cut_off_is_read_as_far_as_it_goes_and_said() {
+fn truncated_dump_is_read_to_its_end_with_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let whole = std::fs::read(dump("hotspot-17-sigquit.txt")).unwrap();
     let path = file(&folder, &[b"\xff\xfe not the beginning\n" as &[u8], &whole[..4_000]].concat()[1..]);
@@ -87,7 +87,7 @@ fn a_dump_that_is_cut_off_is_read_as_far_as_it_goes_and_said() {
 }
 
 #[test]
-fn what_is_no_dump_or_means_nothing_to_one_is_said() {
+fn refuses_a_non_dump_and_reports_ineffective_flags() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(&folder, b"hello\nworld\n");
     let name = path.to_str().unwrap();

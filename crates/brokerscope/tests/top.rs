@@ -120,7 +120,7 @@ impl Drop for Tmux {
 }
 
 #[test]
-fn a_replay_is_shown_and_q_gives_the_terminal_back() {
+fn replay_is_displayed_and_quitting_restores_the_terminal() {
     let tmux = Tmux::brokerscope((80, 24), "", REPLAY);
     let slow = format!("{} took 100 ms or longer", slow_of_all());
     let screen = tmux.wait_for(&["ended", &slow, "journal-commit"]);
@@ -149,7 +149,7 @@ fn a_replay_is_shown_and_q_gives_the_terminal_back() {
 }
 
 #[test]
-fn a_terminal_that_grows_and_shrinks_is_filled() {
+fn screen_fills_a_resized_terminal() {
     let tmux = Tmux::brokerscope((80, 24), "", REPLAY);
     tmux.wait_for(&["ended", "journal-commit"]);
     tmux.tmux(&["resize-window", "-x", "200", "-y", "60"]);
@@ -168,7 +168,7 @@ fn a_terminal_that_grows_and_shrinks_is_filled() {
 }
 
 #[test]
-fn a_replay_stands_still_and_goes_on() {
+fn replay_pauses_and_resumes() {
     let tmux = Tmux::brokerscope((80, 24), "", "top --from samples/journal-stall --speed 0.001 --utc");
     tmux.wait_for(&["replay ×0.001 00:00 of 00:"]);
     tmux.press(&["p"]);
@@ -183,7 +183,7 @@ fn a_replay_stands_still_and_goes_on() {
 }
 
 #[test]
-fn signals_give_the_terminal_back() {
+fn signals_restore_the_terminal() {
     for signal in ["TERM", "INT", "HUP", "QUIT"] {
         let tmux = Tmux::brokerscope((80, 24), "", REPLAY);
         tmux.wait_for(&["requests/s"]);
@@ -194,7 +194,7 @@ fn signals_give_the_terminal_back() {
 }
 
 #[test]
-fn a_terminal_that_is_gone_ends_it() {
+fn losing_the_terminal_ends_the_process() {
     for replay in [REPLAY, "top --from samples/journal-stall --speed 0.001 --utc"] {
         let tmux = Tmux::brokerscope((80, 24), "", replay);
         tmux.wait_for(&["requests/s"]);
@@ -216,7 +216,7 @@ fn a_terminal_that_is_gone_ends_it() {
 
 /// Not run by itself: the test below runs it in a terminal.
 #[test]
-#[ignore = "needs a terminal: a_panic_gives_the_terminal_back runs it in one"]
+#[ignore = "needs a terminal: panic_restores_the_terminal runs it in one"]
 fn a_thread_that_panics() {
     let mut screen = top::Screen::take().unwrap();
     screen.clear().unwrap();
@@ -228,7 +228,7 @@ fn a_thread_that_panics() {
 }
 
 #[test]
-fn a_panic_gives_the_terminal_back() {
+fn panic_restores_the_terminal() {
     let this = std::env::current_exe().unwrap();
     let command = format!("{} --ignored --exact a_thread_that_panics --nocapture", this.display());
     let tmux = Tmux::run((80, 24), &command);
@@ -237,7 +237,7 @@ fn a_panic_gives_the_terminal_back() {
 }
 
 #[test]
-fn colours_are_left_out_where_nobody_wants_them() {
+fn no_color_variable_disables_colours() {
     /// Whether a text or background colour is set. It is one of the terminal's own by number, or any other (SGR 38
     /// and 48).
     fn has_colour(screen: &str) -> bool {
@@ -256,7 +256,7 @@ fn colours_are_left_out_where_nobody_wants_them() {
 }
 
 #[test]
-fn what_is_no_terminal_is_refused_in_a_line() {
+fn refuses_output_that_is_not_a_terminal() {
     let run = |command: &mut Command| -> Output { command.current_dir(project()).output().unwrap() };
     let output = run(Command::new(env!("CARGO_BIN_EXE_brokerscope")).args(REPLAY.split(' ')));
     let messages = String::from_utf8(output.stderr).unwrap();
@@ -269,7 +269,7 @@ fn what_is_no_terminal_is_refused_in_a_line() {
 }
 
 #[test]
-fn what_is_no_recording_is_said_before_the_screen_is_taken() {
+fn refuses_a_non_recording_before_taking_the_screen() {
     let tmux = Tmux::brokerscope((80, 24), "", "top --from samples");
     let screen = tmux.wait_for_end("status 1");
     assert!(screen.contains("brokerscope: "), "{screen}");

@@ -41,7 +41,7 @@ fn some(all: &[Value], holds: impl Fn(&Value) -> bool) -> Vec<Value> {
 }
 
 #[test]
-fn a_client_is_chosen_by_id_by_its_beginning_or_by_address() {
+fn client_filter_matches_id_prefix_or_address() {
     let all = rows(&[]);
     let id = all.iter().find_map(|row| row["client_id"].as_str()).unwrap();
     assert_eq!(rows(&["--client", id]), some(&all, |row| row["client_id"] == id));
@@ -58,7 +58,7 @@ fn a_client_is_chosen_by_id_by_its_beginning_or_by_address() {
 }
 
 #[test]
-fn errors_are_rows_with_a_code_an_error_or_no_answer() {
+fn errors_filter_gives_rows_with_a_code_an_error_or_no_answer() {
     fn code(partition: &Value) -> bool {
         partition["error_code"].as_i64().is_some_and(|code| code != 0)
     }
@@ -77,7 +77,7 @@ fn errors_are_rows_with_a_code_an_error_or_no_answer() {
 }
 
 #[test]
-fn conditions_hold_at_once() {
+fn filters_combine() {
     let all = rows(&[]);
     let produced = some(&all, |row| row["api"] == "PRODUCE");
     let id = produced[0]["client_id"].as_str().unwrap();
@@ -86,7 +86,7 @@ fn conditions_hold_at_once() {
 }
 
 #[test]
-fn the_slowest_come_first_and_narrowed_as_rows_are() {
+fn top_gives_the_slowest_rows_after_filtering() {
     let latency = |row: &Value| row["latency_ns"].as_i64();
     let slowest = |mut rows: Vec<Value>, most: usize| {
         rows.retain(|row| latency(row).is_some());
@@ -104,7 +104,7 @@ fn the_slowest_come_first_and_narrowed_as_rows_are() {
 }
 
 #[test]
-fn a_summary_adds_up_to_the_rows() {
+fn summary_adds_up_to_the_rows() {
     let all = rows(&[]);
     let objects = rows(&["--summary"]);
     let groups = |by: &str| objects.iter().filter(|object| object["by"] == by).collect::<Vec<_>>();
@@ -130,7 +130,7 @@ fn a_summary_adds_up_to_the_rows() {
 }
 
 #[test]
-fn a_summary_is_narrowed_as_rows_are_and_comes_as_table_and_csv_too() {
+fn summary_is_filtered_like_rows_and_available_as_table_and_csv() {
     let id = rows(&[])[0]["client_id"].as_str().unwrap().to_owned();
     let summed = rows(&["--summary", "--client", &id]);
     assert!(!summed.is_empty());

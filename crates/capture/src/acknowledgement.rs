@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_or_an_acknowledgement_shows_both_ends() {
+    fn handshake_or_acknowledgement_confirms_both_ends() {
         let first = u32::MAX - 1;
         let opened = [(CLIENT, SYN, first, 0, &b""[..]), (BROKER, SYN_ACK, 70, u32::MAX, b"")];
         assert_eq!(seen_after(&[&opened[..], &[(CLIENT, ACK, u32::MAX, 71, b"")]].concat()), Some(2));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_anybody_can_send_shows_nothing() {
+    fn forged_packets_do_not_confirm_both_ends() {
         let forged = [(CLIENT, SYN, 500, 0, &b"asked"[..]), (BROKER, SYN_ACK, 70, 501, b"")];
         assert_eq!(seen_after(&forged), None);
         for guess in [0, 70, 72, 0x8000_0000] {

@@ -114,7 +114,7 @@ mod tests {
     use super::{MAX_ERROR_BYTES, add_error};
 
     #[test]
-    fn the_text_of_many_errors_is_bounded() {
+    fn error_text_of_a_row_is_bounded() {
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], 9092));
         let mut row = Request::new(address, address);
         for partition in 0..10_000 {

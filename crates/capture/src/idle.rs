@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_finds_its_connection_only_where_both_streams_stopped() {
+    fn takes_an_idle_connection_only_at_its_exact_sequence_numbers() {
         assert_eq!(size_of::<Place>(), 24);
         let mut connections = IdleConnections::new(1 << 16);
         let mut take = |seq, ack, flags| {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_are_idle_for_longest_give_way() {
+    fn evicts_the_longest_idle_connections() {
         let mut connections = IdleConnections::new(1);
         let displaced = (0..40).filter(|&port| connections.insert(&ends(port), idle(port.into()))).count();
         assert_eq!(displaced, 40 - WAYS);

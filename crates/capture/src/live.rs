@@ -181,14 +181,14 @@ mod block_tests {
     }
 
     #[test]
-    fn a_block_is_walked_packet_by_packet() {
+    fn iterates_over_the_packets_of_a_block() {
         let block = block();
         let seen: Vec<_> = packets(&block).map(|p| (p.time_ns, p.original_len, p.bytes)).collect();
         assert_eq!(seen, [(17_000_000_005, 6, &b"first"[..]), (17_000_000_005, 7, b"second")]);
     }
 
     #[test]
-    fn a_block_cut_or_lying_ends_early() {
+    fn truncated_or_corrupt_block_ends_early() {
         let whole = block();
         for len in 0..whole.len() {
             assert!(packets(&whole[..len]).count() < 2, "{len}");

@@ -142,7 +142,7 @@ mod tests {
     use super::Table;
 
     #[test]
-    fn the_least_recently_used_gives_way() {
+    fn evicts_the_least_recently_used() {
         let mut table = Table::new(3);
         for key in 1..=3 {
             assert_eq!(table.insert(key, key * 10), None);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_out_leaves_the_others_in_their_order() {
+    fn remove_preserves_the_order_of_the_others() {
         let mut table = Table::new(4);
         for key in 1..=4 {
             table.insert(key, key * 10);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_one_holds_the_last() {
+    fn limit_of_zero_holds_one_entry() {
         let mut table = Table::new(0);
         assert_eq!(table.insert('a', 1), None);
         assert_eq!(table.insert('b', 2), Some(1));

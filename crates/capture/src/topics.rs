@@ -73,7 +73,7 @@ mod tests {
     use super::{TOPIC_BYTES, TopicId, Topics};
 
     #[test]
-    fn names_are_bounded_and_those_of_the_disk_are_known_always() {
+    fn learned_names_are_bounded_and_added_ones_always_known() {
         let id = |n: u8| TopicId([n; 16]);
         let mut topics = Topics::new(HashMap::new(), 2 * 3 * (TOPIC_BYTES + 1));
         (1..=9).for_each(|n| topics.learn(id(n), "t"));

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn old_watermarks_stay_known_and_the_latest_more_closely() {
+    fn history_holds_the_first_watermark_and_more_of_the_recent_ones() {
         let mut history = History([mark(10); MARKS]);
         for at in 11..=100_000 {
             history.raise(mark(at));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watermark_that_went_back_is_believed_and_one_that_was_overtaken_is_not() {
+    fn accepts_a_lower_watermark_and_ignores_an_overtaken_one() {
         let learned = |offset: i64, arrival: i64| {
             let mut history = History([mark(10); MARKS]);
             history.raise(mark(50));

@@ -180,7 +180,7 @@ fn flood(config: Config) -> (u32, u32, Counters) {
 }
 
 #[test]
-fn forged_packets_take_bounded_memory_and_no_row_of_an_honest_client() {
+fn forged_packets_use_bounded_memory_and_lose_no_honest_row() {
     let small = Limits::within(16 << 20);
     for (limits, most, live) in
         [(Limits::default(), 96 << 20, false), (small, 16 << 20, false), (small, 16 << 20, true)]
@@ -233,7 +233,7 @@ fn serve(connections: &mut [[End; 2]], topics: usize) -> Counters {
 }
 
 #[test]
-fn a_hundred_thousand_connections_of_ten_thousand_topics_take_bounded_memory_and_are_followed() {
+fn follows_100_000_connections_in_bounded_memory() {
     for (count, topics) in [(10, 10), (100_000, 10_000)] {
         let connection = |number: u32| {
             let [_, high, middle, low] = number.to_be_bytes();
@@ -273,7 +273,7 @@ fn exchange(correlation_id: i32, topic: Topic<'_>, client: &mut End, broker: &mu
 }
 
 #[test]
-fn a_packet_of_records_allocates_nothing_and_a_request_a_bounded_number_of_times() {
+fn record_packets_do_not_allocate_and_requests_allocate_little() {
     let mut client = End { address: [10, 0, 0, 7], port: 41_234, next: 0xffff_0000 };
     let mut broker = End { address: [10, 0, 0, 1], port: 9_092, next: 77 };
     let mut analyzer = Analyzer::new(Config { ports: vec![9_092], ..Config::default() });

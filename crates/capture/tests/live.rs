@@ -102,7 +102,7 @@ fn sees_each_packet_once(interface: &str, address: &str) {
 }
 
 #[test]
-fn each_packet_on_loopback_is_seen_exactly_once() {
+fn captures_each_loopback_packet_exactly_once() {
     if is_enabled() {
         sees_each_packet_once("lo", "127.0.0.1:0");
         sees_each_packet_once("lo", "[::1]:0");
@@ -125,7 +125,7 @@ fn ask(listener: &TcpListener, exchanges: &[(Vec<u8>, Vec<u8>)]) {
 }
 
 #[test]
-fn a_snap_length_keeps_what_begins_before_it_and_rows_say_what_it_cost() {
+fn snap_length_loses_only_later_partitions_and_rows_have_an_error() {
     if !is_enabled() {
         return;
     }
@@ -174,7 +174,7 @@ fn a_snap_length_keeps_what_begins_before_it_and_rows_say_what_it_cost() {
 }
 
 #[test]
-fn an_unknown_interface_is_named_in_one_line() {
+fn unknown_interface_error_names_it_in_one_line() {
     if is_enabled() {
         let config = LiveConfig { interface: "nosuchif0".to_owned(), ..LiveConfig::default() };
         let error = Live::open(&config).err().expect("there is no such interface").to_string();

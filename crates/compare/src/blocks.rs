@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_double_and_nothing_is_lost() {
+    fn blocks_double_without_losing_counts() {
         let mut blocks = Blocks::new();
         for second in 0..7_200 {
             blocks.add(counted(second, 500_000 + second as u64 * 1_000));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_that_no_run_has_do_no_harm() {
+    fn accepts_extreme_arrival_times() {
         let mut blocks = Blocks::new();
         for arrival in [Nanos(0), Nanos::MAX, Nanos::MIN, Nanos(5)] {
             blocks.add(RequestSample { arrival, latency_ns: Some(u64::MAX), bytes: u64::MAX, missed: true });

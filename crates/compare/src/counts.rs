@@ -150,7 +150,7 @@ mod tests {
     use super::{Axis, Counts, Sum, Totals};
 
     #[test]
-    fn quantiles_of_a_sum_are_those_of_what_was_added() {
+    fn quantiles_of_a_sum_match_the_added_blocks() {
         let block = |values: &[u64]| Counts {
             totals: Totals {
                 seconds: 1.0,

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_depends_longer_is_drawn_in_longer_pieces() {
+    fn longer_dependence_yields_longer_draws() {
         let mean = |part: f64| {
             (0..40).map(|seed| length(&autoregressive(200, part, seed))).sum::<usize>() as f64 / 40.0
         };
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_tell_it_from_is_no_dependence() {
+    fn short_or_constant_series_have_no_dependence() {
         for series in [&[][..], &[1.0], &[2.0; 50], &[f64::NAN; 50]] {
             assert_eq!(length(series), 1);
         }

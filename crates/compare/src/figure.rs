@@ -131,7 +131,7 @@ mod tests {
     use super::Figure;
 
     #[test]
-    fn every_figure_has_its_own_slot_in_order() {
+    fn figures_are_numbered_in_order() {
         for (i, figure) in Figure::ALL.into_iter().enumerate() {
             assert_eq!(figure as usize, i);
         }

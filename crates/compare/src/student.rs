@@ -27,7 +27,7 @@ mod tests {
     use super::t;
 
     #[test]
-    fn it_is_the_tables_and_smooth_in_between() {
+    fn quantiles_match_tables_and_decrease_in_between() {
         for (freedom, expected) in [
             (0.2, 12.706),
             (1.0, 12.706),

@@ -72,7 +72,7 @@ fn coverage(a: Broker, b: Broker, runs: usize, figure: Figure, change: f64, seed
 }
 
 #[test]
-fn the_interval_holds_the_true_change_of_independent_seconds() {
+fn interval_holds_the_true_change_of_independent_seconds() {
     let broker = Broker { a_second: 100, ..QUIET };
     let faster = Broker { median_ms: 1.5, ..broker };
     for figure in [Figure::P50, Figure::P99] {
@@ -82,7 +82,7 @@ fn the_interval_holds_the_true_change_of_independent_seconds() {
 }
 
 #[test]
-fn equals_differ_by_chance_in_one_of_twenty() {
+fn equal_brokers_rarely_differ_by_chance() {
     let stalls = Broker { stalls: 0.3, ..QUIET };
     for figure in [Figure::SloMisses, Figure::P90] {
         let share = coverage(stalls, stalls, 1, figure, 0.0, 150);
@@ -91,7 +91,7 @@ fn equals_differ_by_chance_in_one_of_twenty() {
 }
 
 #[test]
-fn runs_that_differ_by_themselves_are_not_taken_for_a_change() {
+fn variation_between_runs_is_not_a_change() {
     let broker = Broker { runs_apart: 0.3, seconds: 20, ..QUIET };
     let share = coverage(broker, broker, 3, Figure::P50, 0.0, 150);
     assert!(share >= 0.90, "{share}");
@@ -101,7 +101,7 @@ fn runs_that_differ_by_themselves_are_not_taken_for_a_change() {
 }
 
 #[test]
-fn seconds_that_depend_on_each_other_are_drawn_together() {
+fn draws_dependent_seconds_together() {
     let broker = Broker { memory: 0.7, seconds: 200, a_second: 10, ..QUIET };
     let share = coverage(broker, broker, 1, Figure::P50, 0.0, 100);
     assert!(share >= 0.86, "{share}");
@@ -110,7 +110,7 @@ fn seconds_that_depend_on_each_other_are_drawn_together() {
 }
 
 #[test]
-fn a_planted_change_is_found() {
+fn finds_an_injected_change() {
     let stalls = Broker { stalls: 0.4, seconds: 60, ..QUIET };
     let better = Broker { stalls: 0.05, median_ms: 1.5, ..stalls };
     for seed in 0..20 {
@@ -127,7 +127,7 @@ fn a_planted_change_is_found() {
 }
 
 #[test]
-fn what_is_too_short_says_so_and_by_how_much() {
+fn too_short_runs_yield_a_shortfall() {
     let outcome = |broker: Broker, figure| difference(&compare(broker, broker, 1, 7), figure).outcome;
     assert_eq!(outcome(QUIET, Figure::P999), Outcome::TooShort(Shortfall::Requests(1)));
     assert_eq!(
@@ -143,7 +143,7 @@ fn what_is_too_short_says_so_and_by_how_much() {
 }
 
 #[test]
-fn the_same_input_gives_the_same_output() {
+fn same_input_gives_the_same_output() {
     let stalls = Broker { stalls: 0.4, ..QUIET };
     let (one, other) = (compare(stalls, QUIET, 2, 3), compare(stalls, QUIET, 2, 3));
     assert_eq!(one.differences, other.differences);
@@ -151,7 +151,7 @@ fn the_same_input_gives_the_same_output() {
 }
 
 #[test]
-fn nothing_can_be_compared_with_something() {
+fn empty_runs_are_too_short_to_compare() {
     let mut random = Rng::with_seed(1);
     let nothing = Setup { name: String::new(), note: None, runs: vec![Run::new("empty", SLO, Part::WHOLE)] };
     let something = QUIET.setup(1, &mut random);
@@ -166,7 +166,7 @@ fn nothing_can_be_compared_with_something() {
 }
 
 #[test]
-fn a_part_counts_from_the_first_request_on() {
+fn part_starts_at_the_first_request() {
     let mut random = Rng::with_seed(1);
     let part = Part { from: Nanos::from_millis(10_000), until: Nanos::from_millis(20_000) };
     let mut run = Run::new("part", SLO, part);
@@ -177,7 +177,7 @@ fn a_part_counts_from_the_first_request_on() {
 }
 
 #[test]
-fn rows_over_time_are_as_long_and_hold_the_slowest_second() {
+fn rows_over_time_have_equal_length_and_the_slowest_second() {
     let mut random = Rng::with_seed(5);
     let long = Broker { seconds: 50, ..QUIET }.setup(2, &mut random);
     let mut short = QUIET.setup(1, &mut random);

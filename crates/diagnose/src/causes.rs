@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_changed_has_advice_with_its_source_and_none_twice() {
+    fn changeable_causes_have_unique_advice_with_a_source() {
         let mut advice = HashSet::new();
         for cause in Cause::ALL {
             let spec = spec(cause);

@@ -173,7 +173,7 @@ mod tests {
     use super::partition_of;
 
     #[test]
-    fn an_id_has_the_partition_that_java_gives_it() {
+    fn partition_of_an_id_matches_java_hash_code() {
         // jshell: Utils.abs("…".hashCode()) % n
         assert_eq!(
             partition_of("polygenelubricants", 50),

@@ -238,7 +238,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_same_bytes_again_and_again_are_told_apart_as_looking_at_each_does(
+        fn find_matches_an_exhaustive_search_of_all_appends(
             written in proptest::collection::vec((0_i64..12, 0_i64..6, 0_u32..2, 0_u32..2, 0_i64..12), 0..60),
             queries in proptest::collection::vec(
                 (0_i64..60, proptest::option::of(0_i64..30), 0_u32..3, 0_u32..2, -1_i64..12), 1..20,

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_that_is_told_twice_is_one_and_its_kinds_are_two() {
+    fn merges_two_reports_of_a_pause_but_not_gc_with_safepoint() {
         let mut stops = PauseMerger::new(Nanos(100));
         for (kind, start, end) in [
             (JvmPauseKind::Gc, 12, 18),
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn without_lateness_each_is_told_at_once() {
+    fn without_lateness_each_pause_is_returned_at_once() {
         let mut stops = PauseMerger::new(Nanos::ZERO);
         stops.push(pause(JvmPauseKind::Gc, 1, 2));
         assert_eq!(stops.take(false).map(|pause| pause.end), Some(Nanos(2)));

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_under_way_is_followed_to_its_start_and_on() {
+    fn trace_back_follows_long_spans_in_progress_to_their_starts() {
         let since = LongSpans::of([(50_000, 60_000), (40_000, 49_000), (1_000, 5_000)].map(span).to_vec());
         assert_eq!(
             since.trace_back(ms(55_000)),
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_met_or_lies_in_a_gap() {
+    fn meet_finds_an_overlap_or_the_number_of_earlier_spans() {
         let stretches = Spans(merge_spans([(10, 20), (30, 40), (18, 25)].map(span).to_vec()));
         assert_eq!(stretches.0, [(10, 25), (30, 40)].map(span));
         for (start, end, expected) in [

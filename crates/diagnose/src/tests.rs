@@ -168,7 +168,7 @@ fn four_requests() -> Vec<Event> {
 }
 
 #[test]
-fn one_slow_append_and_the_three_behind_its_lock_have_one_root() {
+fn slow_append_and_three_requests_behind_its_lock_have_one_root() {
     let (verdicts, summary) = run(four_requests());
     assert_eq!(verdicts.len(), 4);
     for verdict in &verdicts {
@@ -194,7 +194,7 @@ fn one_slow_append_and_the_three_behind_its_lock_have_one_root() {
 }
 
 #[test]
-fn the_order_of_arrival_within_the_lateness_changes_nothing() {
+fn arrival_order_within_the_lateness_does_not_change_verdicts() {
     let (expected, expected_summary) = run(four_requests());
     let mut reversed = four_requests();
     reversed.reverse();
@@ -209,7 +209,7 @@ fn the_order_of_arrival_within_the_lateness_changes_nothing() {
 }
 
 #[test]
-fn a_quiet_broker_gets_no_verdict() {
+fn quick_requests_get_no_verdict() {
     let events = (0..500).flat_map(|i| {
         let at = i * 10;
         let append = append(7, 0, ms(at + 1), ms(at + 2), i as u32);
@@ -221,7 +221,7 @@ fn a_quiet_broker_gets_no_verdict() {
 }
 
 #[test]
-fn a_slow_request_with_a_fast_append_and_nobody_ahead_is_unobserved() {
+fn slow_request_with_a_fast_append_and_none_ahead_is_unobserved() {
     let (verdicts, _) = run([op(append(7, 0, ms(150), ms(151), 1)), request_event(request(1, 0, 0, 160, 1))]);
     assert_eq!(verdicts[0].cause, Cause::Unobserved);
     assert_eq!(verdicts[0].stages.of(Stage::Unobserved), ms(159));
@@ -233,7 +233,7 @@ pub(crate) fn unexplained() -> Verdict {
 }
 
 #[test]
-fn a_commit_at_the_same_time_is_no_cause_without_the_wait() {
+fn concurrent_commit_is_no_cause_without_a_journal_wait() {
     // The append was slow on the CPU, or in something unknown: the commit is a coincidence.
     let events =
         [commit(2285, 0, 300), op(append(7, 0, ms(1), ms(150), 1)), request_event(request(1, 0, 0, 151, 1))];
@@ -242,7 +242,7 @@ fn a_commit_at_the_same_time_is_no_cause_without_the_wait() {
 }
 
 #[test]
-fn a_journal_wait_whose_commit_was_not_seen_is_weak() {
+fn journal_wait_without_an_observed_commit_is_weak() {
     let events = [
         off_cpu(7, ms(2), ms(150), JOURNAL_STACK),
         op(append(7, 0, ms(1), ms(150), 1)),
@@ -253,7 +253,7 @@ fn a_journal_wait_whose_commit_was_not_seen_is_weak() {
 }
 
 #[test]
-fn the_commit_is_chosen_by_transaction_not_by_the_longest_overlap() {
+fn commit_is_chosen_by_transaction_not_by_longest_overlap() {
     let events = [
         off_cpu(7, ms(2), ms(150), JOURNAL_STACK),
         op(append(7, 0, ms(1), ms(150), 1)),
@@ -267,7 +267,7 @@ fn the_commit_is_chosen_by_transaction_not_by_the_longest_overlap() {
 }
 
 #[test]
-fn a_commit_of_another_device_is_never_blamed() {
+fn commit_of_another_device_is_not_blamed() {
     let Event::JournalCommit(mut elsewhere) = commit(2285, 0, 300) else { unreachable!() };
     elsewhere.device.minor = 1;
     let events = [
@@ -281,7 +281,7 @@ fn a_commit_of_another_device_is_never_blamed() {
 }
 
 #[test]
-fn a_thread_busy_elsewhere_was_not_waiting_for_the_lock() {
+fn thread_busy_on_another_partition_does_not_wait_for_the_lock() {
     // Thread 8 wrote to another partition until 1,125 ms: until then the request was queued, not waiting for the
     // lock.
     let mut events = four_requests();
@@ -298,7 +298,7 @@ fn a_thread_busy_elsewhere_was_not_waiting_for_the_lock() {
 }
 
 #[test]
-fn an_append_that_ended_long_before_is_no_holder() {
+fn append_that_ended_long_before_is_no_lock_holder() {
     let events = [
         op(append(4462, 6, ms(1_000), ms(1_050), 1)),
         op(append(7, 6, ms(1_120), ms(1_121), 2)),
@@ -310,7 +310,7 @@ fn an_append_that_ended_long_before_is_no_holder() {
 }
 
 #[test]
-fn one_quick_append_after_the_other_is_no_queue_for_the_log() {
+fn quick_appends_with_gaps_are_no_queue_for_the_log() {
     let waited = |took_us: i64| {
         let append_at = |tid: u32, n: i64| {
             let start = Nanos(ms(1_000).0 + n * 800_000);
@@ -332,7 +332,7 @@ fn one_quick_append_after_the_other_is_no_queue_for_the_log() {
 }
 
 #[test]
-fn a_holder_slow_for_no_known_reason_is_the_cause_itself() {
+fn holder_slow_for_an_unknown_reason_makes_the_log_lock_the_cause() {
     let events = [
         op(append(4462, 6, ms(1_000), ms(1_126), 1)),
         op(append(7, 6, ms(1_126), ms(1_127), 2)),
@@ -343,7 +343,7 @@ fn a_holder_slow_for_no_known_reason_is_the_cause_itself() {
 }
 
 #[test]
-fn the_same_bytes_twice_are_told_apart_by_the_base_offset() {
+fn base_offset_distinguishes_two_appends_of_the_same_bytes() {
     let mut second = append(8, 0, ms(10), ms(130), 7);
     second.batch = second.batch.map(|head| BatchHead { base_offset: 99, ..head });
     let mut retried = request(2, 0, 0, 131, 7);
@@ -366,7 +366,7 @@ fn the_same_bytes_twice_are_told_apart_by_the_base_offset() {
 }
 
 #[test]
-fn a_batch_the_broker_rewrote_is_found_by_its_base_offset() {
+fn rewritten_batch_is_joined_by_its_base_offset() {
     let mut rewritten = append(8, 0, ms(1), ms(2), 1_000);
     rewritten.batch = rewritten.batch.map(|head| BatchHead { crc: 5, ..head });
     let (_, summary) = run([op(rewritten), request_event(request(1, 0, 0, 3, 1_000))]);
@@ -374,13 +374,13 @@ fn a_batch_the_broker_rewrote_is_found_by_its_base_offset() {
 }
 
 #[test]
-fn the_same_batch_on_another_partition_is_not_ours() {
+fn same_batch_on_another_partition_is_not_joined() {
     let (_, summary) = run([op(append(8, 1, ms(1), ms(2), 7)), request_event(request(1, 0, 0, 3, 7))]);
     assert_eq!(summary.joins.unjoined, 1);
 }
 
 #[test]
-fn a_request_behind_another_of_its_connection_has_its_cause() {
+fn head_of_line_wait_has_the_cause_of_the_request_ahead() {
     let mut events = four_requests();
     let mut behind = request(2, 3, 1_010, 1_130, 77);
     behind.client = request(1, 6, 0, 0, 0).client;
@@ -395,7 +395,7 @@ fn a_request_behind_another_of_its_connection_has_its_cause() {
 }
 
 #[test]
-fn what_slowed_one_for_a_part_of_its_time_explains_no_more_of_the_next() {
+fn cause_of_the_request_ahead_explains_only_its_own_share() {
     // The one ahead was in a stalled append for 70 of its 120 ms; the rest is unknown.
     let mut events = vec![
         off_cpu(7, ms(1_001), ms(1_070), JOURNAL_STACK),
@@ -435,7 +435,7 @@ fn queue_of_a_connection(lengths_ms: &[i64]) -> Vec<Event> {
 }
 
 #[test]
-fn a_request_behind_a_slow_one_that_nothing_explains_is_not_explained_either() {
+fn request_behind_an_unexplained_slow_request_is_unexplained() {
     let (verdicts, _) = run(queue_of_a_connection(&[150, 2, 3]));
     assert_eq!(verdicts.len(), 3);
     for verdict in &verdicts {
@@ -445,14 +445,14 @@ fn a_request_behind_a_slow_one_that_nothing_explains_is_not_explained_either() {
 }
 
 #[test]
-fn a_queue_of_quick_requests_is_a_cause_itself() {
+fn queue_of_quick_requests_is_a_cause_itself() {
     let (verdicts, _) = run(queue_of_a_connection(&[30, 30, 30, 30, 30, 3]));
     let last = verdicts.iter().find(|verdict| verdict.request.correlation_id == 6).unwrap();
     assert_eq!((last.cause, last.confidence), (Cause::HeadOfLine, Confidence::Exact));
 }
 
 #[test]
-fn who_waited_long_may_take_longer_to_follow_one_who_had_the_log_briefly() {
+fn allowed_hand_over_time_grows_with_the_wait_for_the_log() {
     let waited = |gap_us: i64| {
         let paused = append(7, 6, ms(1_001), ms(1_200), 1);
         let stack = "generic_perform_write;balance_dirty_pages;io_schedule_timeout;schedule";
@@ -474,7 +474,7 @@ fn who_waited_long_may_take_longer_to_follow_one_who_had_the_log_briefly() {
 }
 
 #[test]
-fn dirty_throttling_needs_the_pause_of_the_same_thread() {
+fn exact_dirty_throttling_needs_a_pause_of_the_same_thread() {
     let pause = |tid| {
         Event::DirtyThrottle(DirtyThrottle {
             start: ms(5),
@@ -519,7 +519,7 @@ fn io(start: i64, end: i64) -> Event {
 }
 
 #[test]
-fn a_commits_block_request_is_shown_only_if_it_was_under_way_in_the_wait() {
+fn commit_evidence_has_only_a_block_request_that_overlaps_the_wait() {
     let with = |ios: &[Event]| {
         let events = four_requests().into_iter().chain(ios.iter().cloned());
         let verdict = run(events).0.remove(0);
@@ -565,7 +565,7 @@ fn only_the_slow_partition_of_a_request_is_blamed() {
 }
 
 #[test]
-fn a_loss_near_a_request_is_said_and_lowers_the_confidence() {
+fn loss_near_a_request_is_reported_and_lowers_confidence() {
     let mut events = four_requests();
     events.insert(
         0,
@@ -585,7 +585,7 @@ fn a_loss_near_a_request_is_said_and_lowers_the_confidence() {
 
 /// Connections older than the watch have such requests. Otherwise they would leave no verdict exact.
 #[test]
-fn requests_that_were_not_counted_lower_no_confidence() {
+fn uncounted_requests_do_not_lower_confidence() {
     let loss = Loss {
         start: ms(900),
         end: ms(1_100),
@@ -599,7 +599,7 @@ fn requests_that_were_not_counted_lower_no_confidence() {
 }
 
 #[test]
-fn a_summary_has_the_reasons_and_seconds_of_sources_that_were_down() {
+fn summary_lists_reasons_and_seconds_of_source_outages() {
     let loss = |kind, start: i64, count, detail: &str| {
         let (start, end) = (ms(start), ms(start + 1_000));
         Event::from(Loss { start, end, kind, count, detail: detail.into() })
@@ -625,7 +625,7 @@ fn a_long_poll_gets_no_verdict_but_is_counted() {
 }
 
 #[test]
-fn a_request_that_trickled_in_is_the_clients() {
+fn slowly_arriving_request_is_slow_client() {
     let mut slow = request(1, 0, 0, 140, 1);
     slow.arrival_end = ms(130);
     let (verdicts, _) = run([op(append(7, 0, ms(131), ms(132), 1)), request_event(slow)]);
@@ -633,7 +633,7 @@ fn a_request_that_trickled_in_is_the_clients() {
 }
 
 #[test]
-fn old_events_are_forgotten_and_memory_stays_bounded() {
+fn old_events_are_dropped_and_memory_stays_bounded() {
     let mut engine = Engine::new(Config { max_events: 1_000, ..Config::live(ms(100)) });
     for i in 0..100_000_i64 {
         engine.push(op(append(7, 0, Nanos(i * 1_000_000), Nanos(i * 1_000_000 + 1_000), i as u32)));
@@ -642,7 +642,7 @@ fn old_events_are_forgotten_and_memory_stays_bounded() {
 }
 
 #[test]
-fn large_requests_count_as_the_events_that_take_as_much_memory() {
+fn large_requests_count_by_their_memory_toward_max_events() {
     let config = Config { max_events: 10_000, ..Config::live(ms(100)) };
     let max_bytes = config.max_events * Config::EVENT_BYTES;
     let (mut engine, topic) = (Engine::new(config), Arc::<str>::from("t".repeat(249)));
@@ -657,7 +657,7 @@ fn large_requests_count_as_the_events_that_take_as_much_memory() {
 }
 
 #[test]
-fn large_requests_wait_in_no_larger_number_to_be_put_in_order() {
+fn large_requests_count_by_their_memory_in_the_reorder_queue() {
     let mut engine = Engine::new(Config::live(ms(100)));
     let text = Arc::<str>::from("e".repeat(1_000 * Config::EVENT_BYTES));
     for number in 0..300 {
@@ -696,7 +696,7 @@ fn a_wait_right_after_the_write_still_holds_the_log() {
 }
 
 #[test]
-fn a_wait_that_outlasts_the_response_was_for_something_else() {
+fn wait_that_outlasts_the_response_is_not_attributed() {
     let mut events = stalled_after_the_write(ms(1_300));
     events.truncate(3);
     let (verdicts, _) = run(events);
@@ -704,7 +704,7 @@ fn a_wait_that_outlasts_the_response_was_for_something_else() {
 }
 
 #[test]
-fn a_wait_long_after_the_write_was_for_something_else() {
+fn wait_long_after_the_write_is_not_attributed() {
     let (verdicts, _) = run([
         op(append(7, 6, ms(1_001), ms(1_002), 1)),
         off_cpu(7, ms(1_020), ms(1_150), FAULT_STACK),

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_is_not_there_again() {
+    fn budget_gives_out_no_time_twice() {
         let mut free = TimeBudget::new(span(10, 20));
         assert_eq!(free.take(span(0, 12)), Nanos(2));
         assert_eq!(free.take(span(14, 16)), Nanos(2));

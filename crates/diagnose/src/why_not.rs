@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_watched_is_what_would_have_told() {
+    fn unexplained_verdict_names_the_missing_source() {
         let verdict = unexplained();
         assert_eq!(verdict.cause, Cause::Unobserved);
         let tells = |watched: &Coverage| describe(&verdict, watched).remove(0).2;
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_took_a_tenth_is_asked_about_once() {
+    fn each_stage_over_a_tenth_has_one_doubt() {
         let mut verdict = unexplained();
         verdict.stages.add(Stage::Queue, verdict.stages.total());
         verdict.stages.add(Stage::Respond, Nanos(1));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_that_is_known_leaves_no_doubt_and_a_weak_one_says_what_would_prove_it() {
+    fn strong_cause_has_no_doubt_and_weak_cause_names_its_proof() {
         let mut verdict = unexplained();
         verdict.cause = Cause::JournalCommit;
         verdict.confidence = Confidence::Strong;
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn tls_leaves_a_doubt_unless_keys_join_the_cause() {
+    fn tls_leaves_a_doubt_unless_the_cause_is_exact() {
         let mut watched = Coverage::default();
         let listener = "10.0.0.1:9093".parse().unwrap();
         let (start, end) = (Nanos::ZERO, Nanos(1));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn every_stage_is_asked_about() {
+    fn every_stage_has_a_doubt_if_it_is_long() {
         for stage in Stage::ALL {
             let mut verdict = unexplained();
             verdict.stages.add(stage, verdict.stages.total());

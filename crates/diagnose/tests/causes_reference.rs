@@ -46,7 +46,7 @@ fn write_cause(text: &mut String, spec: &CauseSpec) {
 }
 
 #[test]
-fn the_reference_says_what_is_declared() {
+fn causes_reference_matches_the_declarations() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(FILE);
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, reference()).unwrap();

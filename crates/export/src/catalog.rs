@@ -233,7 +233,7 @@ mod tests {
     use super::{FAMILIES, Kind};
 
     #[test]
-    fn names_follow_prometheus_conventions_and_are_each_given_once() {
+    fn names_are_unique_and_follow_prometheus_conventions() {
         let names: BTreeSet<_> = FAMILIES.iter().map(|family| family.name).collect();
         assert_eq!(names.len(), FAMILIES.len());
         for family in FAMILIES {

@@ -100,7 +100,7 @@ mod tests {
     use super::Format;
 
     #[test]
-    fn the_best_liked_is_chosen() {
+    fn selects_the_format_with_the_highest_quality() {
         let native = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,\
                       application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
         let usual = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\

@@ -238,7 +238,7 @@ mod tests {
     use super::{Histogram, Native, Peak, Spans, index, seconds};
 
     #[test]
-    fn buckets_add_up_and_take_their_bounds_in() {
+    fn buckets_are_cumulative_and_include_their_upper_bound() {
         let mut histogram = Histogram::within(&[1.0, 4.0, 16.0, 64.0, 256.0, 1_024.0, 4_096.0]);
         for value in [1.0, 2.0, 4.0, 5.0, 1e9, -3.0] {
             histogram.observe(value);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_in_seconds() {
+    fn observes_durations_in_seconds() {
         let mut histogram = Histogram::within(&[0.1, 0.25, 0.5]);
         histogram.observe(seconds(Nanos::from_millis(250)));
         assert_eq!((histogram.count, histogram.sum), (1, 0.25));
@@ -260,14 +260,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_reaches_up_to_its_bound_and_takes_it_in() {
+    fn native_bucket_index_includes_the_upper_bound() {
         for (value, bucket) in [(1.0, 0), (1.01, 1), (2.0, 8), (2.01, 9), (0.5, -8), (0.125, -24)] {
             assert_eq!(index(value), bucket, "{value}");
         }
     }
 
     #[test]
-    fn runs_of_buckets_are_told_by_their_gaps_and_counts_by_their_differences() {
+    fn encodes_native_buckets_as_spans_and_count_deltas() {
         let mut native = Native::default();
         for value in [0.0, 1.0, 1.0, 1.0, 1.05, 4.0, 4.0] {
             native.observe(value, 1);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_is_told_for_a_minute_and_no_longer() {
+    fn peak_is_the_maximum_of_the_last_minute() {
         let mut peak = Peak::default();
         assert_eq!(peak.max_of_last_minute(s(1_000)), Nanos::ZERO);
         peak.add(s(2), s(1_000));

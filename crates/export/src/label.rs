@@ -69,7 +69,7 @@ mod tests {
     use super::{ByLabel, OTHER, clean};
 
     #[test]
-    fn what_comes_from_outside_is_short_and_harmless() {
+    fn clean_shortens_labels_and_replaces_control_characters() {
         assert_eq!(&*clean("orders-1"), "orders-1");
         assert_eq!(&*clean("a\nb\x1b[2J\u{202e}"), "a\u{fffd}b\u{fffd}[2J\u{fffd}");
         let long = clean(&"ä".repeat(300));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_shares_one_label_and_what_looks_alike_is_one() {
+    fn excess_labels_share_one_and_equal_cleaned_labels_merge() {
         let mut counts = ByLabel::<u64>::of_at_most(2);
         for name in ["a\n", "b", "c", "d", "a\n", "a\u{fffd}", "b"] {
             *counts.entry(name).1 += 1;

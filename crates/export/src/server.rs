@@ -299,7 +299,7 @@ mod tests {
     use super::{Answer, HttpRequest, UNAVAILABLE, parse};
 
     #[test]
-    fn a_head_is_read_whole_or_not_at_all() {
+    fn parses_only_complete_and_valid_request_heads() {
         let whole = b"GET /metrics?a=b HTTP/1.1\r\nHost: x\r\nACCEPT: text/plain\r\naccept: */*\r\n\r\nrest";
         let request = HttpRequest {
             method: "GET".to_owned(),
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_how_long_it_is_and_ends_the_connection() {
+    fn response_head_has_content_length_and_closes_the_connection() {
         let head = Answer::text(UNAVAILABLE, "not yet").head();
         assert!(head.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{head}");
         assert!(

@@ -137,7 +137,7 @@ fn length(span: &Json) -> i64 {
 }
 
 #[test]
-fn slow_requests_reach_a_collector_that_is_not_always_there() {
+fn retries_until_the_collector_accepts_all_slow_requests() {
     let collector = Collector::start(&[HANGS_UP, LATER, TAKEN, TAKEN, LATER]);
     let verdicts = verdicts();
     let mut otlp = Otlp::start(collector.url().parse().unwrap(), source(), options(1_000), || ()).unwrap();
@@ -202,7 +202,7 @@ fn assert_evidence(spans: &[Json]) {
 }
 
 #[test]
-fn of_each_second_the_slowest_are_sent() {
+fn sends_the_slowest_requests_of_each_second() {
     let collector = Collector::start(&[TAKEN]);
     let verdicts = verdicts();
     let mut otlp = Otlp::start(collector.url().parse().unwrap(), source(), options(3), || ()).unwrap();
@@ -224,7 +224,7 @@ fn of_each_second_the_slowest_are_sent() {
 }
 
 #[test]
-fn what_a_collector_does_not_want_is_not_sent_again() {
+fn does_not_retry_refused_batches() {
     let collector = Collector::start(&[NEVER]);
     let verdicts = verdicts();
     let mut otlp = Otlp::start(collector.url().parse().unwrap(), source(), options(5), || ()).unwrap();
@@ -235,7 +235,7 @@ fn what_a_collector_does_not_want_is_not_sent_again() {
 }
 
 #[test]
-fn where_no_collector_comes_back_what_waited_is_counted() {
+fn counts_dropped_traces_if_the_collector_stays_unreachable() {
     // Nothing listens there: the listener is closed.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let verdicts = verdicts();

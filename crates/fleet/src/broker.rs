@@ -167,7 +167,7 @@ mod tests {
     /// Three seconds, of which two were sampled: nine reads are three per second; the disk's requests are known for
     /// two.
     #[test]
-    fn a_short_recording_has_the_rates_of_its_own_length() {
+    fn rates_are_per_second_of_the_observed_time() {
         let mut stats = BrokerStats { watched: Nanos(3_000 * MS), ..BrokerStats::default() };
         (0..9).for_each(|at| stats.files.file_op(&read(at * 300)));
         for second in 0..2 {

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_odd_broker_is_named_with_the_files_that_make_it_odd() {
+    fn names_the_odd_broker_with_its_files() {
         let fleet = fleet(&[(900, 0), (1_000, 0), (1_100, 5), (1_000, 7_000), (950, 0)]);
         let [difference] = &fleet.differences[..] else { panic!("{:?}", fleet.differences) };
         assert_eq!((&*difference.name.broker, difference.figure), ("4", Figure::DeviceReads));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn brokers_that_are_all_but_alike_are_not_odd() {
+    fn similar_brokers_are_not_odd() {
         // No deviation at all except for one, which is a third more; and next to nothing, however often.
         assert!(fleet(&[(1_000, 0), (1_000, 0), (1_000, 0), (1_000, 0), (1_300, 0)]).differences.is_empty());
         assert!(fleet(&[(1, 0), (1, 0), (1, 0), (1, 0), (60, 0)]).differences.is_empty());
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_broker_lacks_is_a_difference_too() {
+    fn missing_reads_are_a_difference() {
         let fleet = fleet(&[(0, 0), (1_000, 0), (1_000, 0), (1_000, 0)]);
         let [difference] = &fleet.differences[..] else { panic!("{:?}", fleet.differences) };
         assert_eq!((&*difference.name.broker, difference.value), ("1", 0.0));
@@ -220,14 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn of_three_brokers_nothing_is_said() {
+    fn three_brokers_are_too_few_to_compare() {
         let fleet = fleet(&[(1_000, 0), (1_000, 0), (9_000, 0)]);
         assert!(fleet.differences.is_empty());
         assert_eq!(fleet.too_small, BTreeMap::from([("c".to_owned(), 3)]));
     }
 
     #[test]
-    fn the_oddest_broker_comes_first_with_all_its_differences() {
+    fn oddest_broker_comes_first_with_all_its_differences() {
         let mut brokers = (1..=6).map(|number| broker(number, 1_000, 0)).collect::<Vec<_>>();
         for broker in &mut brokers {
             broker.figures.insert(Figure::PartitionsLed, FigureValue::plain(100.0));

@@ -87,7 +87,7 @@ mod tests {
     use super::Figure;
 
     #[test]
-    fn every_figure_has_a_name_of_its_own_and_is_listed_once() {
+    fn figures_are_sorted_and_have_unique_names() {
         let names = Figure::ALL.map(Figure::as_str);
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
         assert!(Figure::ALL.is_sorted() && Figure::ALL.iter().all(|figure| figure.floor() > 0.0));

@@ -34,7 +34,7 @@ mod tests {
     use super::Spread;
 
     #[test]
-    fn a_few_odd_ones_move_neither() {
+    fn outliers_move_neither_median_nor_mad() {
         for (numbers, median, mad) in [
             (&[3.0][..], 3.0, 0.0),
             (&[1.0, 2.0], 1.5, 0.5),

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_regular_file_is_opened() {
+    fn opens_only_regular_files() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         mknodat(CWD, path("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_stays_below_a_process_s_root() {
+    fn links_resolve_below_the_process_root() {
         let dir = tempfile::tempdir().unwrap();
         let container = dir.path().join("container");
         for made in ["container/data", "proc/7", "host"] {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_s_own_links_out_of_its_root_are_not_followed() {
+    fn refuses_proc_links_that_leave_the_process_root() {
         let own = Path::new("/proc").join(std::process::id().to_string());
         open_named(&own.join("root/proc/self/exe")).unwrap_err();
         open_named(&own.join("exe")).unwrap();

@@ -333,7 +333,7 @@ mod wire_tests {
     }
 
     #[test]
-    fn a_request_has_three_arguments_whatever_is_given() {
+    fn requests_have_three_arguments_and_invalid_ones_are_refused() {
         assert_eq!(request("jcmd", &["VM.version"]).unwrap(), b"1\0jcmd\0VM.version\0\0\0");
         assert_eq!(request("threaddump", &[]).unwrap(), b"1\0threaddump\0\0\0\0");
         let long = "x".repeat(1025);
@@ -349,7 +349,7 @@ mod wire_tests {
     }
 
     #[test]
-    fn an_answer_is_a_status_and_text() {
+    fn parses_a_status_and_bounded_text_from_an_answer() {
         let ok = |pieces| exchange_pieces(pieces, BOUNDS).unwrap().unwrap();
         assert_eq!(ok(&[b"0", b"\n", b"Full ", b"text"]), Answer { status: 0, text: "Full text".to_owned() });
         assert_eq!(ok(&[b"-1\nno"]).status, -1);
@@ -359,7 +359,7 @@ mod wire_tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_refused() {
+    fn refuses_an_invalid_answer() {
         const ANSWERS: &[&[&[u8]]] =
             &[&[], &[b"0"], &[b"\n"], &[b"one\n"], &[b"99999999999999\n"], &[b"0123456789 nor is this"]];
         for pieces in ANSWERS {
@@ -368,7 +368,7 @@ mod wire_tests {
     }
 
     #[test]
-    fn a_machine_that_stays_silent_is_not_waited_for() {
+    fn exchange_times_out_without_an_answer() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let bounds = Bounds { time: Duration::from_millis(50), ..BOUNDS };
         let error = exchange(ours, b"request", bounds, Instant::now()).unwrap_err();

@@ -271,7 +271,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn the_release_of_a_jdk_is_beside_its_library() {
+    fn reads_the_jdk_release_file_next_to_the_library() {
         let home = tempfile::tempdir().unwrap();
         let library = home.path().join("lib/server/libjvm.so");
         assert_eq!(release(&library), None);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_are_traced_only_where_that_is_asked_for() {
+    fn settings_contain_method_trace_only_on_request() {
         assert!(!text(false).contains("MethodTrace"));
         let traced = text(true);
         let line = traced.lines().find(|line| line.contains("jdk.MethodTrace")).unwrap();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_jdk_cannot_trace_methods() {
+    fn refuses_method_tracing_before_jdk_25() {
         assert_eq!(
             check_handler_calls("OpenJDK 64-Bit Server VM version 25.0.3+9-LTS\nJDK 25.0.3\n"),
             Ok(())
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_feature_release_is_read_off_the_version() {
+    fn parses_the_feature_release_from_vm_version() {
         for (version, number) in [
             ("OpenJDK 64-Bit Server VM version 17.0.15+6-Debian-1deb12u1\nJDK 17.0.15\n", Some(17)),
             ("OpenJDK 64-Bit Server VM version 25.0.3+9-LTS\nJDK 25.0.3\n", Some(25)),

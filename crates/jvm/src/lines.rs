@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_in_lf_or_cr_lf_and_the_last_perhaps_not_at_all() {
+    fn lines_end_in_lf_or_crlf_and_the_last_one_may_have_no_end() {
         for buffer in [1, 2, 3, 64] {
             assert_eq!(
                 all(b"one\r\n\ntwo\rx\nthr", buffer),
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_takes_no_more_than_its_bound() {
+    fn endless_line_takes_bounded_memory() {
         let endless = std::io::repeat(b'x').take(100 * MAX_BYTES as u64).chain(&b"\nnext\n"[..]);
         let mut lines = Lines::new(BufReader::new(endless));
         assert_eq!(lines.next().unwrap().unwrap().bytes.len(), MAX_BYTES);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_last_line_without_an_end_is_not_whole() {
+    fn long_last_line_without_an_end_is_not_whole() {
         let long = vec![b'x'; MAX_BYTES + 5];
         assert!(!all(&long, 64)[0].2);
         assert!(all(&[&long[..], b"\n"].concat(), 64)[0].2);

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_read_from_proc() {
+    fn reads_a_jvm_from_proc() {
         let read = machine(STATUS, HOTSPOT, "java\0kafka.Kafka\0").unwrap();
         assert_eq!((read.own_pid, read.owner, read.kind), (7, Owner { uid: 1001, gid: 1002 }, Kind::HotSpot));
         assert!(read.catches_sigquit && !read.attach_disabled);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn without_bit_two_of_the_caught_signals_sigquit_kills() {
+    fn bit_two_of_sigcgt_means_that_the_jvm_catches_sigquit() {
         for (mask, catches) in
             [("0000000181005ccf", true), ("4", true), ("0000000181005ccb", false), ("0", false)]
         {
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_that_cannot_be_asked_say_why_in_a_line() {
+    fn refuses_unattachable_processes_with_a_one_line_reason() {
         let open_j9 = format!("{HOTSPOT}7f00-7f01 r-xp 0 08:01 2 /opt/j9/lib/default/libj9vm29.so\n");
         for (maps, arguments, expected) in [
             (open_j9.as_str(), "java\0", "OpenJ9"),
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_takes_no_agents_can_be_asked_all_the_same() {
+    fn jvm_without_dynamic_agents_is_attachable() {
         let read = machine(STATUS, HOTSPOT, "java\0-XX:-EnableDynamicAgentLoading\0").unwrap();
         assert!(read.check_attachable().is_ok());
         let message = read.check_takes_agents().unwrap_err().to_string();
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_the_flags_counts_and_the_command_line_is_last() {
+    fn last_flag_wins_and_command_line_overrides_environment() {
         const ON: &str = "-XX:+DisableAttachMechanism";
         const OFF: &str = "-XX:-DisableAttachMechanism";
         let tool = |flag: &str| format!("A=b\0JAVA_TOOL_OPTIONS={flag} -Xmx1g\0");
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_no_machine() {
+    fn test_process_is_not_a_jvm() {
         let read = Machine::of(std::process::id()).unwrap();
         assert_eq!((read.kind, read.own_pid), (Kind::None, std::process::id()));
         assert!(!read.catches_sigquit);

@@ -77,7 +77,7 @@ mod tests {
     use super::Role;
 
     #[test]
-    fn roles_are_told_by_full_names_and_by_what_the_kernel_keeps() {
+    fn derives_roles_from_full_and_15_character_names() {
         for (name, role) in [
             ("data-plane-kafka-request-handler-7", "request-handlers"),
             ("data-plane-kafka-network-thread-1-ListenerName(PLAINTEXT)-PLAINTEXT-0", "network-threads"),

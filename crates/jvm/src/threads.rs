@@ -59,7 +59,7 @@ mod tests {
     use super::{MAX_NAME_CHARS, MAX_THREADS, read};
 
     #[test]
-    fn names_are_those_of_the_ids_that_are_seen() {
+    fn read_returns_names_by_visible_tid() {
         let dump = "Full thread dump:\n\n\"first\" #1 prio=5 tid=0x1 nid=0x10 runnable\n\"second\" #2 tid=0x2 nid=17 \
             runnable\n\"gone\" #3 tid=0x3 nid=18 runnable\n";
         let names = read(dump, |own| (own < 18).then_some(own + 1_000));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_many_nor_long_names_take_much() {
+    fn number_and_length_of_names_are_bounded() {
         let line = |tid: usize| format!("\"{}\" #1 tid=0x1 nid={tid} runnable\n", "é".repeat(10_000));
         let dump: String = (1..MAX_THREADS + 10)
             .map(|tid| if tid < 10 { line(tid) } else { format!("\"n\" #1 tid=0x1 nid={tid} x\n") })

@@ -20,7 +20,7 @@ const CLOCK: Nanos = Nanos::from_millis(1);
 const ROUNDS: &str = "9";
 
 #[test]
-fn what_is_told_while_recording_is_what_the_file_has() {
+fn followed_recording_matches_the_finished_file() {
     if std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_none_or(|value| value != "1") {
         eprintln!("NOT RUN: needs a JDK and BROKERSCOPE_LIVE_TESTS=1");
         return;

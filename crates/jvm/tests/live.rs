@@ -31,8 +31,8 @@ fn as_owner<T: Send + 'static>(machine: Machine, ask: impl FnOnce(&Machine) -> T
 }
 
 #[test]
-fn threads_of_another_users_machine_have_their_full_names() {
-    if !live("threads_of_another_users_machine_have_their_full_names") {
+fn reads_full_thread_names_of_another_users_jvm() {
+    if !live("reads_full_thread_names_of_another_users_jvm") {
         return;
     }
     for home in java::homes() {
@@ -56,8 +56,8 @@ fn threads_of_another_users_machine_have_their_full_names() {
 }
 
 #[test]
-fn a_machine_that_was_told_not_to_answer_says_so_and_runs_on() {
-    if !live("a_machine_that_was_told_not_to_answer_says_so_and_runs_on") {
+fn jvm_with_disabled_attach_is_refused_and_runs_on() {
+    if !live("jvm_with_disabled_attach_is_refused_and_runs_on") {
         return;
     }
     let mut java = Java::start(&java::homes()[0], &["-XX:+DisableAttachMechanism"]);
@@ -71,8 +71,8 @@ fn a_machine_that_was_told_not_to_answer_says_so_and_runs_on() {
 /// With `-Xrs` a JVM does not handle SIGQUIT and would die of it; it listens from its start instead, until its socket
 /// is deleted.
 #[test]
-fn a_machine_that_would_die_of_the_signal_does_not_get_it() {
-    if !live("a_machine_that_would_die_of_the_signal_does_not_get_it") {
+fn jvm_without_a_sigquit_handler_gets_no_signal() {
+    if !live("jvm_without_a_sigquit_handler_gets_no_signal") {
         return;
     }
     let mut java = Java::start(&java::homes()[0], &["-Xrs"]);

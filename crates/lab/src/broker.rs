@@ -428,7 +428,7 @@ mod greeting_tests {
     }
 
     #[test]
-    fn only_a_broker_s_answer_counts() {
+    fn accepts_only_the_answer_of_a_broker() {
         assert!(answered_with(&[0, 0, 0, 10, b'l', b'a', b'b', b'?', 0, 0, 0, 0, 0, 0]));
         assert!(!answered_with(&[0, 0, 0, 10, b'l', b'a', b'b', b'?', 0, 35, 0, 0, 0, 0]));
         assert!(!answered_with(b"HTTP/1.1 400 Bad Request"));
@@ -441,7 +441,7 @@ mod cluster_tests {
     use super::*;
 
     #[test]
-    fn one_is_the_controller_of_all() {
+    fn first_broker_is_the_only_controller() {
         let of = |number, key: &str| {
             let found = properties(number, false).into_iter().find(|(name, _)| name == key);
             found.map(|(_, value)| value).unwrap()
@@ -453,7 +453,7 @@ mod cluster_tests {
     }
 
     #[test]
-    fn over_tls_clients_keep_their_listener() {
+    fn tls_replication_adds_a_listener_beside_the_plaintext_one() {
         let of = |number, key: &str| {
             let found =
                 tls_properties(number, Path::new("/k"), false).into_iter().find(|(name, _)| name == key);
@@ -466,7 +466,7 @@ mod cluster_tests {
     }
 
     #[test]
-    fn clients_that_speak_tls_have_a_listener_too() {
+    fn tls_clients_get_their_own_listener() {
         let of = |properties: Vec<(String, String)>| {
             let found = properties.into_iter().find(|(name, _)| name == "listeners");
             found.map(|(_, value)| value).unwrap()

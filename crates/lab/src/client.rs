@@ -226,7 +226,7 @@ mod slow_tests {
     use super::*;
 
     #[test]
-    fn what_trickles_arrives_whole_and_late() {
+    fn trickled_bytes_arrive_complete_and_late() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let sent: Vec<u8> = (0..101).collect();
@@ -245,7 +245,7 @@ mod slow_tests {
     }
 
     #[test]
-    fn a_response_is_read_to_its_end_and_no_further() {
+    fn slow_reader_stops_at_the_end_of_the_response() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let writer = thread::spawn(move || {

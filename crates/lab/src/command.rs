@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn topics_and_properties_are_read_as_people_write_them() {
+    fn parses_topics_and_properties() {
         assert_eq!(parse_topic("a").unwrap(), ("a".to_owned(), 1));
         assert_eq!(parse_topic("a:12").unwrap(), ("a".to_owned(), 12));
         assert!(parse_topic(":3").is_err() && parse_topic("a:0").is_err() && parse_topic("a:b").is_err());

@@ -195,7 +195,7 @@ mod order_tests {
     use super::*;
 
     #[test]
-    fn orders_are_lines_that_are_read_as_they_were_meant() {
+    fn orders_round_trip_as_single_lines() {
         let delay =
             Delay { direction: Direction::Write, offset: 4096, length: u64::MAX, least_ms: 1, most_ms: 2 };
         for order in [

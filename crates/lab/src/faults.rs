@@ -430,7 +430,7 @@ mod group_tests {
     }
 
     #[test]
-    fn those_on_the_same_volume_or_on_any_share_a_broker() {
+    fn faults_on_compatible_volumes_share_a_broker() {
         let groups = groups(ALL.to_vec(), true);
         let stall = names(&groups, "journal-stall");
         assert!(stall.contains(&"two-causes") && stall.contains(&"quota") && stall.contains(&"quiet"));
@@ -442,7 +442,7 @@ mod group_tests {
     }
 
     #[test]
-    fn what_waits_in_the_socket_is_left_out_of_tls() {
+    fn tls_runs_leave_out_faults_that_wait_in_sockets() {
         let mut faults = ALL.to_vec();
         leave_out_of_tls(&mut faults);
         let has = |name| faults.iter().any(|fault| fault.name == name);
@@ -451,7 +451,7 @@ mod group_tests {
     }
 
     #[test]
-    fn apart_nobody_shares() {
+    fn separate_runs_have_one_fault_per_broker() {
         assert!(groups(ALL.to_vec(), false).iter().all(|group| group.faults.len() == 1));
     }
 }

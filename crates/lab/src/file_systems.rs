@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn configurations_differ_in_their_file_system_alone() {
+    fn configurations_differ_only_in_their_file_system() {
         let all: Vec<Setup> =
             CONFIGURATIONS.iter().map(|&(id, name, kind, options)| setup(id, name, kind, options)).collect();
         let base = &all[0];
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_names_of_directories() {
+    fn ids_are_unique_directory_names() {
         let plain = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_');
         let mut ids: Vec<&str> = CONFIGURATIONS.iter().map(|&(id, ..)| id).chain([BTRFS.0]).collect();
         assert!(ids.iter().all(|id| !id.is_empty() && id.chars().all(plain)));

@@ -363,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_kept_among_what_was_kept_before() {
+    fn refuses_a_directory_that_is_not_empty() {
         let root = tempfile::tempdir().unwrap();
         let site = Site::claim_in(&root.path().join("sites")).unwrap();
         let keep = root.path().join("kept");

@@ -243,7 +243,7 @@ mod cgroup_tests {
     use super::*;
 
     #[test]
-    fn figures_are_found_by_their_whole_name() {
+    fn finds_figures_by_their_whole_name() {
         let text = "nr_periods 12\nnr_throttled 3\nthrottled_time 4005\n";
         assert_eq!(parse_figure(text, "nr_throttled"), Some(3));
         assert_eq!(parse_figure(text, "throttled_time"), Some(4005));
@@ -251,7 +251,7 @@ mod cgroup_tests {
     }
 
     #[test]
-    fn groups_are_named_after_the_site() {
+    fn cgroups_are_named_after_the_site() {
         assert_eq!(name(Path::new("/a/sites/site-x1")), "brokerscope-lab-site-x1");
     }
 }
@@ -269,7 +269,7 @@ mod sysctl_tests {
     }
 
     #[test]
-    fn a_dropped_setting_is_as_it_was() {
+    fn drop_restores_the_sysctl() {
         let ((root, file), site) = (machine(), tempfile::tempdir().unwrap());
         let set = Sysctl::set_in(root.path(), site.path(), "vm.dirty_expire_centisecs", "200").unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "200");
@@ -279,7 +279,7 @@ mod sysctl_tests {
     }
 
     #[test]
-    fn what_a_killed_lab_set_is_put_back_from_its_site() {
+    fn restores_sysctls_of_a_killed_lab_from_its_site() {
         let ((root, file), site) = (machine(), tempfile::tempdir().unwrap());
         let set = Sysctl::set_in(root.path(), site.path(), "vm.dirty_expire_centisecs", "200").unwrap();
         std::mem::forget(set);

@@ -168,7 +168,7 @@ mod pauses_tests {
     use super::*;
 
     #[test]
-    fn a_stop_is_read_as_jdk_17_and_25_tell_it() {
+    fn parses_safepoint_lines_of_jdk_17_and_25() {
         let old = "[1700000000500ms] Safepoint \"G1CollectFull\", Time since last: 49962340 ns, Reaching safepoint: \
                    200000000 ns, At safepoint: 100000000 ns, Total: 300000000 ns";
         let new = "[1700000000500ms] Safepoint \"G1CollectFull\", Time since last: 4 ns, Reaching safepoint: 200000000 \
@@ -184,7 +184,7 @@ mod pauses_tests {
     }
 
     #[test]
-    fn collections_are_known_by_name_and_held_up_stops_by_their_figures() {
+    fn classifies_collections_by_name_and_late_safepoints_by_time() {
         let stop = |operation: &str, reaching_ns| Pause {
             operation: operation.to_owned(),
             start_ns: 0,
@@ -203,7 +203,7 @@ mod pauses_tests {
     }
 
     #[test]
-    fn other_lines_are_passed_over() {
+    fn skips_other_log_lines() {
         for line in
             ["", "[1ms] Application time: 1 seconds", "[xms] Safepoint \"a\"", "Safepoint \"a\", Total: 1"]
         {

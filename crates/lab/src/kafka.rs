@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn java_versions_old_and_new_are_read() {
+    fn parses_old_and_new_java_versions() {
         for (output, version) in [
             ("openjdk version \"17.0.15\" 2025-04-15\nOpenJDK Runtime", Some(17)),
             ("Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version \"25\" 2025-09-16", Some(25)),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jar_that_is_not_what_was_pinned_is_refused() {
+    fn refuses_a_jar_whose_checksum_is_not_pinned() {
         let directory = tempfile::tempdir().unwrap();
         let check = |jar| {
             let jars = Jars { name: "Kafka", directory: "", jar, pom: "", arguments: &[], size: "" };
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_that_tests_run_are_pinned() {
+    fn pins_all_versions_that_tests_run() {
         for version in [DEFAULT_VERSION, OLD_VERSION, "3.6.2"] {
             assert!(is_pinned(&format!("kafka-clients-{version}.jar")), "{version}");
         }
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_cannot_leave_the_cache() {
+    fn refuses_versions_that_leave_the_cache() {
         for version in ["", "../4.1.0", "..", "4.1.0 -X", "4/1"] {
             assert!(matches!(Kafka::prepare(version), Err(Error::Unusable(_))), "{version}");
         }

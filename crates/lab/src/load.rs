@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_producer_says_is_read() {
+    fn parses_the_log_of_a_producer() {
         let log = "[2025] WARN something\n\
             1001 records sent, 200.2 records/sec (0.19 MB/sec), 2.0 ms avg latency, 301.0 ms max latency.\n\
             3003 records sent, 200.0 records/sec (0.19 MB/sec), 4.0 ms avg latency, 120.5 ms max latency.\n\
@@ -214,12 +214,12 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_producer_measured_nothing() {
+    fn empty_log_yields_default_metrics() {
         assert_eq!(ProducerMetrics::of(&[parse_windows("")]), ProducerMetrics::default());
     }
 
     #[test]
-    fn a_producer_s_own_properties_follow_the_lab_s() {
+    fn own_producer_properties_come_last() {
         let producer = Producer {
             topic: "topicA".to_owned(),
             client_id: "p1".to_owned(),

@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drops_are_read_from_what_tc_says() {
+    fn parses_drops_from_tc_output() {
         let output = "qdisc tbf 8001: rate 2Mbit burst 5Kb lat 10ms\n \
                     Sent 5000 bytes 12 pkt (dropped 7, overlimits 9 requeues 0)\n backlog 0b 0p requeues 0\n";
         assert_eq!(parse_dropped(output), 7);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn one_s_own_place_needs_no_entering() {
+    fn own_namespace_runs_commands_directly() {
         Place::own().enter().unwrap();
         assert_eq!(Place::own().command("ip").get_program(), "ip");
     }

@@ -206,19 +206,19 @@ mod tool_tests {
     use super::*;
 
     #[test]
-    fn a_missing_program_names_itself_and_the_remedy() {
+    fn error_names_a_missing_program_and_its_package() {
         let absent = unavailable("mvn", std::io::Error::from(ErrorKind::NotFound));
         assert!(absent.to_string().contains("mvn is missing: install Maven"), "{absent}");
     }
 
     #[test]
-    fn a_failing_program_is_quoted() {
+    fn error_quotes_stderr_of_a_failing_program() {
         let failure = output(Command::new("sh").args(["-c", "echo because >&2; exit 3"])).unwrap_err();
         assert_eq!(failure.to_string(), "sh failed: because");
     }
 
     #[test]
-    fn a_log_s_tail_is_bounded() {
+    fn log_tail_is_bounded() {
         let log = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(log.path(), "x".repeat(50_000) + "end").unwrap();
         let tail = tail(log.path());
@@ -243,19 +243,19 @@ mod background_tests {
     }
 
     #[test]
-    fn it_goes_on_until_it_is_stopped_and_says_what_came_of_it() {
+    fn stop_ends_the_thread_and_returns_its_result() {
         assert!(Background::start("the counter", count).stop().unwrap() > 0);
     }
 
     #[test]
-    fn dropped_it_ends_as_well() {
+    fn drop_ends_the_thread() {
         let (sender, receiver) = mpsc::channel();
         drop(Background::start("the counter", move |over| sender.send(count(over))));
         assert!(receiver.recv().unwrap() > 0);
     }
 
     #[test]
-    fn who_died_is_told() {
+    fn error_names_a_thread_that_panicked() {
         let died = Background::start("the counter", |_| -> u64 { panic!("on purpose") }).stop().unwrap_err();
         assert_eq!(died.to_string(), "the counter died");
     }

@@ -273,7 +273,7 @@ mod interrupt_tests {
     use super::*;
 
     #[test]
-    fn a_raised_flag_ends_a_wait_before_its_limit() {
+    fn interrupt_ends_a_wait_before_its_timeout() {
         let interrupt = Interrupt::default();
         interrupt.0.store(true, Ordering::Relaxed);
         let waited = interrupt.wait(Duration::from_secs(3600), "nothing", || Ok(None::<()>));
@@ -282,7 +282,7 @@ mod interrupt_tests {
     }
 
     #[test]
-    fn an_answer_counts_even_when_interrupted() {
+    fn interrupted_wait_returns_an_available_answer() {
         let interrupt = Interrupt::default();
         interrupt.0.store(true, Ordering::Relaxed);
         let answer = interrupt.wait(Duration::ZERO, "nothing", || Ok(Some(7)));

@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_living_site_is_not_stale_and_a_dropped_one_is_gone() {
+    fn live_site_is_not_stale_and_drop_removes_it() {
         let root = tempfile::tempdir().unwrap();
         let site = Site::claim_in(root.path()).unwrap();
         let path = site.path().to_owned();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn jars_are_run_from_no_directory_of_others() {
+    fn refuses_directories_that_others_own_or_can_write() {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         check_owner(dir.path()).unwrap();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_without_its_owner_s_lock_is_stale() {
+    fn site_without_a_held_lock_is_stale() {
         let root = tempfile::tempdir().unwrap();
         let abandoned = root.path().join("site-abandoned");
         fs::create_dir(&abandoned).unwrap();
@@ -349,7 +349,7 @@ mod clean_tests {
     use super::*;
 
     #[test]
-    fn mounts_are_read_with_their_escapes() {
+    fn parses_mounts_with_escapes() {
         let table = "proc /proc proc rw 0 0\n/dev/loop0 /a\\040b/c ext4 rw,commit=5 0 0\nbroken\n";
         let mounts: Vec<Mount> = parse_mounts(table).collect();
         assert_eq!(mounts.len(), 2);
@@ -358,13 +358,13 @@ mod clean_tests {
     }
 
     #[test]
-    fn an_unfinished_escape_stays_as_it_is() {
+    fn leaves_incomplete_escapes_unchanged() {
         assert_eq!(unescape("a\\04"), "a\\04");
         assert_eq!(unescape("\\134\\011"), "\\\t");
     }
 
     #[test]
-    fn a_plain_abandoned_directory_is_removed() {
+    fn sweep_removes_an_abandoned_directory() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("site-x/data")).unwrap();
         assert_eq!(sweep_in(root.path()).unwrap(), 1);
@@ -380,7 +380,7 @@ mod marked_tests {
     use crate::process::Process;
 
     #[test]
-    fn only_the_site_s_processes_end_and_the_device_stays_while_clients_go() {
+    fn ends_only_processes_of_the_site_and_clients_before_the_device() {
         let ours = tempfile::tempdir().unwrap();
         let other = tempfile::tempdir().unwrap();
         let sleep = |site: &Path, role: &str| {

@@ -281,7 +281,7 @@ mod tests {
     use crate::experiment::setup::{Load, Network, pairs};
 
     #[test]
-    fn each_step_changes_one_thing_and_keeps_those_before_it() {
+    fn each_step_adds_a_change_to_the_step_it_builds_on() {
         let setups = setups();
         assert_eq!(setups.len(), STEPS.len() + 1);
         let at = |id: &str| setups.iter().find(|setup| setup.id == id).unwrap();
@@ -313,7 +313,7 @@ mod setting_tests {
     use super::*;
 
     #[test]
-    fn every_value_that_is_tried_is_one_that_may_be() {
+    fn search_values_are_within_bounds() {
         for setting in Setting::ALL {
             let (least, most) = setting.about().within;
             assert!(setting.about().search_values.contains(&setting.about().default), "{setting:?}");
@@ -325,7 +325,7 @@ mod setting_tests {
     }
 
     #[test]
-    fn two_configurations_have_one_name_only_where_they_are_one() {
+    fn only_equal_configurations_have_equal_ids() {
         let start = Configuration::out_of_the_box();
         let other = start.clone().with(Setting::Batch, 65_536).with(Setting::Devices, 2);
         assert_ne!(start.id(), other.id());

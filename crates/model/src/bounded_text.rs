@@ -11,7 +11,7 @@ mod tests {
     use super::beginning;
 
     #[test]
-    fn no_character_is_cut() {
+    fn cuts_between_characters() {
         let text = "aé€😀";
         let cut: Vec<&str> = (0..=11).map(|bytes| beginning(text, bytes)).collect();
         let expected = ["", "a", "a", "aé", "aé", "aé", "aé€", "aé€", "aé€", "aé€", text, text];

@@ -113,7 +113,7 @@ mod tests {
     use super::Cause;
 
     #[test]
-    fn every_cause_is_listed_once_and_known_by_its_name() {
+    fn causes_are_listed_in_order_and_parse_by_name() {
         for (at, cause) in Cause::ALL.into_iter().enumerate() {
             assert_eq!(cause as usize, at, "{cause}");
             assert_eq!(Cause::parse(cause.as_str()), Some(cause));

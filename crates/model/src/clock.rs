@@ -149,13 +149,13 @@ mod tests {
     use super::Nanos;
 
     #[test]
-    fn a_negative_length_has_no_nanoseconds() {
+    fn negative_length_has_zero_nanoseconds() {
         let ns = [Nanos(7), Nanos(0), Nanos(-1), Nanos::MAX, Nanos::MIN].map(Nanos::as_length_ns);
         assert_eq!(ns, [7, 0, 0, i64::MAX as u64, 0]);
     }
 
     #[test]
-    fn a_length_reads_as_people_say_it() {
+    fn prints_lengths_for_people() {
         for (n, text) in [
             (0, "0 ns"),
             (812, "812 ns"),
@@ -182,7 +182,7 @@ mod clock_tests {
     use crate::Nanos;
 
     #[test]
-    fn a_stepped_wall_clock_moves_no_event() {
+    fn wall_clock_step_moves_no_event() {
         let start = ClockPair { monotonic_ns: 1_000, realtime_ns: 50_000 };
         let offset = ClockOffset::at(start);
         assert_eq!(offset.from_monotonic(1_700), Nanos(50_700));

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn only_accounts_of_one_kind_process_and_time_are_of_one_stop() {
+    fn same_pause_needs_equal_kind_and_process_and_overlap() {
         let one = pause(10, 20, None);
         assert!(
             one.is_same_pause(&pause(11, 21, Some(3)))
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_account_that_says_more_is_filled_up_from_the_other() {
+    fn merge_fills_the_more_detailed_pause_from_the_other() {
         let probes = JvmPause { operation: "G1CollectForAllocation".into(), ..pause(10, 20, None) };
         let recorder =
             JvmPause { operation: "G1New".into(), cause: "Allocation".into(), ..pause(11, 19, Some(3)) };

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fetch_that_brought_nothing_was_held_and_one_that_brought_anything_was_not() {
+    fn intended_wait_is_long_poll_or_rebalance() {
         assert_eq!(
             request(1, vec![partition(0, 0), partition(0, 0)]).intended_wait(),
             Some(IntendedWait::LongPoll)
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_fails_by_its_code_by_what_cannot_be_read_or_by_silence() {
+    fn error_code_unreadable_part_or_no_answer_fails_a_request() {
         let well = request(0, vec![partition(5, 0)]);
         assert!(!well.failed());
         assert!(request(0, vec![partition(5, 0), partition(5, 7)]).failed());
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fetch_waits_for_data_from_when_its_turn_came_until_they_came() {
+    fn data_wait_starts_after_head_of_line_and_ends_with_the_data() {
         let at = |ms| Nanos(1_000) + Nanos::from_millis(ms);
         let fetch = |data| Request {
             response: Some(at(310)),
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn time_behind_another_request_is_taken_off_once() {
+    fn head_of_line_time_is_subtracted_once() {
         let request = request(0, Vec::new());
         assert_eq!(request.latency_less_head_of_line(), Some(Nanos(5_000)));
         let alone = Request { head_of_line: None, ..request };

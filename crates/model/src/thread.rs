@@ -140,7 +140,7 @@ mod tests {
     use crate::{Nanos, OffCpu};
 
     #[test]
-    fn an_interval_is_time_off_the_cpu_in_the_kernel() {
+    fn off_cpu_interval_becomes_stack_time_with_kernel_frames() {
         let interval = OffCpu {
             start: Nanos(5),
             end: Nanos(12),

@@ -86,7 +86,7 @@ mod tests {
     use super::{MAX_LISTENERS, OTHER_LISTENERS, TlsCount, TlsTotals};
 
     #[test]
-    fn listeners_are_bounded_and_none_is_lost() {
+    fn listeners_are_bounded_and_totals_complete() {
         let (mut totals, one) = (TlsTotals::default(), TlsCount { connections: 1, bytes: 10 });
         for port in 0..200 {
             assert_eq!(

@@ -98,7 +98,7 @@ mod tests {
     use super::TopicId;
 
     #[test]
-    fn a_topic_id_reads_and_prints_as_kafka_does() {
+    fn topic_id_parses_and_prints_like_kafka() {
         // org.apache.kafka.common.Uuid.METADATA_TOPIC_ID is (0, 1).
         let mut metadata = [0; 16];
         metadata[15] = 1;

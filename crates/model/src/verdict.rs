@@ -289,7 +289,7 @@ mod tests {
     use crate::Nanos;
 
     #[test]
-    fn stages_add_up_and_the_longest_wins() {
+    fn stages_sum_and_longest_is_found() {
         let mut stages = Stages::default();
         stages.add(Stage::Append, Nanos(5));
         stages.add(Stage::Lock, Nanos(5));

@@ -56,7 +56,7 @@ fn add_table(name: &str, doc: &str, columns: &[Column], to: &mut String) {
 }
 
 #[test]
-fn the_reference_of_columns_is_made_of_the_declarations() {
+fn column_reference_matches_the_declarations() {
     let mut text = HEAD.to_owned();
     for table in Table::ALL {
         add_table(table.as_str(), table.doc(), &table.columns(), &mut text);
@@ -76,7 +76,7 @@ fn the_reference_of_columns_is_made_of_the_declarations() {
 }
 
 #[test]
-fn a_table_names_each_column_once() {
+fn column_names_are_unique_and_documented() {
     for columns in Table::ALL.map(Table::columns).into_iter().chain([Verdict::columns()]) {
         for (at, column) in columns.iter().enumerate() {
             assert!(columns.iter().skip(at + 1).all(|other| other.name != column.name), "{}", column.name);
@@ -87,7 +87,7 @@ fn a_table_names_each_column_once() {
 
 /// Values come in the order of the columns, including those of absent groups.
 #[test]
-fn a_row_hands_out_one_value_a_column() {
+fn row_visits_one_value_per_column() {
     let request = model::Request::new(([10, 0, 0, 7], 41_234).into(), ([10, 0, 0, 1], 9_092).into());
     let mut names = Vec::new();
     request.visit(&mut |name, _| names.push(name));

@@ -179,7 +179,7 @@ mod tests {
     use model::Nanos;
 
     #[test]
-    fn buckets_double_and_nothing_is_lost() {
+    fn buckets_double_without_losing_counts() {
         let mut grid = Grid::new(Nanos(1_000));
         let mut cells = Cells::<i64>::default();
         for second in 0..3_600 {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_is_shared_out_whole() {
+    fn span_is_split_between_its_buckets() {
         let mut grid = Grid::new(Nanos(0));
         grid.reach(Nanos(10 * FINEST));
         let (start, end) = (Nanos(FINEST / 2), Nanos(3 * FINEST + 7));

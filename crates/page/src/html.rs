@@ -51,7 +51,7 @@ mod tests {
     use super::{PLACE, Page, TEMPLATE, write};
 
     #[test]
-    fn the_template_has_one_place_and_data_cannot_leave_it() {
+    fn template_has_one_placeholder_and_data_is_escaped() {
         assert_eq!(TEMPLATE.matches(PLACE).count(), 1);
         let mut page = Page::of(Vec::new());
         page.written_by = "</script><!--<script>alert(1)".to_owned();

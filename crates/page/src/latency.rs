@@ -137,7 +137,7 @@ mod tests {
     use super::{LEVELS, bounds, level};
 
     #[test]
-    fn a_latency_is_in_the_level_between_its_bounds() {
+    fn latency_is_between_the_bounds_of_its_level() {
         let bounds = bounds();
         assert_eq!((bounds.len(), bounds[0], bounds[10]), (LEVELS - 1, 10_000, 100_000));
         for latency in [0_u64, 1, 9_999, 10_001, 99_000, 101_000, 65_000_000, 99_000_000_000, u64::MAX] {

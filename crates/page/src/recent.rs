@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shares_time_is_found_and_brief_events_go_first() {
+    fn finds_overlapping_events_and_drops_brief_ones_first() {
         let mut recent = Recent::new(Nanos::from_millis(100));
         for second in 0..60 {
             let at = second * 1_000;

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_of_one_bucket_are_one() {
+    fn cells_of_one_bucket_are_merged() {
         assert_eq!(merge_buckets(vec![(3, 1), (1, 2), (3, 4)]), [(1, 2), (3, 5)]);
     }
 }

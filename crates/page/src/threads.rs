@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_collector_is_not_stopped_by_itself() {
+    fn gc_pause_does_not_stop_the_collector_thread() {
         let mut threads = Threads::new();
         let mut grid = Grid::new(Nanos(0));
         grid.reach(Nanos(20 * MS));

@@ -125,7 +125,7 @@ fn declare(item: &ItemStruct, named: &mut BTreeSet<String>) -> String {
 }
 
 #[test]
-fn the_front_ends_types_are_the_structs() {
+fn typescript_types_match_the_structs() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut structs = BTreeMap::new();
     for source in SOURCES {

@@ -367,13 +367,13 @@ libbpf: failed to load object 'brokerscope'
 ";
 
     #[test]
-    fn the_verifiers_last_words_are_the_reason() {
+    fn reason_is_the_last_verifier_message() {
         assert_eq!(refused_program(VERIFIER), Some("sched_switch"));
         assert!(reason(VERIFIER, "sched_switch").starts_with("R2 unbounded memory access"));
     }
 
     #[test]
-    fn without_a_verifiers_log_libbpf_says_why() {
+    fn reason_is_libbpfs_message_without_a_verifier_log() {
         let log = "libbpf: prog 'a_called': failed to find kernel BTF type ID of 'a': -ESRCH
 libbpf: prog 'a_called': failed to prepare load attributes: -ESRCH
 libbpf: prog 'a_called': failed to load: -ESRCH
@@ -383,7 +383,7 @@ libbpf: prog 'a_called': failed to load: -ESRCH
     }
 
     #[test]
-    fn what_names_no_program_is_about_all() {
+    fn log_without_a_program_name_refuses_no_program() {
         assert_eq!(
             refused_program("libbpf: Error in bpf_object__probe_loading(): Operation not permitted\n"),
             None

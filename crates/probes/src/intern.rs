@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn it_forgets_rather_than_grows() {
+    fn clears_the_texts_when_full() {
         let mut texts = Texts::default();
         for i in 0..=MAX_TEXTS {
             texts.share(i.to_string().as_bytes());

@@ -124,7 +124,7 @@ ffffffff81000250
     }
 
     #[test]
-    fn an_address_belongs_to_the_function_that_starts_before_it() {
+    fn address_maps_to_the_function_that_starts_before_it() {
         let symbols = symbols();
         let name = |address| symbols.name_of(address);
         assert_eq!(name(0xffff_ffff_8100_00ff), Some("_text"));
@@ -137,7 +137,7 @@ ffffffff81000250
     }
 
     #[test]
-    fn a_function_ends_where_the_next_one_starts() {
+    fn function_ends_where_the_next_one_starts() {
         let symbols = Symbols::read("30 T c\n10 T a\n10 t alias\n20 T b\n".as_bytes()).unwrap();
         assert_eq!(symbols.range_of("a"), Some(0x10..0x20));
         assert_eq!(symbols.range_of("alias"), Some(0x10..0x20));
@@ -146,13 +146,13 @@ ffffffff81000250
     }
 
     #[test]
-    fn hidden_addresses_name_nothing() {
+    fn hidden_addresses_have_no_names() {
         let symbols = Symbols::read("0000000000000000 T a\n0000000000000000 T b\n".as_bytes()).unwrap();
         assert_eq!(symbols.name_of(u64::MAX), None);
     }
 
     #[test]
-    fn addresses_are_shown_where_the_first_function_has_one() {
+    fn addresses_are_hidden_if_the_first_function_has_none() {
         assert!(has_addresses(LINES.as_bytes()));
         assert!(!has_addresses(
             "0000000000000000 A fixed_percpu_data\n0000000000000000 T _text\n".as_bytes()
@@ -161,7 +161,7 @@ ffffffff81000250
     }
 
     #[test]
-    fn a_symbol_is_listed_by_its_whole_name() {
+    fn finds_a_symbol_by_its_whole_name() {
         let listed = "0000000000030e40 D kernel_cpustat\nffffffff81000000 T kernel_cpustat_cpu\n";
         assert!(names(listed.as_bytes(), "kernel_cpustat"));
         assert!(!names(listed.as_bytes(), "cpustat") && !names("".as_bytes(), "kernel_cpustat"));

@@ -129,7 +129,7 @@ mod tests {
     use super::{RunTime, program};
 
     #[test]
-    fn programs_are_told_from_other_descriptors() {
+    fn parses_run_time_only_from_program_descriptors() {
         let fdinfo = "pos:\t0\nflags:\t02000000\nprog_type:\t17\nprog_jited:\t1\nprog_tag:\tab\nmemlock:\t4096\n\
                       prog_id:\t42\nrun_time_ns:\t1500\nrun_cnt:\t3\nrecursion_misses:\t0\n";
         assert_eq!(program(fdinfo), Some((42, RunTime { run_time_ns: 1_500, runs: 3 })));

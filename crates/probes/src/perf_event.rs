@@ -84,7 +84,7 @@ mod tests {
     use super::parse_cpus;
 
     #[test]
-    fn cpus_are_listed_as_the_kernel_lists_them() {
+    fn parses_the_kernels_cpu_list() {
         assert_eq!(parse_cpus("0-3,8\n").collect::<Vec<_>>(), [0, 1, 2, 3, 8]);
         assert_eq!(parse_cpus("0\n").collect::<Vec<_>>(), [0]);
         assert_eq!(parse_cpus("\n").count(), 0);

@@ -109,7 +109,7 @@ mod tests {
     use super::{ProcessIds, below_in};
 
     #[test]
-    fn both_ids_are_read_and_a_cut_record_is_none() {
+    fn maps_namespace_ids_to_root_ids_and_drops_truncated_records() {
         let mut records = Vec::new();
         for (root, shown) in [(4711_u32, 1_u32), (4800, 77)] {
             records.extend(0xffff_8880_1234_5678_u64.to_ne_bytes());
@@ -122,12 +122,12 @@ mod tests {
     }
 
     #[test]
-    fn in_the_root_namespace_an_id_is_itself() {
+    fn root_namespace_does_not_translate_ids() {
         assert_eq!(ProcessIds::default().root_of(12), Some(12));
     }
 
     #[test]
-    fn a_proc_of_a_namespace_above_shows_several_ids() {
+    fn counts_namespace_levels_from_nspid() {
         assert_eq!(below_in("Name:\tx\nNSpid:\t4711\t12\t1\nNSsid:\t0\n"), Some(2));
         assert_eq!(below_in("NSpid:\t4711\n"), Some(0));
         assert_eq!((below_in("NSpid:\n"), below_in("")), (None, None));

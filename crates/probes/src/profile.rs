@@ -155,7 +155,7 @@ mod tests {
     use super::call_number;
 
     #[test]
-    fn calls_have_their_own_numbers() {
+    fn resolves_system_call_names_to_numbers() {
         assert_eq!(call_number("write").map(i64::from), Some(libc::SYS_write));
         assert_ne!(call_number("write"), call_number("writev"));
         assert_eq!(call_number("vfs_write"), None);

@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn the_object_has_every_declared_program_and_no_other() {
+    fn object_has_exactly_the_declared_programs() {
         let mut builder = ObjectBuilder::default();
         let object = builder.name("registry").unwrap().open_memory(OBJECT).unwrap();
         let built: BTreeSet<_> =
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_purpose_requires_only_purposes_before_it() {
+    fn purposes_require_only_earlier_purposes() {
         for (index, purpose) in super::Purpose::ALL.into_iter().enumerate() {
             for required in purpose.declaration().requires {
                 assert!(super::Purpose::ALL[..index].contains(required), "{purpose:?} requires {required:?}");

@@ -51,7 +51,7 @@ mod tests {
     use super::{SCHED_BATCH, set_sched_batch};
 
     #[test]
-    fn a_thread_that_steps_back_is_the_schedulers_batch() {
+    fn set_sched_batch_changes_the_scheduling_policy() {
         // In another thread, so that the other tests are unaffected.
         let stepped = std::thread::spawn(|| {
             set_sched_batch().unwrap();

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_rests_after_each_slice() {
+    fn thread_rests_after_each_slice() {
         let (rested, slept) = rests(9, 40, false);
         assert_eq!(rested, [false, false, true, false, false, true, false, false, true]);
         assert_eq!(slept, 3 * REST);
@@ -120,12 +120,12 @@ mod tests {
     }
 
     #[test]
-    fn urgent_work_goes_on() {
+    fn urgent_work_does_not_rest() {
         assert_eq!(rests(9, 40, true), (vec![false; 9], Duration::ZERO));
     }
 
     #[test]
-    fn whether_work_is_urgent_is_asked_at_the_end_of_a_slice_only() {
+    fn urgency_is_checked_only_at_the_end_of_a_slice() {
         let step = Duration::from_micros(40);
         let mut steps = Steps { now: Instant::now(), step, slept: Duration::ZERO };
         let mut slice = Slice::with_timer(Slice::SHORT, &mut steps);

@@ -68,19 +68,19 @@ mod tests {
     }
 
     #[test]
-    fn outermost_first_and_without_the_tracers_own_frames() {
+    fn stack_is_outermost_first_without_tracer_frames() {
         let text = stacks().text(&[0x4010, 0x3010, 0x2010, 0x1010]);
         assert_eq!(&*text, "ksys_write;io_schedule;__schedule");
         assert_eq!(&*stacks().text(&[0x2010, 0x10]), "[unknown];io_schedule");
     }
 
     #[test]
-    fn a_call_at_the_end_of_a_function_belongs_to_it() {
+    fn call_at_the_end_of_a_function_belongs_to_it() {
         assert_eq!(&*stacks().text(&[0x2000]), "ksys_write");
     }
 
     #[test]
-    fn the_same_stack_is_the_same_text() {
+    fn equal_stacks_share_one_text() {
         let mut stacks = stacks();
         let first = stacks.text(&[0x2010, 0x1010]);
         assert!(std::sync::Arc::ptr_eq(&first, &stacks.text(&[0x2010, 0x1010])));

@@ -208,23 +208,23 @@ mod tests {
     use super::UserCode;
 
     #[test]
-    fn a_stack_ends_where_it_cannot_be_followed() {
+    fn stack_ends_at_an_unknown_address() {
         let mut code = UserCode::of(std::process::id());
         assert!(!code.java.is_jvm);
-        let here = a_stack_ends_where_it_cannot_be_followed as fn() as usize as u64;
+        let here = stack_ends_at_an_unknown_address as fn() as usize as u64;
         let names = code.names(&[here, here + 1, 0x10, here]);
         assert_eq!(names.len(), 2, "{names:?}");
-        assert!(names[0].contains("a_stack_ends_where_it_cannot_be_followed"), "{names:?}");
+        assert!(names[0].contains("stack_ends_at_an_unknown_address"), "{names:?}");
     }
 
     #[test]
-    fn nothing_is_known_of_a_process_that_is_gone() {
+    fn ended_process_has_no_names() {
         let mut code = UserCode::of(u32::MAX);
         assert!(code.names(&[0x1000]).is_empty());
     }
 
     #[test]
-    fn its_own_list_names_what_a_process_compiled() {
+    fn perf_map_names_compiled_code() {
         let path = format!("/tmp/perf-{}.map", std::process::id());
         let code = crate::user::tests::executable_page();
         std::fs::write(&path, format!("{code:x} 1000 int a.b.C;D.run(int)\n")).unwrap();

@@ -47,7 +47,7 @@ const XFS: Making<'static> =
     Making { kind: "xfs", arguments: &["-q", "-f"], bytes: 512 << 20, options: "loop,nouuid" };
 
 #[test]
-fn a_broker_is_watched() {
+fn always_on_probes_record_a_broker_exactly() {
     if !gate::is_open() {
         return;
     }

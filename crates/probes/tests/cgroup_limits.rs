@@ -43,13 +43,13 @@ const LONG_NS: i64 = 200_000_000;
 const LIMITED: &str = "BROKERSCOPE_TEST_LIMITED";
 
 #[test]
-fn a_sleep_over_memory_high_is_reported_with_its_stack() {
+fn memory_high_sleep_is_reported_with_its_stack() {
     if let Some(file) = std::env::var_os(LIMITED) {
         return append_and_take_memory(Path::new(&file));
     }
     let Some(group) = Group::with("memory") else { return };
     let file = tempfile::NamedTempFile::new().unwrap();
-    let victim = Victim::start("a_sleep_over_memory_high_is_reported_with_its_stack", file.path());
+    let victim = Victim::start("memory_high_sleep_is_reported_with_its_stack", file.path());
     let mut watch = watch(victim.0.id(), &[Purpose::FileWrites]);
     group.set("memory.high", &HIGH_BYTES.to_string());
     group.put(&victim);
@@ -58,16 +58,14 @@ fn a_sleep_over_memory_high_is_reported_with_its_stack() {
 }
 
 #[test]
-fn a_request_that_io_max_held_back_enters_the_queue_when_the_wait_for_it_is_nearly_over() {
+fn io_max_delays_queue_entry_until_near_the_end_of_the_wait() {
     if let Some(file) = std::env::var_os(LIMITED) {
         return read_from_the_device(Path::new(&file));
     }
     let Some(group) = Group::with("io") else { return };
     let disk = FileSystem::new();
-    let victim = Victim::start(
-        "a_request_that_io_max_held_back_enters_the_queue_when_the_wait_for_it_is_nearly_over",
-        &create_file(&disk),
-    );
+    let victim =
+        Victim::start("io_max_delays_queue_entry_until_near_the_end_of_the_wait", &create_file(&disk));
     let mut watch = watch(victim.0.id(), &[Purpose::FileReads, Purpose::BlockIo, Purpose::BlockQueue]);
     let (major, minor) = disk.device();
     group.set("io.max", &format!("{major}:{minor} rbps={BYTES_PER_SECOND}"));
@@ -82,13 +80,13 @@ fn a_request_that_io_max_held_back_enters_the_queue_when_the_wait_for_it_is_near
 }
 
 #[test]
-fn a_sleep_for_io_cost_is_reported_with_its_stack() {
+fn io_cost_sleep_is_reported_with_its_stack() {
     if let Some(file) = std::env::var_os(LIMITED) {
         return read_from_the_device(Path::new(&file));
     }
     let Some(group) = Group::with("io") else { return };
     let disk = FileSystem::new();
-    let victim = Victim::start("a_sleep_for_io_cost_is_reported_with_its_stack", &create_file(&disk));
+    let victim = Victim::start("io_cost_sleep_is_reported_with_its_stack", &create_file(&disk));
     let mut watch = watch(victim.0.id(), &[Purpose::FileReads]);
     let (major, minor) = disk.device();
     // The controller assumes a device with this few requests a second, no matter how fast it is.

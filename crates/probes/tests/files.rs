@@ -36,7 +36,7 @@ const PAGE: u64 = 4096;
 const DIRECTORY: &str = "kafka/disk 1/data/topicA-0";
 
 #[test]
-fn every_operation_on_files_is_reported_once() {
+fn every_file_operation_is_reported_once() {
     if !gate::is_open() {
         return;
     }

@@ -31,7 +31,7 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 const TOLERANCE_MS: i64 = 150;
 
 #[test]
-fn a_guest_sees_what_its_hypervisor_takes_from_it() {
+fn guest_reports_the_cpu_time_that_its_hypervisor_takes() {
     if !gate::is_open() || std::env::var_os("BROKERSCOPE_HOST_PAUSES").is_none() {
         eprintln!("NOT RUN: vmtest/pause runs it in a virtual machine");
         return;

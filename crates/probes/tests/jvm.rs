@@ -29,7 +29,7 @@ const NEAR_NS: u64 = 1_000_000;
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 #[test]
-fn waits_of_known_threads_and_lengths_are_seen_once() {
+fn known_monitor_waits_and_pauses_are_reported_once() {
     if !gate::is_open() {
         return;
     }

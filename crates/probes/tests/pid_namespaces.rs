@@ -120,8 +120,8 @@ fn first_write(pid: u32, inode: u64) -> (u32, u32) {
 }
 
 #[test]
-fn in_a_namespace_of_its_own_ids_are_the_namespaces() {
-    if !is_inside("in_a_namespace_of_its_own_ids_are_the_namespaces", &OWN_PROC) {
+fn ids_inside_a_pid_namespace_are_its_own() {
+    if !is_inside("ids_inside_a_pid_namespace_are_its_own", &OWN_PROC) {
         return;
     }
     assert_eq!(Facts::survey().pid_namespace, PidNamespace::Below(1));
@@ -174,7 +174,7 @@ fn check_outside() {
 }
 
 #[test]
-fn from_the_host_a_namespace_is_seen_by_the_hosts_ids() {
+fn host_reports_a_pid_namespace_with_host_ids() {
     if !gate::is_open() {
         return;
     }
@@ -184,8 +184,8 @@ fn from_the_host_a_namespace_is_seen_by_the_hosts_ids() {
 }
 
 #[test]
-fn a_proc_of_the_namespace_above_decides_whose_ids_are_meant() {
-    if !is_inside("a_proc_of_the_namespace_above_decides_whose_ids_are_meant", &PROC_OF_ABOVE) {
+fn proc_mount_decides_which_namespace_ids_are_used() {
+    if !is_inside("proc_mount_decides_which_namespace_ids_are_used", &PROC_OF_ABOVE) {
         return;
     }
     assert_eq!(Facts::survey().pid_namespace, PidNamespace::Root);

@@ -23,7 +23,7 @@ const WAIT: Duration = Duration::from_millis(300);
 const BURNT: Duration = Duration::from_millis(200);
 
 #[test]
-fn threads_are_seen_where_they_spend_their_time() {
+fn profile_finds_threads_where_they_spend_their_time() {
     if !gate::is_open() {
         return;
     }

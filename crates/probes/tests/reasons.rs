@@ -35,7 +35,7 @@ const HELD: Duration = Duration::from_millis(200);
 
 /// A single test: what it injects affects the whole host or process, so nothing else may run at the same time.
 #[test]
-fn planted_reasons_are_reported() {
+fn injected_reasons_are_reported() {
     if !gate::is_open() {
         return;
     }

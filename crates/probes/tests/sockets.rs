@@ -37,7 +37,7 @@ const NEEDED: [Purpose; 5] = [
 ];
 
 #[test]
-fn connections_are_followed_exactly() {
+fn socket_calls_and_tcp_events_are_reported_exactly() {
     if !gate::is_open() {
         return;
     }

@@ -255,7 +255,7 @@ mod tests {
     use std::net::SocketAddr;
 
     #[test]
-    fn absences_are_noted_from_the_first_one_on_and_forgotten_with_the_column() {
+    fn number_column_tracks_nulls_and_resets_after_finish() {
         let mut builder = NumberBuilder::<Int64Type>::default();
         builder.append_value(1);
         builder.append_null();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_without_values_is_as_long_as_it_is_and_one_may_come_last() {
+    fn number_column_may_hold_only_nulls_or_start_with_nulls() {
         let mut builder = NumberBuilder::<Int64Type>::default();
         (0..3).for_each(|_| builder.append_null());
         let column = builder.finish();
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_holds_another_text_now_is_not_believed() {
+    fn text_builder_detects_a_reused_buffer_with_other_text() {
         let mut builder = TextBuilder::default();
         let mut buffer = String::from("one");
         for text in ["one", "two", "", "two", "one"] {
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_begins_with_its_own_dictionary() {
+    fn each_text_column_has_a_new_dictionary() {
         let mut builder = TextBuilder::default();
         let (first, second) = ("first", "second");
         builder.append_value(first);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_share_a_place_are_told_apart_and_each_is_written_out_once() {
+    fn values_in_one_slot_stay_distinct_and_are_stored_once() {
         let address = |port: usize| SocketAddr::from(([127, 0, 0, 1], port as u16));
         let mut builder = ValueBuilder::<SocketAddr>::default();
         for _ in 0..2 {

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_the_same_by_key_and_plain_and_equal_text_is_shared() {
+    fn reads_equal_text_from_dictionary_and_plain_columns_and_shares_it() {
         let texts = [Some("b"), None, Some("a"), Some("b"), Some("")];
         for source in [by_key(&texts), plain(&texts)] {
             let cells: Cells<Texts> = super::texts(&source, "thread", false).unwrap();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_read_however_often_and_what_names_nothing_is_said() {
+    fn reads_names_repeatedly_and_reports_unknown_names() {
         let texts = [Some("read"), Some("sideways"), None, Some("read"), Some("sideways")];
         for source in [by_key(&texts), plain(&texts)] {
             let cells: Cells<Names<Direction>> = super::texts(&source, "direction", false).unwrap();

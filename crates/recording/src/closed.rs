@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_goes_first_unless_it_is_held_or_says_what_is_missing() {
+    fn takes_the_oldest_part_unless_held_or_a_table_of_losses() {
         let closed = ClosedParts::default();
         let [losses, first, second] =
             [part(Table::Losses, 1), part(Table::OffCpu, 1), part(Table::FileOps, 1)];

@@ -291,7 +291,7 @@ mod tests {
     use crate::table::schema;
 
     #[test]
-    fn a_stream_goes_once_its_parquet_and_its_name_are_on_the_disk() {
+    fn removes_streams_only_after_parquet_and_folders_are_synced() {
         let dir = tempfile::tempdir().unwrap();
         let directory = Arc::new(Directory::create(&dir.path().join("recording")).unwrap());
         let closed = Arc::<ClosedParts>::default();

@@ -222,7 +222,7 @@ mod tests {
     use model::{FileOp, Request, Row as _};
 
     #[test]
-    fn keys_are_made_of_columns_of_their_tables() {
+    fn join_key_columns_are_subsets_of_their_tables() {
         assert_subset(&WriteColumns::columns(), &FileOp::columns());
         assert_subset(&RequestColumns::columns(), &Request::columns());
     }

@@ -63,14 +63,14 @@ mod tests {
     use super::{MAX_GROUP_BYTES, PageBudget, unpacked_bytes};
 
     #[test]
-    fn a_page_says_what_it_unpacks_to() {
+    fn reads_unpacked_size_from_a_page_header() {
         let sizes =
             [&[0x15, 0, 0x15, 0xd8, 4, 0][..], &[0x15, 0, 0], &[0x25, 1, 0], &[0x25, 1]].map(unpacked_bytes);
         assert_eq!(sizes, [Some(300), None, None, None]);
     }
 
     #[test]
-    fn pages_of_a_group_share_what_it_may_take() {
+    fn pages_of_a_row_group_share_one_budget() {
         let budget =
             PageBudget(vec![(4..90, AtomicU64::new(500)), (90..95, AtomicU64::new(MAX_GROUP_BYTES))]);
         let of = |position| budget.take(position, Some(300));

@@ -72,7 +72,7 @@ mod tests {
     use super::number_of;
 
     #[test]
-    fn a_part_is_known_by_its_name() {
+    fn parses_part_numbers_only_from_valid_file_names() {
         assert_eq!(number_of("part-00001.parquet"), Some(1));
         assert_eq!(number_of("part-123456.arrows"), Some(123_456));
         for other in ["part-1.parquet", "part-00001.parquet.tmp", "part-+0001.arrows", "part-.arrows", "x"] {

@@ -398,7 +398,7 @@ mod tests {
     use model::{FileOp, JvmPause, LockWait, OffCpu, Request, Row as _, SocketOp};
 
     #[test]
-    fn of_each_kind_the_first_and_the_last_in_a_gap_are_read() {
+    fn selects_first_and_last_row_of_each_kind_per_gap() {
         let mut selected = SelectedRows::default();
         for (row, choice) in [
             Some((1, 0)),
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_between_is_not() {
+    fn skips_rows_between_the_edges_of_a_gap() {
         let mut selected = SelectedRows::default();
         (0..10).for_each(|row| selected.edge(row, 7, 0));
         (10..12).for_each(|row| selected.read(row));
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subset_has_columns_of_its_table() {
+    fn row_summary_columns_are_subsets_of_their_tables() {
         assert_subset(&RequestTiming::columns(), &Request::columns());
         assert_subset(&RequestPlace::columns(), &Request::columns());
         assert_subset(&FileOpSummary::columns(), &FileOp::columns());

@@ -83,7 +83,7 @@ mod tests {
     use super::shortfall;
 
     #[test]
-    fn what_should_be_free_is_a_share_of_the_file_system() {
+    fn shortfall_is_computed_from_a_share_of_the_file_system() {
         assert_eq!([100, 99, 0].map(|free| shortfall(free, 1_000, 0.1)), [0, 1, 100]);
         assert_eq!((shortfall(0, 1_000, 0.0), shortfall(0, 0, 0.1)), (0, 0));
     }

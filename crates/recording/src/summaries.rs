@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_known_by_its_place_and_nothing_else_is_one() {
+    fn folder_of_accepts_only_valid_part_paths() {
         assert_eq!(folder_of("requests/part-00001.parquet"), Some("requests"));
         assert_eq!(folder_of("verdicts/part-00001.parquet"), Some("verdicts"));
         assert_eq!(folder_of("losses/part-00012.arrows"), Some("losses"));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn summaries_are_made_of_these_bytes_and_no_others() {
+    fn summary_ranges_contain_all_bytes_that_summaries_read() {
         let (whole, holes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         for place in places(&sample()).into_iter().chain(["manifest.json".into()]) {
             fs::create_dir_all(whole.path().join(&place).parent().unwrap()).unwrap();
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_as_parquet_is_damaged() {
+    fn file_without_a_valid_parquet_footer_is_damaged() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("part-00001.parquet");
         for bytes in [&b"PAR1"[..], b"12345678", b"\xff\xff\xff\x7fPAR1", b"PAR1....\x00\x00\x00\x10PAR1"] {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn summaries_are_made_of_columns_of_their_tables() {
+    fn summary_columns_are_subsets_of_their_tables() {
         assert_subset(&RequestColumns::columns(), &Request::columns());
         assert_subset(&FileOpColumns::columns(), &FileOp::columns());
         assert_subset(&VerdictColumns::columns(), &Verdict::columns());

@@ -57,7 +57,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn equal_text_is_shared_and_the_pool_stays_bounded() {
+    fn pool_shares_equal_text_and_stays_bounded() {
         let mut pool = TextPool::default();
         assert!(Arc::ptr_eq(&pool.share("topicA"), &pool.share("topicA")));
         let long = "x".repeat(1 << 20);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn an_api_name_is_kept_once_and_a_huge_one_never() {
+    fn interns_each_api_name_once_and_refuses_long_names() {
         let first = api_name("PRODUCE").unwrap();
         assert!(std::ptr::eq(first, api_name("PRODUCE").unwrap()));
         assert_eq!(api_name(&"P".repeat(65)), None);

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_of_the_struct_itself() {
+    fn reads_numbers_of_the_outer_struct_only() {
         assert_eq!(numbers(&PAGE), Some(vec![(1, 0), (2, 300), (3, 5)]));
         for end in 0..PAGE.len() - 1 {
             assert_eq!(numbers(&PAGE[..end]), None, "cut at {end}");
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_read_in_two_ways_or_claims_too_much_is_refused() {
+    fn refuses_repeated_fields_deep_nesting_and_excessive_lists() {
         // A field twice: a step of zero says that the field's full number follows.
         assert_eq!(numbers(&[0x15, 0, 0x15, 2, 0x05, 4, 9, 0]), None);
         let endless = [0x25, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];

@@ -110,7 +110,7 @@ fn socket_op(n: u64) -> Event {
 }
 
 #[test]
-fn an_event_is_taken_in_without_an_allocation() {
+fn writing_an_event_does_not_allocate() {
     let events: Vec<Event> = (0..EVENTS).flat_map(|n| [request(n), file_op(n), socket_op(n)]).collect();
     let dir = tempfile::tempdir().unwrap();
     let mut writer =

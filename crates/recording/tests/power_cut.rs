@@ -99,7 +99,7 @@ fn cut(kind: &str, time: Duration) {
 }
 
 #[test]
-fn complete_parts_and_a_manifest_outlive_a_power_cut() {
+fn complete_parts_and_manifest_survive_a_power_cut() {
     if !is_asked_for() {
         return;
     }
@@ -150,7 +150,7 @@ impl RowRecorder {
 }
 
 #[test]
-fn an_error_that_makes_the_file_system_read_only_loses_only_what_is_counted() {
+fn all_rows_lost_to_a_read_only_file_system_are_counted() {
     if !is_asked_for() {
         return;
     }
@@ -169,7 +169,7 @@ fn an_error_that_makes_the_file_system_read_only_loses_only_what_is_counted() {
 }
 
 #[test]
-fn a_quota_loses_only_what_is_counted() {
+fn all_rows_lost_to_a_quota_are_counted() {
     if !is_asked_for() {
         return;
     }

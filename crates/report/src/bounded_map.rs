@@ -50,7 +50,7 @@ mod tests {
     use super::BoundedMap;
 
     #[test]
-    fn what_comes_after_the_last_place_is_with_the_others_of_its_kind() {
+    fn keys_beyond_the_limit_share_a_group_per_kind() {
         let mut bounded = BoundedMap::<u32, char, u32>::new(2);
         for (who, kind) in [(1, 'p'), (2, 'p'), (3, 'p'), (4, 'f'), (1, 'p'), (5, 'p'), (4, 'f'), (6, 'f')] {
             *bounded.of(who, kind) += 1;

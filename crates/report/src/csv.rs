@@ -40,14 +40,14 @@ mod tests {
     use super::write_line;
 
     #[test]
-    fn fields_are_quoted_only_where_they_must_be() {
+    fn quotes_fields_only_if_necessary() {
         let mut out = Vec::new();
         write_line(&mut out, ["plain", "a,b", "say \"hi\"", "", "two\nlines"]).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "plain,\"a,b\",\"say \"\"hi\"\"\",,two\\x0alines\n");
     }
 
     #[test]
-    fn a_spreadsheet_takes_no_text_for_a_formula() {
+    fn neutralizes_spreadsheet_formulas() {
         let mut out = Vec::new();
         write_line(&mut out, ["=1+1", "+a", "-cmd|' /C calc'!A0", "@SUM(A1)", "=a,b", "\t=1", "\r=1"])
             .unwrap();

@@ -139,7 +139,7 @@ mod tests {
     use super::{Distribution, FEW};
 
     #[test]
-    fn percentiles_are_near_the_exact_ones_over_nine_orders_of_magnitude() {
+    fn percentiles_are_accurate_over_nine_orders_of_magnitude() {
         for (mut spread, within) in [(Distribution::default(), 0.005), (Distribution::of_sizes(), 0.0005)] {
             let values = (0..10_000_u64).map(|n| 20_000 + n.pow(3)).collect::<Vec<_>>();
             for &value in &values {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_percentile_and_no_value_is_too_high() {
+    fn empty_has_no_percentile_and_the_maximum_value_is_accepted() {
         let mut spread = Distribution::default();
         assert_eq!((spread.quantile(0.5), spread.mean(), spread.max()), (None, None, None));
         spread.add(u64::MAX);

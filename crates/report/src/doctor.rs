@@ -244,7 +244,7 @@ mod tests {
     use super::short;
 
     #[test]
-    fn both_ends_of_a_call_are_one_word() {
+    fn entry_and_exit_tracepoints_share_one_name() {
         let both = "syscalls/sys_enter_fsync syscalls/sys_exit_fsync filemap/x";
         assert_eq!(short(both), "system calls fsync filemap/x");
         assert_eq!(short("jbd2/a jbd2/b"), "jbd2/a jbd2/b");

@@ -66,7 +66,7 @@ mod tests {
     use super::name;
 
     #[test]
-    fn an_error_has_its_name_or_its_number() {
+    fn errors_have_a_name_or_a_number() {
         for (errno, text) in [(5, "EIO"), (28, "ENOSPC"), (9_999, "9999"), (-1, "-1")] {
             assert_eq!(name(errno), text);
         }

@@ -153,7 +153,7 @@ mod tests {
     use super::name;
 
     #[test]
-    fn a_code_has_kafka_s_name() {
+    fn error_codes_have_kafka_names() {
         let known = [
             (-1, "UNKNOWN_SERVER_ERROR"),
             (0, "NONE"),

@@ -35,7 +35,7 @@ mod tests {
     use super::escape;
 
     #[test]
-    fn nothing_that_steers_a_terminal_passes() {
+    fn escapes_terminal_control_characters() {
         for (raw, escaped) in [
             ("orders-1", "orders-1"),
             ("žluťoučký", "žluťoučký"),

@@ -128,7 +128,7 @@ mod tests {
     use super::{Lag, Lags};
 
     #[test]
-    fn the_longest_is_exact_and_none_is_less_than_nothing() {
+    fn negative_lag_counts_as_zero_and_the_longest_is_exact() {
         let mut lags = Lags::default();
         assert_eq!(lags.conclude(), None);
         lags.add(Nanos(-5));

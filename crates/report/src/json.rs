@@ -57,7 +57,7 @@ mod tests {
     use super::write_line;
 
     #[test]
-    fn controls_are_escaped_and_read_back_as_they_were() {
+    fn control_characters_are_escaped_and_round_trip() {
         let text = "a\u{9b}31m\x1b[0m\u{202e}\"\\ž\u{7f}";
         let mut out = Vec::new();
         write_line(&mut out, &text).unwrap();

@@ -328,7 +328,7 @@ mod tests {
     use super::role;
 
     #[test]
-    fn a_role_is_a_name_without_its_number() {
+    fn thread_role_is_the_name_without_its_number() {
         for (name, expected) in [
             ("data-plane-kafka-request-handler-24", "data-plane-kafka-request-handler"),
             ("kafka-log-cleaner-thread-0", "kafka-log-cleaner-thread"),

@@ -56,7 +56,7 @@ mod tests {
     use super::{format_bytes, format_count, format_count_of};
 
     #[test]
-    fn counts_and_sizes_read_as_people_say_them() {
+    fn formats_counts_and_sizes() {
         for (count, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_292_021, "1,292,021")] {
             assert_eq!(format_count(count), text);
         }

@@ -90,7 +90,7 @@ mod tests {
     use model::Nanos;
 
     #[test]
-    fn the_slowest_come_first_and_of_equals_the_earliest() {
+    fn orders_by_latency_and_ties_by_arrival() {
         let mut slowest = Slowest::new(3);
         for (name, latency) in [('a', 1), ('b', 5), ('c', 3), ('d', 5), ('e', 2), ('f', 3)] {
             slowest.offer(Nanos(latency), || name);

@@ -215,17 +215,17 @@ mod tests {
     }
 
     #[test]
-    fn rows_held_back_align_with_those_that_follow() {
+    fn lookahead_rows_align_with_later_rows() {
         assert_eq!(render(9), "NAME      N\na         1\nlonger  100\nb         2\n");
     }
 
     #[test]
-    fn without_lookahead_a_column_widens_when_it_must() {
+    fn columns_widen_without_lookahead() {
         assert_eq!(render(0), "NAME   N\na      1\nlonger  100\nb         2\n");
     }
 
     #[test]
-    fn an_odd_cell_stays_in_its_row() {
+    fn width_of_a_long_cell_is_limited() {
         let mut out = Vec::new();
         let mut table = Table::new(&mut out, vec![Heading::text("A", 1), Heading::text("B", 1)], 9);
         table.row(&["x".repeat(5_000), "y".to_owned()]).unwrap();

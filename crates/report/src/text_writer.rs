@@ -83,7 +83,7 @@ mod tests {
     use crate::Style;
 
     #[test]
-    fn a_bullet_hangs() {
+    fn wrapped_bullet_text_is_indented() {
         let mut text = TextWriter::new(Vec::new(), &Style::default());
         text.bullet(&"word ".repeat(30)).unwrap();
         let shown = String::from_utf8(text.out).unwrap();

@@ -93,7 +93,7 @@ mod tests {
     use model::Nanos;
 
     #[test]
-    fn the_time_of_day_follows_the_zone_and_cuts_milliseconds() {
+    fn time_of_day_uses_the_zone_and_truncates_to_milliseconds() {
         let at = Nanos(1_718_971_896_521_999_999);
         assert_eq!(Zone::utc().time_of_day(at), "12:11:36.521");
         assert_eq!(Zone::east(7_200).unwrap().time_of_day(at), "14:11:36.521");
@@ -101,21 +101,21 @@ mod tests {
     }
 
     #[test]
-    fn the_date_is_that_of_the_zone() {
+    fn date_uses_the_zone() {
         let at = Nanos(1_718_971_896_521_999_999);
         assert_eq!(Zone::utc().date_and_time(at), "2024-06-21 12:11:36.521");
         assert_eq!(Zone::east(-13 * 3_600).unwrap().date_and_time(at), "2024-06-20 23:11:36.521");
     }
 
     #[test]
-    fn instants_at_the_ends_of_time_do_not_overflow() {
+    fn extreme_instants_do_not_overflow() {
         for at in [Nanos::MIN, Nanos(-1), Nanos::ZERO, Nanos::MAX] {
             assert_eq!(Zone::east(3_600).unwrap().time_of_day(at).len(), 12);
         }
     }
 
     #[test]
-    fn times_one_after_the_other_are_the_same_as_each_alone() {
+    fn cached_times_match_uncached_ones() {
         let zone = Zone::east(-12_600).unwrap();
         let mut times = TimesOfDay::new(zone.clone());
         let first = 1_718_971_896_521_999_999;

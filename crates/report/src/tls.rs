@@ -46,7 +46,7 @@ mod tests {
     use super::tls_lines;
 
     #[test]
-    fn the_largest_listeners_are_named_and_the_rest_added_up() {
+    fn names_the_largest_listeners_and_sums_up_the_rest() {
         let mut totals = TlsTotals::default();
         totals.add(OTHER_LISTENERS, TlsCount { connections: 1, bytes: 9_999_999 });
         for port in 1..=6 {

@@ -42,7 +42,7 @@ mod tests {
     use super::{WIDTH, wrap_to};
 
     #[test]
-    fn words_stay_whole_and_lines_keep_to_the_width() {
+    fn wraps_at_the_width_without_breaking_words() {
         let text = "ten chars ".repeat(30);
         let lines = wrap_to(WIDTH, text.trim(), 10, 4);
         assert!(lines.len() > 1);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_keeps_its_unit() {
+    fn number_and_unit_stay_together() {
         for spare in 0..12 {
             let lines = wrap_to(WIDTH, "it took 12.3 ms, it did", WIDTH - spare, 0);
             assert!(lines.iter().any(|line| line.contains("12.3 ms,")), "{lines:?}");

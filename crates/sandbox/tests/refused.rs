@@ -96,7 +96,7 @@ fn run(directory: &Path, attempt: &str, is_sandboxed: bool) -> (Option<i32>, Str
 }
 
 #[test]
-fn a_parser_that_calls_what_no_parser_needs_dies() {
+fn denied_system_calls_kill_the_parser() {
     for attempt in ["ptrace", "bpf", "connect", "unmount"] {
         let directory = directory();
         let (signal, output) = run(directory.path(), attempt, true);
@@ -107,7 +107,7 @@ fn a_parser_that_calls_what_no_parser_needs_dies() {
 }
 
 #[test]
-fn a_parser_starts_no_program() {
+fn parser_cannot_start_a_program() {
     let directory = directory();
     // The new process is killed, not the one that started it.
     let (_, output) = run(directory.path(), "exec", true);
@@ -117,7 +117,7 @@ fn a_parser_starts_no_program() {
 }
 
 #[test]
-fn a_parser_reads_what_was_named_and_writes_nothing() {
+fn parser_reads_only_named_files_and_writes_nothing() {
     for attempt in ["open", "write", "remove"] {
         let directory = directory();
         let (signal, output) = run(directory.path(), attempt, true);
@@ -130,7 +130,7 @@ fn a_parser_reads_what_was_named_and_writes_nothing() {
 }
 
 #[test]
-fn a_file_of_another_user_takes_one_capability() {
+fn file_of_another_user_needs_one_capability() {
     let directory = directory();
     let (_, output) = run(directory.path(), "nothing", true);
     assert!(output.contains("entered: capabilities none,"), "{output}");
@@ -154,7 +154,7 @@ fn a_file_of_another_user_takes_one_capability() {
 }
 
 #[test]
-fn a_survey_restricts_nobody_else() {
+fn survey_does_not_restrict_the_caller() {
     let status = sandbox::survey().unwrap();
     assert!(status.landlock.is_ok() && status.seccomp.is_ok(), "{status}");
     let directory = directory();

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_the_bucket_or_the_object() {
+    fn distinguishes_missing_bucket_from_missing_object() {
         let missing = |code| Theirs::NotFound { path: "k".to_owned(), source: xml(code) };
         assert!(of(&missing("NoSuchBucket"), false).contains("no such bucket"));
         assert!(of(&missing("NotFound"), true).contains("no such bucket"));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_and_who_is_not_known_are_told_apart() {
+    fn distinguishes_denied_access_from_missing_credentials() {
         let denied = Theirs::PermissionDenied { path: "k".to_owned(), source: xml("InvalidAccessKeyId") };
         assert!(of(&denied, true).contains("access denied (InvalidAccessKeyId): check AWS_ACCESS_KEY_ID"));
         let host = generic("Error performing PUT http://169.254.169.254/latest/api/token in 1s");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_sent_elsewhere_or_cannot_trust_is_told_what_to_set() {
+    fn redirect_and_certificate_errors_name_the_remedy() {
         let redirect = generic("Server returned non-2xx status code: 307 Temporary Redirect: ");
         let bare = generic("Error performing GET x in 1s - Received redirect without LOCATION, this means");
         for error in [redirect, bare] {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_answer_came_to_says_why() {
+    fn connection_and_other_errors_give_a_short_one_line_reason() {
         let of_kind =
             |kind| of(&generic(HttpError::new(kind, std::io::Error::other("refused\nby\x1b it"))), true);
         assert!(of_kind(HttpErrorKind::Timeout).contains("no answer in time"));

@@ -74,7 +74,7 @@ mod tests {
         <Size>9</Size></Contents></ListBucketResult>";
 
     #[test]
-    fn what_is_answered_is_listed_and_fetched() {
+    fn lists_and_fetches_scripted_answers() {
         let answer = |status, headers: &[(&'static str, &str)], body: &str| Answer {
             status,
             headers: headers.iter().map(|(name, value)| (*name, value.as_bytes().to_vec())).collect(),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_that_no_request_can_have_is_an_error() {
+    fn refuses_an_entity_tag_with_a_line_break() {
         let page = PAGE.replace("<Size>", "<ETag>&quot;a&#10;b&quot;</ETag><Size>");
         let answer = Answer { status: 200, headers: Vec::new(), body: page.into_bytes() };
         let below = Location::parse("s3://bucket/a").unwrap();

@@ -73,7 +73,7 @@ mod tests {
     use super::Location;
 
     #[test]
-    fn a_url_names_a_bucket_and_folders() {
+    fn parses_urls_into_bucket_and_key() {
         for (url, bucket, key) in [
             ("s3://b", "b", ""),
             ("s3://b/", "b", ""),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn places_lie_below_folders() {
+    fn joins_and_strips_paths_below_a_folder() {
         let (bucket, folder) = (Location::parse("s3://b").unwrap(), Location::parse("s3://b/a").unwrap());
         assert_eq!(bucket.below("x/y").key, "x/y");
         assert_eq!((folder.below("x").key.as_str(), folder.below("").key.as_str()), ("a/x", "a"));

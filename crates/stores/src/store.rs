@@ -250,7 +250,7 @@ mod tests {
     use super::{GAP_BYTES, PIECE_BYTES, free_bytes, merge_ranges, pieces};
 
     #[test]
-    fn the_library_knows_the_variables_of_the_reference() {
+    fn object_store_reads_every_documented_variable() {
         let page = include_str!("../../../docs/reference/settings.md");
         let names: Vec<&str> = page.split('`').filter(|part| part.starts_with("AWS_")).collect();
         assert!(names.len() > 5, "{names:?}");
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn close_ranges_are_one_and_long_ones_are_several() {
+    fn merges_close_ranges_and_splits_long_ones() {
         let far = 10 * GAP_BYTES;
         assert_eq!(
             merge_ranges([far..far + 5, 3..9, 0..4, 20..20, 9 + GAP_BYTES..10 + GAP_BYTES]),
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_has_room_and_nothing_has_none() {
+    fn free_bytes_reads_a_directory_and_fails_for_a_missing_path() {
         let directory = tempfile::tempdir().unwrap();
         assert!(free_bytes(directory.path()).unwrap() > 0);
         assert!(free_bytes(&directory.path().join("nothing")).is_err());

@@ -51,7 +51,7 @@ mod tests {
     use super::{clip, clip_middle, width};
 
     #[test]
-    fn what_is_cut_says_so_and_nothing_is_wider_than_asked() {
+    fn clipped_text_has_an_ellipsis_and_fits_the_width() {
         for (text, columns, expected) in [
             ("orders", 6, "orders"),
             ("orders", 5, "orde…"),

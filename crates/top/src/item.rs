@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_is_as_wide_as_asked_and_shared_out() {
+    fn bar_fills_its_width_in_proportion() {
         assert_eq!(letters(&[('Q', 1.0), ('A', 9.0)], 10.0, 10), "QAAAAAAAAA");
         assert_eq!(letters(&[('Q', 0.01), ('A', 9.99)], 10.0, 4), "AAAA");
         assert_eq!(letters(&[('C', 0.25)], 1.0, 8), "CC      ");

@@ -182,7 +182,7 @@ mod tests {
     use super::Pattern;
 
     #[test]
-    fn a_pattern_is_any_of_its_words_in_any_case() {
+    fn pattern_matches_any_alternative_in_any_case() {
         assert!(Pattern::of("").is_in("anything") && Pattern::of(" | ").is_in(""));
         assert!(Pattern::of("LOCK|gc").is_in("log-lock orders-3"));
         assert!(!Pattern::of("lock|gc").is_in("journal-commit"));

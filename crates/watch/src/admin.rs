@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_brokers_reason_is_part_of_one_line() {
+    fn error_with_a_brokers_reason_has_no_control_characters() {
         let reason = text("not\n\x1b[31mallowed");
         let refusal =
             [&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 31][..], &reason, &[4, 0, 0, 0, 0, 0, 0]].concat();
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_broker_says_replaces_what_its_file_says() {
+    fn effective_settings_replace_those_of_the_file() {
         let configs =
             [("num.io.threads", "16", 2), ("log.dirs", "/data", 4), ("num.network.threads", "3", 5)];
         let (broker, served) = answering_broker(frame(0, &configs));
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_that_refuses_or_answers_nonsense_is_told_of_in_a_line() {
+    fn refusals_and_malformed_responses_are_one_line_errors() {
         let refused = settings(&answering_broker(frame(31, &[])).0).unwrap_err();
         assert!(
             matches!(&refused, Error::Refused { code: 31, message, .. } if message == "not allowed"),
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_plaintext_listener_is_asked() {
+    fn connects_only_to_a_plaintext_listener_by_default() {
         let secure = settings(&broker("SASL_SSL", 9)).unwrap_err();
         assert!(
             matches!(&secure, Error::NoListener { protocol: "PLAINTEXT", listeners } if listeners == "SASL_SSL://:9"),

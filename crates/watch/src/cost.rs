@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_before_a_minute() {
+    fn usage_is_unknown_before_one_minute() {
         let full = (WINDOW.as_secs() / INTERVAL.as_secs()) as u32;
         assert_eq!(window(1, full - 1, 0.1, None).usage(), None);
         let usage = window(1, full, 0.1, Some(0.05)).usage().unwrap();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_a_share_of_the_broker_but_never_of_nothing() {
+    fn cost_limit_is_a_share_of_the_broker_with_a_minimum() {
         let usage = |broker, process, programs| Usage { broker, process, programs };
         let is_shed = |usage: Usage| usage.why_shed(0.03).is_some();
         assert!(!is_shed(usage(1.0, 0.02, Some(0.009))));
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_explains_least_goes_first_and_stays_away() {
+    fn sheds_the_least_useful_parts_first() {
         let costs = Costs::default();
         costs.offer(Part::Probes, &["file-writes", "journal"]);
         costs.offer(Part::CpuSamples, &["cpu-samples"]);

@@ -85,7 +85,7 @@ mod tests {
     use super::partition_in;
 
     #[test]
-    fn a_partition_is_read_from_its_directory_in_sysfs() {
+    fn reads_a_partition_from_its_sysfs_directory() {
         let dir = std::env::temp_dir().join(format!("brokerscope-partition-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         for (name, text) in [("partition", "1\n"), ("dev", "8:1\n"), ("start", "2048\n"), ("size", "1000\n")]

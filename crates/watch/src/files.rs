@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_named_from_its_log_dir_on() {
+    fn file_names_start_at_the_log_dir() {
         let mut files = files();
         for (seen, whole, file, kind, partition) in [
             (
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rename_takes_the_inode_along() {
+    fn rename_moves_the_inode_to_the_new_path() {
         let mut files = files();
         files.name(DEVICE, &path("kafka/data/c.tmp", true), 41);
         let inode = |files: &mut Files, text: &str| files.resolve(&path_argument(text)).inode;
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_takes_both_inodes_along() {
+    fn exchange_swaps_both_inodes() {
         let mut files = files();
         files.name(DEVICE, &path("kafka/data/a", true), 41);
         files.name(DEVICE, &path("kafka/data/b", true), 42);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_leads_nowhere_is_what_was_written() {
+    fn unresolved_path_is_the_argument_as_written() {
         let mut files = files();
         let lost = StartDir { device: DEVICE, path: None };
         for (text, start, file) in [(Some("a/b"), Some(lost), "a/b"), (None, None, "unknown")] {
@@ -394,7 +394,7 @@ mod mapped_tests {
     use super::parse;
 
     #[test]
-    fn mappings_of_files_have_a_path() {
+    fn parses_only_mappings_of_existing_files() {
         let line =
             "7f1c2000-7f1c3000 rw-s 00000000 fe:1f 131                          /data/my topic-0/0.index";
         assert_eq!(parse(line), Some((((0xfe, 0x1f), 131), "/data/my topic-0/0.index".to_owned())));

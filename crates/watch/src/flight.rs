@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_that_touch_become_one() {
+    fn touching_intervals_are_merged() {
         for (stretches, expected) in [
             (vec![(1, 3), (5, 7)], vec![(1, 3), (5, 7)]),
             (vec![(5, 7), (1, 3)], vec![(1, 3), (5, 7)]),
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_touches_what_it_shares_a_moment_with() {
+    fn intervals_touch_and_cover_times() {
         let mut intervals = of(&[(10, 20), (30, 40)]);
         for (start, end, touches) in
             [(0, 9, false), (0, 10, true), (20, 20, true), (21, 29, false), (25, 35, true), (41, 50, false)]

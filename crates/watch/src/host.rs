@@ -201,7 +201,7 @@ mod accept_queue_tests {
     }
 
     #[test]
-    fn what_was_counted_before_is_not_reported() {
+    fn reports_only_overflows_since_the_last_reading() {
         let (fixture, mut queue) = (Fixture::new("accept-queue"), AcceptQueue::default());
         let counts =
             [5, 5, 12, 12, 3, 4].map(|overflows| count_overflows(&mut queue, &fixture, 11, overflows));

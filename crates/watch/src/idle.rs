@@ -80,14 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_this_process_alone_becomes_idle() {
+    fn sets_an_unshared_cgroup_idle() {
         let group = group("7\n");
         set_idle(group.path(), 7).unwrap();
         assert_eq!(fs::read_to_string(group.path().join("cpu.idle")).unwrap(), "1");
     }
 
     #[test]
-    fn a_group_with_others_stays_as_it_is() {
+    fn leaves_a_shared_cgroup_unchanged() {
         let below = group("7\n");
         fs::create_dir(below.path().join("session")).unwrap();
         for group in [group("7\n8\n"), group("0\n"), group(""), below] {
@@ -98,14 +98,14 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_idle_already_may_be_shared() {
+    fn accepts_a_shared_cgroup_that_is_already_idle() {
         let group = group("7\n8\n");
         fs::write(group.path().join("cpu.idle"), "1\n").unwrap();
         set_idle(group.path(), 7).unwrap();
     }
 
     #[test]
-    fn without_the_file_nothing_happens() {
+    fn missing_cpu_idle_file_is_an_error() {
         let group = tempfile::tempdir().unwrap();
         let result = set_idle(group.path(), 7);
         assert!(matches!(result, Err(NotIdle::Refused { .. })), "{result:?}");

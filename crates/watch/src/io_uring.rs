@@ -25,7 +25,7 @@ mod tests {
     use super::{rings, warning};
 
     #[test]
-    fn a_process_without_rings_is_not_warned_of() {
+    fn process_without_rings_has_no_warning() {
         let own = std::process::id();
         assert_eq!((rings(own), warning(own)), (Some(0), None));
         assert_eq!(rings(u32::MAX), None, "what does not run");

@@ -116,7 +116,7 @@ mod tests {
     use crate::thread_names::{Table, ThreadName, ThreadNames};
 
     #[test]
-    fn waiter_and_holder_get_their_full_names_where_these_are_known() {
+    fn waiter_and_holder_get_their_full_names_if_known() {
         let names = ThreadNames::default();
         let full = |comm: &str, full: &str| ThreadName { comm: comm.into(), full: full.into() };
         names

@@ -240,7 +240,7 @@ mod tests {
     use model::Direction;
 
     #[test]
-    fn the_kernels_flags_say_which_way_the_data_went() {
+    fn parses_the_direction_of_block_requests() {
         for (rwbs, expected) in [
             ("W", Direction::Write),
             ("WS", Direction::Write),

@@ -61,7 +61,7 @@ mod tests {
     use super::{EVENT_BYTES, FIXED_BYTES, MIN_MEMORY_BYTES, Memory};
 
     #[test]
-    fn the_shares_and_the_fixed_part_stay_below_the_ceiling() {
+    fn memory_shares_stay_below_the_limit() {
         for ceiling in [MIN_MEMORY_BYTES, 100 << 20, 256 << 20, 1 << 30, 64 << 30] {
             let memory = Memory::within(ceiling);
             assert!(memory.probe_ring_bytes.is_power_of_two());

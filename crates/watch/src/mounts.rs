@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_in_the_mount_that_hides_the_others() {
+    fn path_is_in_the_mount_that_hides_the_others() {
         let mounts = mounts();
         assert_eq!(mounts.theirs.len(), 5);
         assert_eq!(mounts.inside_by_name("/etc/passwd"), Some(inside((8, 1), "etc/passwd")));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_seen_through_the_nearest_mount() {
+    fn file_is_visible_through_the_nearest_mount() {
         let mounts = mounts();
         assert_eq!(mounts.visible_path((8, 1), "etc/passwd").as_deref(), Some("/etc/passwd"));
         assert_eq!(mounts.visible_path((0, 45), "@data/t-0").as_deref(), Some("/srv/t-0"));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn below_is_by_whole_components() {
+    fn below_compares_whole_components() {
         assert_eq!(below("a/b", "a"), Some("b"));
         assert_eq!(below("ab", "a"), None);
         assert_eq!(below("a", "a"), Some(""));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_this_process_is_found_by_both_ways() {
+    fn finds_its_own_directory_by_descriptor_and_by_root() {
         let mounts = Mounts::of(std::process::id());
         let directory = std::env::temp_dir();
         let found = mounts.locate(&directory).expect("the directory of temporary files is mounted");
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mount_is_none() {
+    fn refuses_malformed_lines() {
         for line in ["", "1 2 3", "21 1 8 / / rw - ext4 /dev/sda1 rw", "21 1 8:1 / / rw ext4 /dev/sda1 rw"] {
             assert_eq!(parse(line), [], "{line}");
         }
@@ -286,7 +286,7 @@ mod mountinfo_tests {
     use super::parse;
 
     #[test]
-    fn a_mount_has_a_source_or_an_overlays_upper_directory() {
+    fn reads_the_source_and_an_overlays_upper_directory() {
         let mounts = parse(
             "36 27 0:46 / /data rw - btrfs /dev/sd\\040b rw,space_cache\n\
              37 27 0:47 / /o rw shared:1 - overlay overlay rw,lowerdir=/l,upperdir=/u/x,workdir=/w\n\
@@ -298,7 +298,7 @@ mod mountinfo_tests {
     }
 
     #[test]
-    fn what_has_no_options_is_no_mount() {
+    fn refuses_lines_without_options() {
         assert_eq!(parse("21 1 8:1 / / rw"), []);
         assert_eq!(parse("21 1 8:1 / / - ext4 /dev/sda1 rw"), []);
     }

@@ -90,7 +90,7 @@ mod tests {
     use crate::health::Sources;
 
     #[test]
-    fn what_is_down_is_found_from_outside_as_long_as_it_is() {
+    fn other_processes_read_current_outages() {
         let (sources, mut publisher) = (Sources::default(), Publisher::default());
         sources.serve("packets", &["requests", "replicas"]);
         sources.serve("host", &["host-samples"]);

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_that_both_saw_is_told_once_whoever_was_first() {
+    fn pause_from_both_sources_is_reported_once_in_any_order() {
         let pauses = PauseMerger::default();
         pauses.expect_recorded(true);
         assert_eq!(pauses.add_probed(pause(100, None)), None);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_recorder_does_not_tell_of_is_told_in_time_and_at_the_end() {
+    fn unrecorded_pauses_are_reported_after_a_delay_and_at_the_end() {
         let pauses = PauseMerger::default();
         assert_eq!(pauses.add_probed(pause(50, None)), Some(pause(50, None)), "no recorder");
         pauses.expect_recorded(true);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_held_than_there_is_room_for() {
+    fn pending_pauses_are_bounded() {
         let pauses = PauseMerger::default();
         pauses.expect_recorded(true);
         let reported = (0..300).filter_map(|number| pauses.add_probed(pause(number * 20, None))).count();

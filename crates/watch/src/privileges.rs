@@ -71,7 +71,7 @@ mod tests {
     use rustix::thread::CapabilitySet;
 
     #[test]
-    fn a_thread_keeps_what_it_needs_and_cannot_gain_more() {
+    fn thread_drops_unneeded_capabilities_and_cannot_gain_new_ones() {
         let check = || {
             drop_unneeded_capabilities().unwrap();
             let sets = rustix::thread::capabilities(None).unwrap();

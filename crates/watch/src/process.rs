@@ -116,7 +116,7 @@ mod tests {
     use super::{Process, Stat};
 
     #[test]
-    fn a_name_with_anything_in_it_is_passed_over_and_cpus_are_times_by_the_time_since_the_start() {
+    fn parses_stat_with_any_process_name_and_averages_cpu_time() {
         let line = "7 (a) b) S 1 7 7 0 -1 4194560 1 0 0 0 150 50 0 0 20 0 9 0 1000 4096 1 0 0";
         let stat = Stat::parse(line).unwrap();
         assert_eq!(stat, Stat { state: 'S', used: 200, started: 1_000 });
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_gone_when_it_has_died_or_another_has_its_id() {
+    fn process_is_gone_if_it_died_or_its_id_was_reused() {
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
         let process = Process::of(child.id());
         assert!(!process.is_gone());

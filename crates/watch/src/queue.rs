@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_drops_and_counts() {
+    fn full_queue_drops_and_counts_events() {
         let (sender, queue) = queue(2);
         (0..5).for_each(|i| sender.send(event(i)));
         assert_eq!(sender.dropped(), 3);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_batch_that_does_not_fit_the_first_events_go_through() {
+    fn first_events_of_a_too_large_batch_are_queued() {
         let (sender, queue) = queue(4);
         sender.send_all((0..3).map(event).collect());
         sender.send_all((3..6).map(event).collect());
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_of_many_partitions_takes_more_room() {
+    fn request_with_many_partitions_takes_more_capacity() {
         let (sender, queue) = queue(8);
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], 9_092));
         let partitions = vec![model::Partition::default(); 4_096 / size_of::<model::Partition>()];
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_dropped_is_told_once_among_those_that_came_after() {
+    fn dropped_events_are_reported_once_in_order_of_time() {
         let (sender, queue) = queue(2);
         let next = || queue.next(Duration::ZERO).unwrap();
         sender.send_all((0..5).map(|i| at(10 * i, 0)).collect());
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_is_woken_has_nothing_and_reads_on() {
+    fn woken_reader_gets_no_event_and_reads_on() {
         let (sender, queue) = queue(4);
         sender.wake_reader();
         sender.send(event(1));
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_is_dropped_and_counted() {
+    fn events_without_a_reader_are_dropped_and_counted() {
         let (sender, queue) = queue(4);
         drop(queue);
         sender.send_all((0..3).map(event).collect());
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taker_has_what_waited_first_and_then_all_that_comes() {
+    fn sink_receives_waiting_events_first_then_all_others() {
         let (sender, queue) = queue(100);
         let taken = Arc::new(Mutex::new((Vec::new(), 1_000)));
         let mut batch = Batch::of(&sender);
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_taker_refused_is_counted_and_told_among_what_comes_later() {
+    fn events_refused_by_a_sink_are_counted_and_reported_later() {
         let (sender, queue) = queue(100);
         let taken = Arc::new(Mutex::new((Vec::new(), 2)));
         queue.set_sink(Box::new(Few(Arc::clone(&taken))));

@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_ends_is_down_and_a_loss_until_the_watch_ends() {
+    fn ended_source_is_down_and_reports_a_loss() {
         for (panics, why) in [(false, "refused"), (true, "its thread panicked")] {
             let (feed, queue) = feed();
             feed.sources.serve(Short::NAME, &["requests"]);
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_down_when_the_watch_ends_stays_down() {
+    fn source_down_at_the_end_stays_down() {
         let (feed, _queue) = feed();
         feed.sources.serve(Blind::NAME, &["requests"]);
         let running = Running::start(Blind, &feed).unwrap();
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_is_given_up_is_a_loss_until_the_watch_ends() {
+    fn shed_source_reports_a_loss_until_the_watch_ends() {
         let (feed, queue) = feed();
         let running = Running::start(Leaky::default(), &feed).unwrap();
         feed.costs.offer(Part::Host, &["leaks"]);
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_is_told_to_stop_delivers_the_rest_and_its_losses() {
+    fn stopped_source_delivers_remaining_events_and_losses() {
         let (feed, queue) = feed();
         let running = Running::start(Leaky::default(), &feed).unwrap();
         running.stop();

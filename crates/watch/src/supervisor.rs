@@ -190,7 +190,7 @@ mod tests {
     use super::Identity;
 
     #[test]
-    fn a_broker_is_known_by_its_log_dirs() {
+    fn broker_is_identified_by_its_log_dirs() {
         let root = std::env::temp_dir().join(format!("brokerscope-identity-{}", std::process::id()));
         let (data, other, link) = (root.join("data"), root.join("other"), root.join("link"));
         fs::create_dir_all(&data).unwrap();

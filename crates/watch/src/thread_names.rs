@@ -244,7 +244,7 @@ mod tests {
     use super::{Table, ThreadName, ThreadNames};
 
     #[test]
-    fn a_full_name_is_of_the_thread_that_still_has_the_kernels() {
+    fn full_name_requires_the_kernels_current_name_to_match() {
         let names = ThreadNames::default();
         let mut reader = names.reader();
         assert_eq!(&*reader.full(7, "data-plane-kafk".into()), "data-plane-kafk");
@@ -286,7 +286,7 @@ mod thread_list_tests {
     }
 
     #[test]
-    fn the_jvm_is_asked_for_names_that_the_kernel_cut_and_not_again_for_the_same() {
+    fn queries_the_jvm_once_for_truncated_thread_names() {
         let proc = tempfile::tempdir().unwrap();
         let mut list = ThreadList::at(proc.path(), 1);
         let began = Instant::now();
@@ -303,7 +303,7 @@ mod thread_list_tests {
     }
 
     #[test]
-    fn new_threads_are_asked_about_now_and_then() {
+    fn queries_for_new_threads_back_off() {
         let proc = tempfile::tempdir().unwrap();
         let mut list = ThreadList::at(proc.path(), 1);
         let began = Instant::now();
@@ -321,7 +321,7 @@ mod thread_list_tests {
     }
 
     #[test]
-    fn a_thread_that_is_gone_has_no_name_and_its_id_is_anothers() {
+    fn ended_thread_has_no_name_and_its_id_is_reused() {
         let proc = tempfile::tempdir().unwrap();
         let mut list = ThreadList::at(proc.path(), 1);
         let began = Instant::now();
@@ -338,7 +338,7 @@ mod thread_list_tests {
         assert!(list.wants_names(began + MIN_INTERVAL) && list.table().is_empty());
     }
     #[test]
-    fn a_thread_that_takes_the_place_of_another_is_noticed_after_some_looks() {
+    fn detects_a_replaced_thread_after_some_checks() {
         let proc = tempfile::tempdir().unwrap();
         let mut list = ThreadList::at(proc.path(), 1);
         start(proc.path(), 11, "GC Thread#0");
@@ -350,7 +350,7 @@ mod thread_list_tests {
     }
 
     #[test]
-    fn the_kernel_counts_the_threads_of_a_process_as_links() {
+    fn link_count_of_the_task_directory_counts_threads() {
         let other = std::thread::spawn(std::thread::park);
         let tasks = Path::new("/proc/self/task");
         // Other tests start and end threads.

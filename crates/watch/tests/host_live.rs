@@ -26,7 +26,7 @@ const DELAY: Nanos = Nanos::from_millis(DELAY_MS as i64);
 type Sample = (Nanos, Nanos, f64);
 
 #[test]
-fn a_devices_figures_are_those_of_its_load() {
+fn device_figures_match_the_load() {
     if std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_none_or(|value| value != "1") {
         eprintln!("NOT RUN: needs root, FUSE and BROKERSCOPE_LIVE_TESTS=1");
         return;

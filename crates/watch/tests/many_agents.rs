@@ -30,7 +30,7 @@ const NONCE: u64 = 7;
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
-fn a_thousand_agents_leave_a_broker_as_it_was() {
+fn thousand_agents_leave_no_resources_in_the_broker() {
     let Some(site) = Site::start() else { return };
     let mut before = None;
     for time in 1..=TIMES {
@@ -57,7 +57,7 @@ fn a_thousand_agents_leave_a_broker_as_it_was() {
 }
 
 #[test]
-fn another_version_of_the_agent_neither_keeps_one_away_nor_is_harmed() {
+fn two_agent_versions_do_not_disturb_each_other() {
     let Some(site) = Site::start() else { return };
     let mut other = Reader::load_other(&site);
     let mut ours = Reader::load(&site.broker);
@@ -73,7 +73,7 @@ fn another_version_of_the_agent_neither_keeps_one_away_nor_is_harmed() {
 }
 
 #[test]
-fn while_an_agent_pauses_nothing_is_copied() {
+fn paused_agent_copies_nothing() {
     let Some(site) = Site::start() else { return };
     let mut agent = Reader::load(&site.broker);
     agent.await_bytes();

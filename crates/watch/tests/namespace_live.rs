@@ -42,7 +42,7 @@ fn is_enabled() -> bool {
 }
 
 #[test]
-fn interfaces_are_those_of_the_broker_s_namespace_and_not_of_the_sysfs_it_sees() {
+fn interfaces_come_from_the_brokers_namespace_not_its_sysfs() {
     if !is_enabled() {
         return;
     }
@@ -143,7 +143,7 @@ fn cover(losses: &[Loss], (start, end): (Nanos, Nanos)) -> bool {
 }
 
 #[test]
-fn a_broker_is_captured_in_its_next_namespace_and_when_its_interface_is_back() {
+fn capture_resumes_after_a_namespace_change_or_interface_outage() {
     if !is_enabled() {
         return;
     }

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn known_and_unknown_keys() {
+    fn names_known_and_unknown_keys() {
         assert_eq!(ApiKey(0).name(), "PRODUCE");
         assert_eq!(ApiKey(25).name(), "ADD_OFFSETS_TO_TXN");
         assert_eq!(ApiKey(92).name(), "DELETE_SHARE_GROUP_OFFSETS");

@@ -149,7 +149,7 @@ mod tests {
     use crate::ErrorKind;
 
     #[test]
-    fn a_request_asks_for_all_settings_of_one_broker() {
+    fn encodes_a_request_for_all_settings_of_one_broker() {
         let expected = [
             &[0, 0, 0, 26][..],
             &[0, 32, 0, 1, 0, 0, 0, 7, 0, 2, b'b', b's'],
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_s_settings_come_with_where_they_are_from_and_without_secrets() {
+    fn parses_settings_with_their_source_and_without_secrets() {
         let config = |name: &str, value: &str, source: u8, secret: u8| {
             let text = |text: &str| [&[0, text.len() as u8][..], text.as_bytes()].concat();
             [text(name), text(value), vec![0, source, secret, 0, 0, 0, 0]].concat()
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_nothing_follows_are_errors() {
+    fn counts_without_elements_are_errors() {
         let two = [0, 0, 0, 0, 0, 0, 0, 2];
         assert_eq!(DescribeConfigsResponse::parse(&two).unwrap_err().kind, ErrorKind::BadValue);
         let many = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0xff, 0xff, 4, 0, 0, 0x7f, 0xff, 0xff, 0xff];

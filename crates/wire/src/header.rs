@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn request_headers_of_every_version() {
+    fn reads_request_headers_of_every_version() {
         for (bytes, key, version, correlation, client, body) in [
             // ControlledShutdown version 0 has no client id.
             (&[0, 7, 0, 0, 0, 0, 0, 9][..], 7, 0, 9, None, 8),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_start_of_a_header_says_what_is_there() {
+    fn reads_the_available_fields_of_a_truncated_header() {
         let bytes = [0, 0, 0, 9, 0, 0, 0, 1, 0, 2, b'c', b'd', 0];
         for end in 0..bytes.len() {
             let client_id = if end >= 12 { Some("cd") } else { None };
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn response_headers_of_both_versions() {
+    fn reads_response_headers_of_both_versions() {
         for (bytes, key, version) in [
             (&[0, 0, 0, 7][..], 0, 8),
             (&[0, 0, 0, 7, 0], 0, 9),

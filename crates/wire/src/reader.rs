@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_know_null_and_their_limits() {
+    fn strings_may_be_null_and_have_limits() {
         assert_eq!(Reader::new(&[0xff, 0xff]).nullable_string(false), Ok(None));
         assert_eq!(Reader::new(&[0x00]).nullable_string(true), Ok(None));
         assert_eq!(Reader::new(&[0, 2, b'h', b'i']).string(false), Ok("hi"));
@@ -279,13 +279,13 @@ mod tests {
     }
 
     #[test]
-    fn huge_counts_cost_nothing() {
+    fn huge_tag_count_fails_early() {
         let mut reader = Reader::new(&[0xff, 0xff, 0xff, 0xff, 0x0f, 1, 0]);
         assert!(reader.tagged_fields(true).is_err());
     }
 
     #[test]
-    fn tagged_fields_are_passed_over() {
+    fn skips_tagged_fields() {
         let mut reader = Reader::new(&[2, 0, 1, 0xaa, 1, 0, 9]);
         reader.tagged_fields(true).unwrap();
         assert_eq!(reader.u8(), Ok(9));

@@ -102,7 +102,7 @@ mod tests {
     use crate::ErrorKind;
 
     #[test]
-    fn requests_are_kafka_s_bytes() {
+    fn encodes_requests_as_in_the_protocol() {
         let handshake = [&[0, 0, 0, 19, 0, 17, 0, 1, 0, 0, 0, 7, 0, 2][..], b"bs", &[0, 5], b"PLAIN"];
         assert_eq!(handshake_request(7, "bs", "PLAIN"), handshake.concat());
         let authenticate =
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_s_answer_names_mechanisms() {
+    fn parses_the_mechanisms_of_a_handshake_response() {
         let body = [&[0, 33, 0, 0, 0, 2, 0, 5][..], b"PLAIN", &[0, 2], b"XX"].concat();
         let answer = HandshakeResponse::parse(&body).unwrap();
         assert_eq!((answer.error_code, answer.mechanisms().collect::<Vec<_>>()), (33, vec!["PLAIN", "XX"]));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_a_token_has_a_token_or_a_reason() {
+    fn parses_the_token_and_error_of_an_authenticate_response() {
         let body = [&[0, 58, 0, 2][..], b"no", &[0, 0, 0, 1], b"t"].concat();
         let answer = AuthenticateResponse::parse(&body).unwrap();
         assert_eq!((answer.error_code, answer.error_message, answer.token), (58, Some("no"), &b"t"[..]));

@@ -107,7 +107,7 @@ fn warm_streams_do_not_allocate() {
 }
 
 #[test]
-fn a_large_body_leaves_no_buffers_behind_but_those_of_a_bounded_list() {
+fn pooled_buffers_are_bounded_after_a_large_body() {
     let records = kafka::batch(Compression::None, &["a"], 10);
     let request = |records: &[u8]| {
         let partitions: Vec<_> = (0..2_000).map(|n| ("topicA", n, records.to_vec())).collect();

@@ -88,7 +88,7 @@ macro_rules! check_all {
 }
 
 #[test]
-fn answers_that_tell_both() {
+fn reads_throttle_time_and_error_code() {
     let checked = check_all!(
         |r| r.with_throttle_time_ms(THROTTLE_MS), |r| r.with_error_code(ERROR_CODE);
         1 FetchResponse, 3 MetadataResponse, 9 OffsetFetchResponse, 10 FindCoordinatorResponse, 11 JoinGroupResponse, 12 HeartbeatResponse, 13 LeaveGroupResponse, 14 SyncGroupResponse, 16 ListGroupsResponse, 18 ApiVersionsResponse, 22 InitProducerIdResponse, 24 AddPartitionsToTxnResponse, 25 AddOffsetsToTxnResponse, 26 EndTxnResponse, 29 DescribeAclsResponse, 35 DescribeLogDirsResponse, 38 CreateDelegationTokenResponse, 39 RenewDelegationTokenResponse, 40 ExpireDelegationTokenResponse, 41 DescribeDelegationTokenResponse, 43 ElectLeadersResponse, 45 AlterPartitionReassignmentsResponse, 46 ListPartitionReassignmentsResponse, 47 OffsetDeleteResponse, 48 DescribeClientQuotasResponse, 50 DescribeUserScramCredentialsResponse, 56 AlterPartitionResponse, 57 UpdateFeaturesResponse, 59 FetchSnapshotResponse, 60 DescribeClusterResponse, 62 BrokerRegistrationResponse, 63 BrokerHeartbeatResponse, 64 UnregisterBrokerResponse, 66 ListTransactionsResponse, 67 AllocateProducerIdsResponse, 68 ConsumerGroupHeartbeatResponse, 70 ControllerRegistrationResponse, 71 GetTelemetrySubscriptionsResponse, 72 PushTelemetryResponse, 73 AssignReplicasToDirsResponse, 74 ListConfigResourcesResponse, 76 ShareGroupHeartbeatResponse, 78 ShareFetchResponse, 79 ShareAcknowledgeResponse, 80 AddRaftVoterResponse, 81 RemoveRaftVoterResponse, 82 UpdateRaftVoterResponse, 91 AlterShareGroupOffsetsResponse, 92 DeleteShareGroupOffsetsResponse,
@@ -97,7 +97,7 @@ fn answers_that_tell_both() {
 }
 
 #[test]
-fn answers_that_tell_a_throttle_time() {
+fn reads_only_a_throttle_time() {
     let checked = check_all!(
         |r| r.with_throttle_time_ms(THROTTLE_MS), |r| r;
         0 ProduceResponse, 2 ListOffsetsResponse, 8 OffsetCommitResponse, 15 DescribeGroupsResponse, 19 CreateTopicsResponse, 20 DeleteTopicsResponse, 21 DeleteRecordsResponse, 23 OffsetForLeaderEpochResponse, 28 TxnOffsetCommitResponse, 30 CreateAclsResponse, 31 DeleteAclsResponse, 32 DescribeConfigsResponse, 33 AlterConfigsResponse, 34 AlterReplicaLogDirsResponse, 37 CreatePartitionsResponse, 42 DeleteGroupsResponse, 44 IncrementalAlterConfigsResponse, 49 AlterClientQuotasResponse, 51 AlterUserScramCredentialsResponse, 61 DescribeProducersResponse, 65 DescribeTransactionsResponse, 69 ConsumerGroupDescribeResponse, 75 DescribeTopicPartitionsResponse, 77 ShareGroupDescribeResponse, 90 DescribeShareGroupOffsetsResponse,
@@ -106,7 +106,7 @@ fn answers_that_tell_a_throttle_time() {
 }
 
 #[test]
-fn answers_that_tell_an_error() {
+fn reads_only_an_error_code() {
     let checked = check_all!(
         |r| r, |r| r.with_error_code(ERROR_CODE);
         17 SaslHandshakeResponse, 36 SaslAuthenticateResponse, 52 VoteResponse, 53 BeginQuorumEpochResponse, 54 EndQuorumEpochResponse, 55 DescribeQuorumResponse, 58 EnvelopeResponse,
@@ -115,7 +115,7 @@ fn answers_that_tell_an_error() {
 }
 
 #[test]
-fn answers_that_tell_neither() {
+fn reads_neither_throttle_time_nor_error_code() {
     let checked = check_all!(
         |r| r, |r| r;
         27 WriteTxnMarkersResponse, 83 InitializeShareGroupStateResponse, 84 ReadShareGroupStateResponse, 85 WriteShareGroupStateResponse, 86 DeleteShareGroupStateResponse, 87 ReadShareGroupStateSummaryResponse,
@@ -124,7 +124,7 @@ fn answers_that_tell_neither() {
 }
 
 #[test]
-fn answers_the_other_implementation_does_not_know() {
+fn reads_answers_unknown_to_the_other_implementation() {
     for (api_key, version, body, throttle_ms, error_code) in [
         // As of 3.9: LeaderAndIsr, StopReplica, UpdateMetadata, ControlledShutdown; OffsetCommit 2 and 3.
         (4, 3, &[5, 6][..], None, Some(0x0506)),

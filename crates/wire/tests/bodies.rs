@@ -35,7 +35,7 @@ fn topic(version: i16, name: &str) -> (Option<&str>, Option<[u8; 16]>) {
 }
 
 #[test]
-fn produce_requests_of_versions_3_to_13() {
+fn reads_produce_requests_of_versions_3_to_13() {
     for version in 3..=13 {
         let records = kafka::batch(Compression::None, &["a", "b"], 10);
         let parts = [("topicA", 2, Some(records.clone())), ("topic-é", 0, None)];
@@ -56,7 +56,7 @@ fn produce_requests_of_versions_3_to_13() {
 }
 
 #[test]
-fn produce_requests_of_versions_0_to_2() {
+fn reads_produce_requests_of_versions_0_to_2() {
     let body = kafka::old_produce_body("topicA", 2, b"records");
     for version in 0..=2 {
         let (values, partitions) = request(ApiKey::PRODUCE, &body, version).unwrap();
@@ -77,7 +77,7 @@ fn produce_requests_of_versions_0_to_2() {
 }
 
 #[test]
-fn produce_responses_of_versions_3_to_13() {
+fn reads_produce_responses_of_versions_3_to_13() {
     for version in 3..=13 {
         let body = kafka::produce_response_body(version);
         let (values, partitions) = response(ApiKey::PRODUCE, &body, version).unwrap();
@@ -98,7 +98,7 @@ fn produce_responses_of_versions_3_to_13() {
 }
 
 #[test]
-fn produce_responses_of_versions_0_to_2() {
+fn reads_produce_responses_of_versions_0_to_2() {
     let base = [0, 0, 0, 1, 0, 1, b't', 0, 0, 0, 1, 0, 0, 0, 2, 0, 3, 0, 0, 0, 0, 0, 0, 4, 0xd2];
     for (version, more, throttle, append_time) in [
         (0, &[][..], None, None),
@@ -121,7 +121,7 @@ fn produce_responses_of_versions_0_to_2() {
 }
 
 #[test]
-fn metadata_responses_of_every_version() {
+fn reads_metadata_responses_of_every_version() {
     for version in 0..=13 {
         let body = kafka::metadata_response_body(version);
         let (_, rows) = response(ApiKey::METADATA, &body, version).unwrap();
@@ -142,7 +142,7 @@ fn metadata_responses_of_every_version() {
 }
 
 #[test]
-fn a_metadata_topic_without_a_name() {
+fn reads_a_metadata_topic_without_a_name() {
     // Version 12, flexible: throttle, no brokers, null cluster, controller -1, one topic with an id that the broker
     // does not know.
     let mut body = vec![0, 0, 0, 0, 1, 0, 0xff, 0xff, 0xff, 0xff, 2, 0, 100, 0];

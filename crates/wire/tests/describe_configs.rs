@@ -23,7 +23,7 @@ fn config(name: &'static str, value: Option<&'static str>, source: i8) -> Descri
 }
 
 #[test]
-fn the_request_is_what_another_implementation_reads() {
+fn another_implementation_reads_the_request() {
     let frame = broker_request(3, 9, "brokerscope");
     assert_eq!(frame[..4], ((frame.len() - 4) as u32).to_be_bytes());
     let mut rest = &frame[4..];
@@ -38,7 +38,7 @@ fn the_request_is_what_another_implementation_reads() {
 }
 
 #[test]
-fn the_answer_is_read_as_another_implementation_writes_it() {
+fn reads_the_answer_of_another_implementation() {
     let configs = vec![config("num.io.threads", Some("16"), 2), config("log.dirs", None, 5)];
     let result = DescribeConfigsResult::default()
         .with_error_code(29)

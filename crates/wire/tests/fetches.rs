@@ -47,7 +47,7 @@ fn malformed(frame: &ResponseFrame<u32>) -> Option<ErrorKind> {
 
 /// KIP-227: a fetch in a session names what changed, and is answered with the partitions that have news.
 #[test]
-fn a_session_without_news_and_one_that_is_gone() {
+fn reads_an_empty_fetch_session_and_a_lost_one() {
     // Throttle time, error code, session, topics.
     let cases: [(i16, &[u8], i16, i32); 4] = [
         (7, b"\0\0\0\x05\0\0\0\0\0\x63\0\0\0\0", 0, 99),
@@ -65,7 +65,7 @@ fn a_session_without_news_and_one_that_is_gone() {
 }
 
 #[test]
-fn a_fetch_that_only_forgets() {
+fn reads_a_fetch_of_only_forgotten_topics() {
     // Replica, max wait, min bytes, max bytes, isolation level, session, epoch; topics; forgotten ones; (11:) rack.
     let top = b"\xff\xff\xff\xff\0\0\x01\xf4\0\0\0\x01\0\x10\0\0\0\0\0\0\x63\0\0\0\x04";
     let cases: [(i16, &[u8]); 3] = [
@@ -87,7 +87,7 @@ fn a_fetch_that_only_forgets() {
 }
 
 #[test]
-fn topics_follow_each_other_and_optional_fields_are_passed_over() {
+fn reads_consecutive_topics_and_skips_optional_fields() {
     // Number, error code, high watermark, last stable offset, log start.
     let head = |number: u8, high_watermark: u8| {
         [&[0, 0, 0, number, 0, 0][..], &[0, 0, 0, 0, 0, 0, 0, high_watermark], &[0xff; 8], &[0; 8]].concat()
@@ -146,7 +146,7 @@ fn topics_follow_each_other_and_optional_fields_are_passed_over() {
 }
 
 #[test]
-fn lengths_that_lie() {
+fn reports_wrong_lengths_in_a_fetch_response() {
     // One topic, one partition of version 4, up to the length of its records.
     let top = b"\0\0\0\0\0\0\0\x01\0\x01a\0\0\0\x01\0\0\0\x02\0\0\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0\x09\xff\xff\xff\xff";
     let with = |records: &[u8]| answer(4, &[top, records].concat());

@@ -31,7 +31,7 @@ fn records(batch: &[u8]) -> Result<Vec<(i64, i64, Vec<u8>)>, wire::Error> {
 }
 
 #[test]
-fn a_batch_of_magic_2_by_hand() {
+fn reads_a_handwritten_batch_of_magic_2() {
     #[rustfmt::skip]
     let mut batch = vec![
         0, 0, 0, 0, 0, 0, 0, 100, // base offset
@@ -77,7 +77,7 @@ fn a_batch_of_magic_2_by_hand() {
 }
 
 #[test]
-fn every_codec_of_magic_2() {
+fn reads_every_codec_of_magic_2() {
     for codec in kafka::CODECS {
         for value_bytes in [0, 1, 100, 70_000] {
             let batch = kafka::batch(codec, &["a", "b", "c"], value_bytes);
@@ -107,7 +107,7 @@ fn every_codec_of_magic_2() {
 }
 
 #[test]
-fn wrong_counts_are_errors() {
+fn wrong_counts_and_codecs_are_errors() {
     for (count, kind) in [
         (1u32, ErrorKind::TrailingBytes),
         (3, ErrorKind::UnexpectedEnd(1)),
@@ -126,7 +126,7 @@ fn wrong_counts_are_errors() {
 }
 
 #[test]
-fn messages_of_magic_0_and_1() {
+fn reads_messages_of_magic_0_and_1() {
     for (magic, head, timestamp) in [(0, 18, -1), (1, 26, 1234)] {
         let message = kafka::message(magic, 42, 0, 1234, b"value");
         let header = BatchHeader::parse(&message).unwrap();
@@ -150,7 +150,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn compressed_message_sets() {
+fn reads_compressed_message_sets() {
     let values = [&b"one"[..], b"two", b"three"];
     for (magic, attributes, outer_offset, expected) in [
         // Magic 1 counts from 0 inside; the outer offset is that of the last message.
@@ -226,7 +226,7 @@ fn framings(bytes: &[u8]) -> Vec<(Codec, &'static str, Vec<u8>)> {
 }
 
 #[test]
-fn every_framing_of_every_codec() {
+fn decompresses_every_framing_of_every_codec() {
     let mut text: Vec<u8> =
         (0..60_000u32).flat_map(|i| (i.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()).collect();
     text.extend(b"and something that repeats ".repeat(4000));
@@ -251,7 +251,7 @@ fn every_framing_of_every_codec() {
 }
 
 #[test]
-fn bombs_are_refused() {
+fn refuses_decompression_bombs() {
     let zeros = vec![0; 64 << 20];
     let mut out = Vec::new();
     for (codec, name, bytes) in framings(&zeros) {
@@ -271,7 +271,7 @@ fn bombs_are_refused() {
 }
 
 #[test]
-fn only_the_last_header_of_a_name_counts() {
+fn uses_only_the_last_header_of_a_name() {
     let mut batch = kafka::batch(Compression::None, &["a"], 0);
     batch.truncate(HEAD_BYTES);
     batch[57..61].copy_from_slice(&2u32.to_be_bytes());

@@ -66,7 +66,7 @@ const GROUP: Option<&str> = Some("group-1");
 const TRANSACTION: Option<&str> = Some("tx-1");
 
 #[test]
-fn coordinators_are_sought_by_their_keys() {
+fn reads_group_or_transaction_of_find_coordinator() {
     for version in 0..=6 {
         for key_type in 0..=if version >= 1 { 2 } else { 0 } {
             let request = messages::FindCoordinatorRequest::default().with_key_type(key_type);
@@ -85,7 +85,7 @@ fn coordinators_are_sought_by_their_keys() {
 }
 
 #[test]
-fn members_say_their_group() {
+fn reads_the_group_of_member_requests() {
     let instance = |is_there: bool| is_there.then(|| text("static-1"));
     for version in 0..=9 {
         let protocol =
@@ -152,7 +152,7 @@ fn members_say_their_group() {
 }
 
 #[test]
-fn groups_commit_and_fetch_their_offsets() {
+fn reads_the_group_of_offset_commits_and_fetches() {
     for version in 2..=9 {
         let partition = offset_commit_request::OffsetCommitRequestPartition::default()
             .with_committed_offset(77)
@@ -212,7 +212,7 @@ fn groups_commit_and_fetch_their_offsets() {
 }
 
 #[test]
-fn groups_are_described_and_deleted() {
+fn reads_the_group_of_describe_and_delete_requests() {
     for version in 0..=6 {
         let body = messages::DescribeGroupsRequest::default()
             .with_groups(vec![group()])
@@ -234,7 +234,7 @@ fn groups_are_described_and_deleted() {
 }
 
 #[test]
-fn producers_say_their_transaction() {
+fn reads_the_transactional_id_of_producer_requests() {
     for version in 0..=5 {
         for id in [TRANSACTION, None] {
             let mut body = messages::InitProducerIdRequest::default()
@@ -280,7 +280,7 @@ fn producers_say_their_transaction() {
 }
 
 #[test]
-fn partitions_are_added_to_one_or_several_transactions() {
+fn reads_the_transactional_id_only_of_a_single_transaction() {
     for version in 0..=5 {
         let topic = AddPartitionsToTxnTopic::default()
             .with_name(TopicName(text("topicA")))
@@ -309,7 +309,7 @@ fn partitions_are_added_to_one_or_several_transactions() {
 }
 
 #[test]
-fn clients_authenticate_without_giving_their_token_away() {
+fn reads_sasl_requests_without_the_token() {
     for version in 0..=1 {
         let body = messages::SaslHandshakeRequest::default().with_mechanism(text("PLAIN"));
         check(ApiKey::SASL_HANDSHAKE, version, &body, None, None);
@@ -321,7 +321,7 @@ fn clients_authenticate_without_giving_their_token_away() {
 }
 
 #[test]
-fn new_topics_are_checked() {
+fn reads_create_topics_requests() {
     for version in 2..=7 {
         let assignment =
             CreatableReplicaAssignment::default().with_broker_ids(vec![BrokerId(1), BrokerId(2)]);
@@ -352,7 +352,7 @@ fn new_topics_are_checked() {
 }
 
 #[test]
-fn share_groups_fetch_and_acknowledge() {
+fn reads_share_fetch_and_acknowledge_requests() {
     let id = "09090909-0909-0909-0909-090909090909";
     let acknowledged =
         share_fetch_request::AcknowledgementBatch::default().with_acknowledge_types(vec![1, 2]);
@@ -425,7 +425,7 @@ fn share_groups_fetch_and_acknowledge() {
 }
 
 #[test]
-fn versions_of_the_future_are_refused() {
+fn refuses_unknown_versions_and_apis() {
     for api_key in ApiKey::known() {
         for version in [-1, 20] {
             let error = api_key.read_request(&[0; 99], version, |_| {}).unwrap_err();

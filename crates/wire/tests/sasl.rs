@@ -20,7 +20,7 @@ fn body(frame: &[u8], api: i16, version: i16, correlation_id: i32) -> &[u8] {
 }
 
 #[test]
-fn requests_are_what_another_implementation_reads() {
+fn another_implementation_reads_the_requests() {
     let frame = handshake_request(9, "brokerscope", "SCRAM-SHA-256");
     let mut rest = body(&frame, 17, HANDSHAKE_VERSION, 9);
     let handshake = SaslHandshakeRequest::decode(&mut rest, HANDSHAKE_VERSION).unwrap();
@@ -32,7 +32,7 @@ fn requests_are_what_another_implementation_reads() {
 }
 
 #[test]
-fn answers_are_read_as_another_implementation_writes_them() {
+fn reads_the_answers_of_another_implementation() {
     let text = StrBytes::from_static_str;
     let handshake = SaslHandshakeResponse::default()
         .with_error_code(33)

@@ -77,7 +77,7 @@ fn acknowledged() -> Vec<u8> {
 }
 
 #[test]
-fn what_a_share_group_fetched_is_read() {
+fn reads_share_fetch_responses() {
     let body = fetched();
     let bytes = kafka::response(78, 1, 7, &body);
     // Version 2 changed only the request.
@@ -105,7 +105,7 @@ fn what_a_share_group_fetched_is_read() {
 }
 
 #[test]
-fn how_acknowledging_went_is_read() {
+fn reads_share_acknowledge_responses() {
     let body = acknowledged();
     // Version 2 has the lock duration of records, after the throttle time, the error and its message.
     let later = [&body[..7], &[0, 0, 0, 9], &body[7..]].concat();
@@ -127,7 +127,7 @@ fn how_acknowledging_went_is_read() {
 }
 
 #[test]
-fn early_access_is_not_guessed_at() {
+fn refuses_the_early_access_version_of_share_fetch() {
     let bytes = kafka::response(78, 0, 7, &fetched());
     let frame = read(ApiKey::SHARE_FETCH, 0, &bytes, 100_000);
     assert!(frame.error.is_some());

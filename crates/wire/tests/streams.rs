@@ -114,7 +114,7 @@ fn with_message_ids() -> Options {
 }
 
 #[test]
-fn every_version_of_produce_is_read() {
+fn reads_produce_frames_of_versions_3_to_13() {
     let records = kafka::batch(Compression::Zstd, &["a", "b", "c"], 100);
     let header = BatchHeader::parse(&records).unwrap();
     for version in 3..=13 {
@@ -146,7 +146,7 @@ fn every_version_of_produce_is_read() {
 }
 
 #[test]
-fn message_sets_are_walked_by_their_lengths() {
+fn reads_message_sets_by_their_lengths() {
     let set = [
         kafka::message(0, 0, 0, -1, b"one"),
         kafka::message(1, 1, 0, 5, b"two"),
@@ -167,7 +167,7 @@ fn message_sets_are_walked_by_their_lengths() {
 }
 
 #[test]
-fn a_wrong_batch_length_hurts_its_partition_only() {
+fn malformed_batch_affects_only_its_partition() {
     let good = kafka::batch(Compression::None, &["a"], 10);
     for (at, value) in [(11, 0xff), (8, 0x7f), (11, 0), (16, 9)] {
         let mut bad = good.clone();
@@ -187,7 +187,7 @@ fn a_wrong_batch_length_hurts_its_partition_only() {
 }
 
 #[test]
-fn a_frame_too_short_for_its_body_gives_one_error_however_it_is_cut() {
+fn short_frame_gives_the_same_error_in_any_chunks() {
     let request = kafka::request(1, 17, 417, &kafka::fetch_body(17));
     let response = kafka::response(1, 17, 417, &kafka::fetch_response_body(17));
     for end in 30..request.len() {
@@ -241,7 +241,7 @@ fn stamps_are_those_of_the_first_and_last_byte() {
 }
 
 #[test]
-fn losing_records_costs_nothing() {
+fn lost_records_do_not_fail_the_frame() {
     let records = kafka::batch(Compression::None, &["a"], 5000);
     let bytes = kafka::produce_request(9, 1, &[("t", 0, records)]);
     let next = kafka::produce_request(9, 2, &[("t", 0, kafka::batch(Compression::None, &["b"], 10))]);
@@ -264,7 +264,7 @@ fn losing_records_costs_nothing() {
 }
 
 #[test]
-fn losing_structure_costs_the_frame_and_no_more() {
+fn lost_structure_fails_only_its_frame() {
     let batch = kafka::batch(Compression::None, &["a"], 50);
     let one = kafka::produce_request(9, 1, &[("t", 0, batch.clone()), ("u", 0, batch.clone())]);
     let two = kafka::produce_request(9, 2, &[("t", 0, batch)]);
@@ -283,7 +283,7 @@ fn losing_structure_costs_the_frame_and_no_more() {
 }
 
 #[test]
-fn a_header_cut_off_behind_its_number_still_makes_a_frame() {
+fn header_truncated_after_the_correlation_id_makes_a_frame() {
     let batch = kafka::batch(Compression::None, &["a"], 50);
     let two = kafka::produce_request(9, 2, &[("t", 0, batch.clone())]);
     for (version, tags) in [(8, 0), (9, 1)] {
@@ -321,7 +321,7 @@ fn a_header_cut_off_behind_its_number_still_makes_a_frame() {
 }
 
 #[test]
-fn a_loss_beyond_a_cut_header_returns_it_and_searches() {
+fn loss_beyond_a_truncated_header_returns_the_frame_and_resyncs() {
     let one = kafka::request(3, 12, 1, &[0; 40]);
     let two = kafka::produce_request(9, 2, &[("t", 0, kafka::batch(Compression::None, &["a"], 50))]);
     let mut stream = RequestStream::new(Options::default(), Start::Boundary);
@@ -346,7 +346,7 @@ fn snapped(stream: &mut RequestStream<u32>, packets: &[&[u8]], snaplen: usize) -
 }
 
 #[test]
-fn a_snap_length_within_every_header_leaves_every_number() {
+fn snap_length_within_headers_preserves_correlation_ids() {
     let produce =
         |id| kafka::produce_request(9, id, &[("t", 0, kafka::batch(Compression::None, &["a"], 900))]);
     let other = |id| kafka::request(12, 4, id, &[1; 30]);
@@ -364,7 +364,7 @@ fn a_snap_length_within_every_header_leaves_every_number() {
 }
 
 #[test]
-fn a_cut_header_alone_is_believed_if_it_ends_with_its_packet() {
+fn accepts_a_lone_truncated_header_if_its_packet_ends_with_it() {
     for (request, key) in [
         (kafka::request(12, 4, 7, b"\x02g\0\0\0\x01\x02m\0\0"), ApiKey(12)),
         (
@@ -382,7 +382,7 @@ fn a_cut_header_alone_is_believed_if_it_ends_with_its_packet() {
 }
 
 #[test]
-fn tls_is_named_in_its_middle_too() {
+fn detects_tls_from_its_middle() {
     let record =
         |length: usize| [&[0x17, 3, 3, (length >> 8) as u8, length as u8][..], &vec![0xc3; length]].concat();
     let bytes = [record(700), record(5_000), record(30), record(16_000)].concat();
@@ -401,7 +401,7 @@ fn tls_is_named_in_its_middle_too() {
 }
 
 #[test]
-fn a_loss_beyond_the_frame_gives_it_up_and_finds_the_next() {
+fn loss_beyond_the_frame_abandons_it_and_finds_the_next() {
     let batch = kafka::batch(Compression::None, &["a"], 500);
     let frame = |id| kafka::produce_request(9, id, &[("t", 0, batch.clone())]);
     let (one, two, three) = (frame(1), frame(2), frame(3));
@@ -421,7 +421,7 @@ fn a_loss_beyond_the_frame_gives_it_up_and_finds_the_next() {
 }
 
 #[test]
-fn a_midstream_start_finds_the_first_whole_frame() {
+fn midstream_start_finds_the_first_whole_frame() {
     let frames = requests();
     let bytes: Vec<u8> = frames.concat();
     for skipped in [1, 5, 50, 300] {
@@ -434,7 +434,7 @@ fn a_midstream_start_finds_the_first_whole_frame() {
 }
 
 #[test]
-fn a_lone_request_of_another_api_is_believed_if_it_fills_its_chunks() {
+fn accepts_a_lone_request_only_if_it_fills_its_chunk() {
     let heartbeat = kafka::request(12, 4, 7, b"\x02g\0\0\0\x01\x02m\0\0");
     let mut stream = RequestStream::new(Options::default(), Start::Midstream);
     assert_eq!(feed(&mut stream, &[&heartbeat], 0).len(), 1);
@@ -449,7 +449,7 @@ fn a_lone_request_of_another_api_is_believed_if_it_fills_its_chunks() {
 }
 
 #[test]
-fn an_unreadable_frame_in_between_is_passed_over() {
+fn skips_an_unreadable_frame() {
     let good = kafka::request(12, 4, 7, b"\x02g\0\0\0\x01\x02m\0\0");
     let mut stream = RequestStream::new(Options::default(), Start::Boundary);
     let token = kafka::sized(b"\0user\0password-of-a-raw-token");
@@ -480,7 +480,7 @@ fn exchanges_of_tokens() -> Vec<(Tokens, Tokens)> {
 }
 
 #[test]
-fn raw_tokens_after_a_handshake_of_version_0_are_counted_and_passed_over() {
+fn counts_and_skips_raw_sasl_tokens_after_handshake_version_0() {
     let handshake = |version| kafka::request(17, version, 500, &[0, 5, b'P', b'L', b'A', b'I', b'N']);
     for (asked, answered) in exchanges_of_tokens() {
         let after =
@@ -519,7 +519,7 @@ fn raw_tokens_after_a_handshake_of_version_0_are_counted_and_passed_over() {
 }
 
 #[test]
-fn lost_tokens_do_not_lose_the_step_and_large_ones_are_none() {
+fn lost_tokens_cause_no_resync_and_large_ones_are_rejected() {
     let handshake = kafka::request(17, 0, 500, &[0, 5, b'P', b'L', b'A', b'I', b'N']);
     let (token, after) = (kafka::sized(&[b'x'; 300]), kafka::request(12, 4, 2, b"\x02g\0\0\0\x01\x02m\0\0"));
     for at in 4..token.len() {
@@ -535,7 +535,7 @@ fn lost_tokens_do_not_lose_the_step_and_large_ones_are_none() {
 }
 
 #[test]
-fn a_guess_yields_to_a_chunk_that_is_just_one_frame() {
+fn chunk_of_exactly_one_frame_replaces_a_guess() {
     // Lists of small numbers, as in Metadata answers, look like a size and an expected number.
     let lists = [&[1; 10][..], &[0, 0, 0x20, 0, 0, 0, 1, 0x2c], &[2; 60]].concat();
     let answer = kafka::response(2, 7, 300, &[5; 40]);
@@ -553,7 +553,7 @@ fn a_guess_yields_to_a_chunk_that_is_just_one_frame() {
 }
 
 #[test]
-fn a_large_first_request_is_not_taken_for_something_else() {
+fn large_first_request_is_not_another_protocol() {
     let batch = kafka::batch(Compression::None, &["a"], 3 << 20);
     let big = kafka::produce_request(9, 1, &[("t", 0, batch)]);
     let mut stream = RequestStream::new(Options::default(), Start::Midstream);
@@ -566,7 +566,7 @@ fn a_large_first_request_is_not_taken_for_something_else() {
 }
 
 #[test]
-fn newer_versions_and_apis_still_get_their_frame() {
+fn newer_versions_and_apis_produce_frames() {
     let first = kafka::request(18, 0, 1, &[]);
     let newer = kafka::sized(&[0, 0, 0, 20, 0, 0, 0, 2, 0, 1, b'c', 0, 1, 2, 3]);
     let newer_fetch = kafka::sized(&[0, 1, 0, 21, 0, 0, 0, 2, 0, 1, b'c', 0, 1, 2, 3]);
@@ -596,7 +596,7 @@ fn requests_of_the_future(more: i16) -> Vec<(ApiKey, i16, Vec<u8>)> {
 }
 
 #[test]
-fn versions_of_the_future_of_every_api_keep_their_frames() {
+fn unknown_versions_of_every_api_produce_frames() {
     let known = kafka::request(18, 0, 1, &[]);
     for (api, version, future) in [1, 7].into_iter().flat_map(requests_of_the_future) {
         let unknown = Error { kind: ErrorKind::UnsupportedVersion(version), at: 6 };
@@ -633,7 +633,7 @@ fn versions_of_the_future_of_every_api_keep_their_frames() {
 }
 
 #[test]
-fn a_search_believes_a_version_of_the_future_only_where_it_fills_a_chunk() {
+fn search_accepts_an_unknown_version_only_if_it_fills_a_chunk() {
     for (api, version, future) in requests_of_the_future(1) {
         let inside = [&[0xaa; 20][..], &future, &future].concat();
         let longer = [&future[..], &[0xaa; 7]].concat();
@@ -646,7 +646,7 @@ fn a_search_believes_a_version_of_the_future_only_where_it_fills_a_chunk() {
 }
 
 #[test]
-fn a_token_is_not_taken_for_a_version_of_the_future() {
+fn token_is_not_an_unknown_version() {
     let handshake = kafka::request(17, 0, 1, b"\0\x05PLAIN");
     // The user A with the password p…: key 65, version 112.
     let token = kafka::sized(b"\0A\0password, and much more of it");
@@ -658,7 +658,7 @@ fn a_token_is_not_taken_for_a_version_of_the_future() {
 }
 
 #[test]
-fn tls_and_other_protocols_are_told_apart() {
+fn distinguishes_tls_from_other_protocols() {
     let mut stream = RequestStream::new(Options::default(), Start::Boundary);
     assert_eq!(stream.protocol(), Protocol::Unknown);
     feed(&mut stream, &[&[0x16, 3, 1, 2, 0, 1], &[0; 5000]], 0);
@@ -691,7 +691,7 @@ fn rows_of_a_request_are_bounded_by_their_bytes() {
 }
 
 #[test]
-fn batches_beyond_what_is_kept_of_a_request_are_counted_and_cost_no_partition() {
+fn counts_batches_over_the_limit_and_loses_no_partition() {
     let batch = kafka::batch(Compression::None, &["a"], 0);
     let partitions: Vec<_> = (0..30).map(|partition| ("t", partition, batch.repeat(2_000))).collect();
     let bytes = kafka::produce_request(9, 1, &partitions);
@@ -705,7 +705,7 @@ fn batches_beyond_what_is_kept_of_a_request_are_counted_and_cost_no_partition() 
 }
 
 #[test]
-fn a_name_that_no_topic_can_have_is_refused() {
+fn refuses_an_overlong_topic_name() {
     for (length, is_refused) in [(249, false), (250, true)] {
         let name = "t".repeat(length);
         let produce = kafka::produce_request(9, 1, &[(&name, 0, Vec::new())]);
@@ -718,7 +718,7 @@ fn a_name_that_no_topic_can_have_is_refused() {
 }
 
 #[test]
-fn buffers_that_are_given_back_change_no_frame() {
+fn releasing_buffers_changes_no_frame() {
     let all = requests().concat();
     let expected = feed(&mut RequestStream::new(Options::default(), Start::Boundary), &[&all], 0);
     let answers: Vec<u8> = (3..=13)
@@ -766,7 +766,7 @@ fn message_ids_are_bounded() {
 }
 
 #[test]
-fn responses_are_read_and_bad_ones_are_errors() {
+fn reads_responses_and_reports_truncated_ones() {
     for version in 3..=13i16 {
         let bytes =
             kafka::response(0, version, 100 + i32::from(version), &kafka::produce_response_body(version));
@@ -793,7 +793,7 @@ fn responses_are_read_and_bad_ones_are_errors() {
 }
 
 #[test]
-fn every_version_of_fetch_is_read() {
+fn reads_every_version_of_fetch_requests() {
     for version in 0..=18i16 {
         let body = kafka::fetch_body(version);
         let bytes = kafka::request(1, version, 5, &body);
@@ -825,7 +825,7 @@ fn fetch_topic(version: i16) -> TopicRef {
 }
 
 #[test]
-fn every_version_of_what_was_fetched_is_read() {
+fn reads_every_version_of_fetch_responses() {
     let batches = kafka::fetched_batches();
     let header = BatchHeader::parse(&batches).unwrap();
     for version in 0..=18i16 {
@@ -855,7 +855,7 @@ fn every_version_of_what_was_fetched_is_read() {
 }
 
 #[test]
-fn losing_fetched_records_hurts_their_partition_only() {
+fn lost_fetched_records_affect_only_their_partition() {
     let bytes = kafka::response(1, 13, 413, &kafka::fetch_response_body(13));
     let batches = kafka::fetched_batches();
     let records = bytes.windows(batches.len()).position(|window| window == batches).unwrap();
@@ -880,7 +880,7 @@ fn losing_fetched_records_hurts_their_partition_only() {
 }
 
 #[test]
-fn throttle_times_are_read_before_bodies_that_are_not() {
+fn reads_throttle_times_of_undecoded_bodies() {
     // FindCoordinator 4: the header's tagged fields, then the throttle time.
     let body = [&[0, 0, 0, 9][..], &[3; 40]].concat();
     let mut pending = |_| Some((ApiKey(10), 4));
@@ -906,7 +906,7 @@ fn throttle_times_are_read_before_bodies_that_are_not() {
 }
 
 #[test]
-fn responses_in_the_middle_need_a_question() {
+fn midstream_search_needs_a_pending_request() {
     let known = kafka::response(2, 7, 300, &[5; 2000]);
     let unknown = kafka::response(2, 7, 999, &[5; 20]);
     let mut stream = ResponseStream::new(Options::default(), Start::Midstream);
@@ -917,7 +917,7 @@ fn responses_in_the_middle_need_a_question() {
 
 /// The answer to a client's first request is lost. The bytes of a later one repeatedly look like its header.
 #[test]
-fn zeros_after_a_gap_are_no_answer() {
+fn zeros_after_a_gap_are_not_a_response() {
     let mut later = vec![0; 2_000];
     (52..2_000).step_by(260).for_each(|at| later[at] = 1);
     for api in ApiKey::known() {
@@ -938,7 +938,7 @@ fn zeros_after_a_gap_are_no_answer() {
 }
 
 #[test]
-fn a_list_of_apis_needs_no_other_answer_to_be_found() {
+fn finds_a_lone_api_versions_response() {
     let apis = [[0, 0, 0, 3, 0, 13, 0], [0, 1, 0, 4, 0, 18, 0]].concat();
     let body = [&[0, 0, 3][..], &apis, &[0, 0, 0, 7, 0]].concat();
     let bytes = [&[0xaa; 20][..], &kafka::response(18, 3, 0, &body), &[0xaa]].concat();
@@ -949,7 +949,7 @@ fn a_list_of_apis_needs_no_other_answer_to_be_found() {
 }
 
 #[test]
-fn an_answer_is_not_confirmed_by_one_to_the_same_request() {
+fn response_is_not_confirmed_by_another_to_the_same_request() {
     let guess = kafka::response(2, 7, 300, &[5; 20]);
     let other = kafka::response(1, 13, 413, &kafka::fetch_response_body(13));
     let mut stream = ResponseStream::new(Options::default(), Start::Midstream);
@@ -960,7 +960,7 @@ fn an_answer_is_not_confirmed_by_one_to_the_same_request() {
 }
 
 #[test]
-fn a_frame_that_was_there_when_the_one_before_was_confirmed_loses_nothing_with_what_follows() {
+fn loss_does_not_affect_a_complete_frame_after_a_confirmed_one() {
     let (guess, whole) = (kafka::response(2, 7, 300, &[5; 20]), kafka::sized(&500_i32.to_be_bytes()));
     let mut stream = ResponseStream::new(Options::default(), Start::Midstream);
     let frames = feed_responses(&mut stream, &[&[guess, whole].concat()]);
@@ -998,7 +998,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn chunks_make_no_difference(
+    fn request_frames_do_not_depend_on_chunks(
         order in proptest::collection::vec(0..18usize, 1..6),
         at in proptest::collection::vec(0..4000usize, 0..40),
         ids in any::<bool>(),
@@ -1021,7 +1021,7 @@ proptest! {
     }
 
     #[test]
-    fn chunks_of_responses_make_no_difference(
+    fn response_frames_do_not_depend_on_chunks(
         order in proptest::collection::vec(0..45usize, 1..6),
         at in proptest::collection::vec(0..2000usize, 0..20),
     ) {

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn every_million_requests_have_the_same_incidents_where_they_are_seldom() {
+    fn seldom_incidents_repeat_every_million_requests() {
         let of_two = of(Incidents::Seldom, 2 * MILLION_SECONDS);
         let (first, second) = of_two.split_at(of_two.len() / 2);
         assert_eq!(first.len(), 4);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn often_is_several_a_minute_and_never_is_never() {
+    fn often_yields_several_incidents_a_minute_and_none_yields_none() {
         assert!((8..=12).contains(&of(Incidents::Often, 60).len()));
         assert_eq!(of(Incidents::None, 600), []);
     }

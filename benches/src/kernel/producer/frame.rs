@@ -80,7 +80,7 @@ mod tests {
     use super::{answer, number, request};
 
     #[test]
-    fn a_request_knows_its_size_and_its_number() {
+    fn request_contains_its_size_and_correlation_id() {
         let mut bytes = request("t", 3, 2);
         number(&mut bytes, 0x0102_0304);
         assert_eq!(bytes.len() as u32 - 4, u32::from_be_bytes(*bytes.first_chunk().unwrap()));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_whole_or_none_and_tells_its_error() {
+    fn parses_only_complete_answers_and_their_error_codes() {
         let mut bytes = vec![0, 0, 0, 43, 0, 0, 0, 9, 0, 0, 0, 1, 0, 1, b't', 0, 0, 0, 1, 0, 0, 0, 3, 0, 7];
         bytes.resize(47, 0);
         assert_eq!(answer(&bytes, "t"), Some((47, 7)));

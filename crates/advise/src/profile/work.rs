@@ -155,7 +155,7 @@ mod tests {
     use super::Work;
 
     #[test]
-    fn well_known_functions_are_named_as_engineers_do() {
+    fn maps_known_functions_to_work() {
         for (frame, work) in [
             ("java.util.zip.CRC32C.updateBytes", Work::Checksum),
             ("org.apache.kafka.common.record.DefaultRecord.readFrom_[j]", Work::Records),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_not_and_a_name_of_the_kernel_s_is_none_of_the_program_s() {
+    fn other_functions_and_foreign_kernel_names_have_no_work() {
         for frame in [
             "kafka.log.UnifiedLog.append_[j]",
             "[java]_[j]",

@@ -5,26 +5,26 @@ use super::{broker, fired, lacks, silent, with_setting};
 use super::rule;
 
 #[test]
-fn flush_interval_fires_where_one_is_set() {
+fn flush_interval_fires_if_set() {
     let mut inputs = broker();
     with_setting(&mut inputs, "log.flush.interval.messages", "1");
     assert_eq!(fired(rule("flush-interval"), &inputs).evidence, "log.flush.interval.messages=1");
 }
 
 #[test]
-fn flush_interval_is_silent_where_none_is() {
+fn flush_interval_is_silent_if_not_set() {
     silent(rule("flush-interval"), &broker());
 }
 
 #[test]
-fn segment_size_fires_where_segments_are_small() {
+fn segment_size_fires_on_small_segments() {
     let mut inputs = broker();
     with_setting(&mut inputs, "log.segment.bytes", "1048576");
     assert_eq!(fired(rule("segment-size"), &inputs).changes[0].old, "1048576");
 }
 
 #[test]
-fn segment_size_is_silent_where_they_are_not_and_of_what_is_no_number() {
+fn segment_size_is_silent_by_default_and_lacks_an_invalid_number() {
     let mut inputs = broker();
     assert!(silent(rule("segment-size"), &inputs).contains("the default"));
     with_setting(&mut inputs, "log.segment.bytes", "large");
@@ -32,14 +32,14 @@ fn segment_size_is_silent_where_they_are_not_and_of_what_is_no_number() {
 }
 
 #[test]
-fn replica_fetchers_fires_where_one_thread_has_thousands() {
+fn replica_fetchers_fires_on_thousands_of_partitions_per_thread() {
     let mut inputs = broker();
     inputs.host_facts.partitions = Ok(2_000);
     assert_eq!(fired(rule("replica-fetchers"), &inputs).changes[0].old, "1 (the default)");
 }
 
 #[test]
-fn replica_fetchers_is_silent_where_there_are_few_or_more_threads_or_no_replicas() {
+fn replica_fetchers_is_silent_with_enough_threads_or_no_replicas() {
     silent(rule("replica-fetchers"), &broker());
     for (name, value) in [("num.replica.fetchers", "4"), ("default.replication.factor", "1")] {
         let mut inputs = broker();
@@ -50,19 +50,19 @@ fn replica_fetchers_is_silent_where_there_are_few_or_more_threads_or_no_replicas
 }
 
 #[test]
-fn replica_lag_fires_where_it_is_short() {
+fn replica_lag_fires_on_a_short_time() {
     let mut inputs = broker();
     with_setting(&mut inputs, "replica.lag.time.max.ms", "10000");
     assert_eq!(fired(rule("replica-lag"), &inputs).changes[0].new, "30000");
 }
 
 #[test]
-fn replica_lag_is_silent_where_it_is_not() {
+fn replica_lag_is_silent_by_default() {
     silent(rule("replica-lag"), &broker());
 }
 
 #[test]
-fn min_insync_fires_where_it_guards_nothing_or_stops_everything() {
+fn min_insync_fires_if_too_low_or_equal_to_the_replica_count() {
     let mut inputs = broker();
     with_setting(&mut inputs, "min.insync.replicas", "1");
     assert_eq!(fired(rule("min-insync"), &inputs).changes[0].new, "2");
@@ -71,7 +71,7 @@ fn min_insync_fires_where_it_guards_nothing_or_stops_everything() {
 }
 
 #[test]
-fn min_insync_is_silent_where_one_replica_may_be_away_and_where_there_is_only_one() {
+fn min_insync_is_silent_if_one_replica_may_fail_or_is_the_only_one() {
     let mut inputs = broker();
     silent(rule("min-insync"), &inputs);
     with_setting(&mut inputs, "default.replication.factor", "1");
@@ -80,13 +80,13 @@ fn min_insync_is_silent_where_one_replica_may_be_away_and_where_there_is_only_on
 }
 
 #[test]
-fn unclean_election_fires_where_it_is_on() {
+fn unclean_election_fires_if_enabled() {
     let mut inputs = broker();
     with_setting(&mut inputs, "unclean.leader.election.enable", "true");
     assert_eq!(fired(rule("unclean-election"), &inputs).changes[0].new, "false");
 }
 
 #[test]
-fn unclean_election_is_silent_where_it_is_off() {
+fn unclean_election_is_silent_if_disabled() {
     silent(rule("unclean-election"), &broker());
 }

@@ -11,18 +11,18 @@ use model::{Cause, Ext4, FileKind, HostScope, Nanos};
 use super::rule;
 
 #[test]
-fn cold_reads_fires_where_it_cost_something() {
+fn cold_reads_fires_on_cost() {
     let finding = fires_on(rule("cold-reads"), Cause::DiskReadInNetworkThread);
     assert!(finding.changes[2].old.contains("64.0 GiB"));
 }
 
 #[test]
-fn cold_reads_is_silent_where_it_cost_nothing() {
+fn cold_reads_is_silent_at_negligible_cost() {
     assert_silent_without(rule("cold-reads"), Cause::DiskReadInNetworkThread);
 }
 
 #[test]
-fn cpu_throttled_fires_where_it_cost_something_or_ran_out() {
+fn cpu_throttled_fires_on_cost_or_throttling() {
     let mut inputs = broker();
     inputs.host_facts.cpu_quota = Ok(Some(2.0));
     with_sample(&mut inputs, HostScope::Cgroup, "/kafka", "cpu_throttled_per_second", 3.0);
@@ -33,14 +33,14 @@ fn cpu_throttled_fires_where_it_cost_something_or_ran_out() {
 }
 
 #[test]
-fn cpu_throttled_is_silent_where_it_did_not_run_out_or_nobody_looked() {
+fn cpu_throttled_is_silent_without_throttling_and_lacks_costs() {
     silent(rule("cpu-throttled"), &broker());
     let unseen = Inputs { costs: Err("nobody watched".into()), samples: Err("nor that".into()), ..broker() };
     assert_eq!(lacks(rule("cpu-throttled"), &unseen), Inputs::COSTS);
 }
 
 #[test]
-fn dirty_throttling_fires_where_it_cost_something() {
+fn dirty_throttling_fires_on_cost() {
     let finding = fires_on(rule("dirty-throttling"), Cause::DirtyThrottling);
     assert_eq!((&*finding.changes[1].setting, &*finding.changes[1].old), ("vm.dirty_ratio", "60"));
     assert!(finding.changes[1].is_together() && !finding.changes[2].is_together(), "{finding:?}");
@@ -48,12 +48,12 @@ fn dirty_throttling_fires_where_it_cost_something() {
 }
 
 #[test]
-fn dirty_throttling_is_silent_where_it_cost_nothing() {
+fn dirty_throttling_is_silent_at_negligible_cost() {
     assert_silent_without(rule("dirty-throttling"), Cause::DirtyThrottling);
 }
 
 #[test]
-fn dirty_throttling_is_silent_where_the_device_is_the_limit() {
+fn dirty_throttling_is_silent_on_a_saturated_device() {
     let mut inputs = broker();
     with_cost(&mut inputs, Cause::DirtyThrottling, 9, Nanos::from_millis(200));
     with_sample(&mut inputs, HostScope::Device, "nvme0n1", "util_ratio", 0.99);
@@ -61,135 +61,135 @@ fn dirty_throttling_is_silent_where_the_device_is_the_limit() {
 }
 
 #[test]
-fn down_conversion_fires_where_it_cost_something() {
+fn down_conversion_fires_on_cost() {
     let finding = fires_on(rule("down-conversion"), Cause::DownConversion);
     assert!(finding.changes[0].new.starts_with("0.11"));
 }
 
 #[test]
-fn down_conversion_is_silent_where_it_cost_nothing() {
+fn down_conversion_is_silent_at_negligible_cost() {
     assert_silent_without(rule("down-conversion"), Cause::DownConversion);
 }
 
 #[test]
-fn fast_commit_fires_where_it_cost_something() {
+fn fast_commit_fires_on_cost() {
     let finding = fires_on(rule("fast-commit"), Cause::FastCommit);
     assert_eq!(finding.changes[0].new, "xfs");
 }
 
 #[test]
-fn fast_commit_is_silent_where_it_cost_nothing() {
+fn fast_commit_is_silent_at_negligible_cost() {
     assert_silent_without(rule("fast-commit"), Cause::FastCommit);
 }
 
 #[test]
-fn fs_frozen_fires_where_it_cost_something() {
+fn fs_frozen_fires_on_cost() {
     let finding = fires_on(rule("fs-frozen"), Cause::FsFrozen);
     assert!(finding.changes[0].setting.contains("fsfreeze"));
 }
 
 #[test]
-fn fs_frozen_is_silent_where_it_cost_nothing() {
+fn fs_frozen_is_silent_at_negligible_cost() {
     assert_silent_without(rule("fs-frozen"), Cause::FsFrozen);
 }
 
 #[test]
-fn memory_throttled_fires_where_it_cost_something() {
+fn memory_throttled_fires_on_cost() {
     let finding = fires_on(rule("memory-throttled"), Cause::MemoryThrottled);
     assert!(finding.changes[0].setting.starts_with("memory.high"));
     assert_eq!(&*finding.changes[1].old, "none");
 }
 
 #[test]
-fn memory_throttled_is_silent_where_it_cost_nothing() {
+fn memory_throttled_is_silent_at_negligible_cost() {
     assert_silent_without(rule("memory-throttled"), Cause::MemoryThrottled);
 }
 
 #[test]
-fn io_throttled_fires_where_it_cost_something() {
+fn io_throttled_fires_on_cost() {
     let finding = fires_on(rule("io-throttled"), Cause::IoThrottled);
     assert!(finding.changes[0].setting.contains("io.latency"));
 }
 
 #[test]
-fn io_throttled_is_silent_where_it_cost_nothing() {
+fn io_throttled_is_silent_at_negligible_cost() {
     assert_silent_without(rule("io-throttled"), Cause::IoThrottled);
 }
 
 #[test]
-fn nfs_wait_fires_where_it_cost_something() {
+fn nfs_wait_fires_on_cost() {
     let finding = fires_on(rule("nfs-wait"), Cause::NfsWait);
     assert_eq!((&*finding.changes[0].old, &*finding.changes[0].new), ("nfs", "xfs"));
 }
 
 #[test]
-fn nfs_wait_is_silent_where_it_cost_nothing() {
+fn nfs_wait_is_silent_at_negligible_cost() {
     assert_silent_without(rule("nfs-wait"), Cause::NfsWait);
 }
 
 #[test]
-fn process_stopped_fires_where_it_cost_something() {
+fn process_stopped_fires_on_cost() {
     let finding = fires_on(rule("process-stopped"), Cause::ProcessStopped);
     assert!(finding.changes[0].new.contains("jcmd"));
 }
 
 #[test]
-fn process_stopped_is_silent_where_it_cost_nothing() {
+fn process_stopped_is_silent_at_negligible_cost() {
     assert_silent_without(rule("process-stopped"), Cause::ProcessStopped);
 }
 
 #[test]
-fn host_paused_fires_where_it_cost_something() {
+fn host_paused_fires_on_cost() {
     let finding = fires_on(rule("host-paused"), Cause::HostPaused);
     assert!(finding.changes[0].setting.contains("live migration"));
 }
 
 #[test]
-fn host_paused_is_silent_where_it_cost_nothing() {
+fn host_paused_is_silent_at_negligible_cost() {
     assert_silent_without(rule("host-paused"), Cause::HostPaused);
 }
 
 #[test]
-fn cpu_steal_fires_where_it_cost_something() {
+fn cpu_steal_fires_on_cost() {
     let finding = fires_on(rule("cpu-steal"), Cause::CpuSteal);
     assert!(finding.changes[0].new.contains("dedicated"));
 }
 
 #[test]
-fn cpu_steal_is_silent_where_it_cost_nothing() {
+fn cpu_steal_is_silent_at_negligible_cost() {
     assert_silent_without(rule("cpu-steal"), Cause::CpuSteal);
 }
 
 #[test]
-fn gc_pause_fires_where_it_cost_something() {
+fn gc_pause_fires_on_cost() {
     let finding = fires_on(rule("gc-pause"), Cause::GcPause);
     assert_eq!((&*finding.changes[0].old, &*finding.changes[2].old), ("not set", "G1GC"));
 }
 
 #[test]
-fn gc_pause_is_silent_where_it_cost_nothing() {
+fn gc_pause_is_silent_at_negligible_cost() {
     assert_silent_without(rule("gc-pause"), Cause::GcPause);
 }
 
 #[test]
-fn head_of_line_fires_where_it_cost_something() {
+fn head_of_line_fires_on_cost() {
     let finding = fires_on(rule("head-of-line"), Cause::HeadOfLine);
     assert!(finding.changes[0].setting.starts_with("max.in.flight"));
 }
 
 #[test]
-fn head_of_line_is_silent_where_it_cost_nothing() {
+fn head_of_line_is_silent_at_negligible_cost() {
     assert_silent_without(rule("head-of-line"), Cause::HeadOfLine);
 }
 
 #[test]
-fn index_page_fault_fires_where_it_cost_something() {
+fn index_page_fault_fires_on_cost() {
     let finding = fires_on(rule("index-page-fault"), Cause::IndexPageFault);
     assert!(finding.changes[0].new.contains("KAFKA-19390"));
 }
 
 #[test]
-fn index_page_fault_is_silent_where_it_cost_nothing() {
+fn index_page_fault_is_silent_at_negligible_cost() {
     assert_silent_without(rule("index-page-fault"), Cause::IndexPageFault);
 }
 
@@ -204,7 +204,7 @@ fn journal_commit_on_ext4(fast_commit: bool, kernel: &str) -> Inputs {
 }
 
 #[test]
-fn journal_commit_fires_with_what_this_file_system_lacks() {
+fn journal_commit_advises_only_features_that_the_file_system_lacks() {
     fires_on(rule("journal-commit"), Cause::JournalCommit);
     let settings = |inputs| {
         fired(rule("journal-commit"), &inputs)
@@ -222,7 +222,7 @@ fn journal_commit_fires_with_what_this_file_system_lacks() {
 
 /// The changes are in the order of `explain`. Both come from the same declaration.
 #[test]
-fn journal_commit_has_its_ways_in_the_order_of_the_cause_s_advice() {
+fn journal_commit_lists_changes_in_the_order_of_explain() {
     let words = [("xfs", "XFS"), ("fast_commit", "fast_commit"), ("data=writeback", "data=writeback")];
     let spec = diagnose::causes::all().find(|spec| spec.cause == Cause::JournalCommit).unwrap();
     assert_eq!(spec.advice.len(), words.len());
@@ -241,12 +241,12 @@ fn journal_commit_has_its_ways_in_the_order_of_the_cause_s_advice() {
 }
 
 #[test]
-fn journal_commit_is_silent_where_no_commit_cost_anything() {
+fn journal_commit_is_silent_at_negligible_cost() {
     assert_silent_without(rule("journal-commit"), Cause::JournalCommit);
 }
 
 #[test]
-fn journal_commit_a_release_is_two_numbers() {
+fn parses_kernel_releases() {
     assert_eq!(
         [release("6.1.0-18-amd64"), release("5.10+"), release("x")],
         [Some((6, 1)), Some((5, 10)), None]
@@ -254,18 +254,18 @@ fn journal_commit_a_release_is_two_numbers() {
 }
 
 #[test]
-fn log_cleaner_fires_where_it_cost_something() {
+fn log_cleaner_fires_on_cost() {
     let finding = fires_on(rule("log-cleaner"), Cause::LogCleaner);
     assert!(finding.changes[0].old.contains("the default"));
 }
 
 #[test]
-fn log_cleaner_is_silent_where_it_cost_nothing() {
+fn log_cleaner_is_silent_at_negligible_cost() {
     assert_silent_without(rule("log-cleaner"), Cause::LogCleaner);
 }
 
 #[test]
-fn log_lock_fires_where_holders_kept_others_waiting_whatever_for() {
+fn log_lock_fires_on_waits_for_any_holder() {
     let mut inputs = broker();
     with_way(
         &mut inputs,
@@ -284,58 +284,58 @@ fn log_lock_fires_where_holders_kept_others_waiting_whatever_for() {
 }
 
 #[test]
-fn log_lock_is_silent_where_no_one_waited_for_a_log() {
+fn log_lock_is_silent_without_waits_for_a_log() {
     let mut inputs = broker();
     with_cost(&mut inputs, Cause::JournalCommit, 5, Nanos::from_millis(200));
     assert!(silent(rule("log-lock"), &inputs).contains("log-lock"));
 }
 
 #[test]
-fn memory_reclaim_fires_where_it_cost_something() {
+fn memory_reclaim_fires_on_cost() {
     let finding = fires_on(rule("memory-reclaim"), Cause::MemoryReclaim);
     assert_eq!((&*finding.changes[0].old, &*finding.changes[1].old), ("90112", "none"));
 }
 
 #[test]
-fn memory_reclaim_is_silent_where_it_cost_nothing() {
+fn memory_reclaim_is_silent_at_negligible_cost() {
     assert_silent_without(rule("memory-reclaim"), Cause::MemoryReclaim);
 }
 
 #[test]
-fn network_threads_fires_where_it_cost_something() {
+fn network_threads_fires_on_cost() {
     let finding = fires_on(rule("network-threads"), Cause::NetworkThreadsBusy);
     assert_eq!((&*finding.changes[0].old, &*finding.changes[0].new), ("3", "6"));
 }
 
 #[test]
-fn network_threads_is_silent_where_it_cost_nothing() {
+fn network_threads_is_silent_at_negligible_cost() {
     assert_silent_without(rule("network-threads"), Cause::NetworkThreadsBusy);
 }
 
 #[test]
-fn page_lock_fires_where_it_cost_something() {
+fn page_lock_fires_on_cost() {
     let finding = fires_on(rule("page-lock"), Cause::PageLock);
     assert_eq!(finding.changes[0].old, "5");
 }
 
 #[test]
-fn page_lock_is_silent_where_it_cost_nothing() {
+fn page_lock_is_silent_at_negligible_cost() {
     assert_silent_without(rule("page-lock"), Cause::PageLock);
 }
 
 #[test]
-fn quota_fires_where_it_cost_something() {
+fn quota_fires_on_cost() {
     let finding = fires_on(rule("quota"), Cause::Quota);
     assert!(finding.changes[0].setting.contains("producer_byte_rate"));
 }
 
 #[test]
-fn quota_is_silent_where_it_cost_nothing() {
+fn quota_is_silent_at_negligible_cost() {
     assert_silent_without(rule("quota"), Cause::Quota);
 }
 
 #[test]
-fn recompression_fires_where_it_cost_something_or_is_asked_for() {
+fn recompression_fires_on_cost_or_if_configured() {
     let mut inputs = broker();
     with_cost(&mut inputs, Cause::Recompression, 5, model::Nanos::from_millis(200));
     assert!(fired(rule("recompression"), &inputs).cost.is_some());
@@ -346,19 +346,19 @@ fn recompression_fires_where_it_cost_something_or_is_asked_for() {
 }
 
 #[test]
-fn recompression_is_silent_where_it_cost_nothing_or_nothing_asks_for_it() {
+fn recompression_is_silent_at_negligible_cost_or_if_not_configured() {
     assert_silent_without(rule("recompression"), Cause::Recompression);
     silent(rule("recompression"), &Inputs { costs: Err("nobody watched".into()), ..broker() });
 }
 
 #[test]
-fn replication_wait_fires_where_it_cost_something() {
+fn replication_wait_fires_on_cost() {
     let finding = fires_on(rule("replication-wait"), Cause::ReplicationWait);
     assert_eq!(finding.changes[1].old, "1 (the default)");
 }
 
 #[test]
-fn replication_wait_is_silent_where_it_cost_nothing() {
+fn replication_wait_is_silent_at_negligible_cost() {
     assert_silent_without(rule("replication-wait"), Cause::ReplicationWait);
 }
 
@@ -376,7 +376,7 @@ fn request_handlers_waited(handlers: &str) -> Inputs {
 }
 
 #[test]
-fn request_handlers_fires_where_cpus_are_left_and_never_beyond_the_partitions() {
+fn request_handlers_fires_on_idle_cpus_up_to_the_partition_count() {
     let mut inputs = request_handlers_waited("4");
     let change = fired(rule("request-handlers"), &inputs).changes.remove(0);
     assert_eq!((&*change.old, &*change.new), ("4", "10"));
@@ -387,24 +387,24 @@ fn request_handlers_fires_where_cpus_are_left_and_never_beyond_the_partitions() 
 }
 
 #[test]
-fn request_handlers_is_silent_where_there_are_as_many_as_cpus_or_nobody_waited() {
+fn request_handlers_is_silent_with_enough_handlers_or_no_waits() {
     assert!(silent(rule("request-handlers"), &request_handlers_waited("8")).contains("enough"));
     assert!(silent(rule("request-handlers"), &broker()).contains("no request was slow"));
 }
 
 #[test]
-fn roll_fsync_fires_where_it_cost_something() {
+fn roll_fsync_fires_on_cost() {
     let finding = fires_on(rule("roll-fsync"), Cause::RollFsync);
     assert_eq!(finding.changes[1].old, "1073741824 (the default)");
 }
 
 #[test]
-fn roll_fsync_is_silent_where_it_cost_nothing() {
+fn roll_fsync_is_silent_at_negligible_cost() {
     assert_silent_without(rule("roll-fsync"), Cause::RollFsync);
 }
 
 #[test]
-fn run_queue_fires_where_it_cost_something_and_names_handlers_that_are_too_many() {
+fn run_queue_fires_on_cost_and_reduces_excess_handlers() {
     assert_eq!(fires_on(rule("run-queue"), Cause::RunQueue).changes.len(), 2);
     let mut inputs = broker();
     with_cost(&mut inputs, Cause::RunQueue, 5, Nanos::from_millis(200));
@@ -413,45 +413,45 @@ fn run_queue_fires_where_it_cost_something_and_names_handlers_that_are_too_many(
 }
 
 #[test]
-fn run_queue_is_silent_where_it_cost_nothing() {
+fn run_queue_is_silent_at_negligible_cost() {
     assert_silent_without(rule("run-queue"), Cause::RunQueue);
 }
 
 #[test]
-fn safepoint_fires_where_it_cost_something() {
+fn safepoint_fires_on_cost() {
     let finding = fires_on(rule("safepoint"), Cause::Safepoint);
     assert_eq!(finding.changes[0].old, "not set");
 }
 
 #[test]
-fn safepoint_is_silent_where_it_cost_nothing() {
+fn safepoint_is_silent_at_negligible_cost() {
     assert_silent_without(rule("safepoint"), Cause::Safepoint);
 }
 
 #[test]
-fn slow_client_fires_where_it_cost_something() {
+fn slow_client_fires_on_cost() {
     let finding = fires_on(rule("slow-client"), Cause::SlowClient);
     assert_eq!(finding.changes[1].old, "50 (the default)");
 }
 
 #[test]
-fn slow_client_is_silent_where_it_cost_nothing() {
+fn slow_client_is_silent_at_negligible_cost() {
     assert_silent_without(rule("slow-client"), Cause::SlowClient);
 }
 
 #[test]
-fn slow_device_fires_where_it_cost_something() {
+fn slow_device_fires_on_cost() {
     let finding = fires_on(rule("slow-device"), Cause::SlowDevice);
     assert_eq!((&*finding.changes[0].setting, &*finding.changes[0].old), ("log.dirs", "/data (on one disk)"));
 }
 
 #[test]
-fn slow_device_is_silent_where_it_cost_nothing() {
+fn slow_device_is_silent_at_negligible_cost() {
     assert_silent_without(rule("slow-device"), Cause::SlowDevice);
 }
 
 #[test]
-fn slow_device_is_silent_where_the_device_has_no_time_left() {
+fn slow_device_is_silent_on_a_saturated_device() {
     let mut inputs = broker();
     with_cost(&mut inputs, Cause::SlowDevice, 9, Nanos::from_millis(200));
     with_sample(&mut inputs, HostScope::Device, "nvme0n1", "util_ratio", 0.99);
@@ -459,13 +459,13 @@ fn slow_device_is_silent_where_the_device_has_no_time_left() {
 }
 
 #[test]
-fn stable_page_fires_where_it_cost_something() {
+fn stable_page_fires_on_cost() {
     let finding = fires_on(rule("stable-page"), Cause::StablePage);
     assert_eq!(finding.changes[0].old, "1");
 }
 
 #[test]
-fn stable_page_is_silent_where_it_cost_nothing() {
+fn stable_page_is_silent_at_negligible_cost() {
     assert_silent_without(rule("stable-page"), Cause::StablePage);
 }
 
@@ -481,18 +481,18 @@ fn tier_state_unsent(kind: FileKind) -> ReadsWithoutEgress {
 }
 
 #[test]
-fn tier_state_fires_where_it_cost_something() {
+fn tier_state_fires_on_cost() {
     let finding = fires_on(rule("tier-state"), Cause::TierStateIo);
     assert!(finding.changes.len() == 3 && finding.changes[0].new == "true");
 }
 
 #[test]
-fn tier_state_is_silent_where_it_cost_nothing() {
+fn tier_state_is_silent_at_negligible_cost() {
     assert_silent_without(rule("tier-state"), Cause::TierStateIo);
 }
 
 #[test]
-fn tier_state_fires_on_reads_for_nobody_where_nobody_was_slow() {
+fn tier_state_fires_on_reads_without_egress_even_without_cost() {
     let mut inputs = broker();
     inputs.unsent = Ok(Some(tier_state_unsent(FileKind::TierState)));
     let finding = fired(rule("tier-state"), &inputs);
@@ -512,7 +512,7 @@ fn tier_state_fires_on_reads_for_nobody_where_nobody_was_slow() {
 }
 
 #[test]
-fn tier_state_reads_of_other_files_are_none_of_it() {
+fn tier_state_is_silent_on_reads_of_other_files() {
     let mut inputs = broker();
     inputs.unsent = Ok(Some(tier_state_unsent(FileKind::Log)));
     assert!(silent(rule("tier-state"), &inputs).contains("to nobody is log files, not tierstate"));
@@ -523,18 +523,18 @@ fn tier_state_reads_of_other_files_are_none_of_it() {
 }
 
 #[test]
-fn txn_verification_fires_where_it_cost_something() {
+fn txn_verification_fires_on_cost() {
     let finding = fires_on(rule("txn-verification"), Cause::TxnVerification);
     assert_eq!(finding.changes[1].old, "true (the default)");
 }
 
 #[test]
-fn txn_verification_is_silent_where_it_cost_nothing() {
+fn txn_verification_is_silent_at_negligible_cost() {
     assert_silent_without(rule("txn-verification"), Cause::TxnVerification);
 }
 
 #[test]
-fn xfs_inode_lock_fires_where_it_cost_something() {
+fn xfs_inode_lock_fires_on_cost() {
     let finding = fires_on(rule("xfs-inode-lock"), Cause::XfsInodeLock);
     assert_eq!(
         (&*finding.changes[0].old, &*finding.changes[0].new),
@@ -543,17 +543,17 @@ fn xfs_inode_lock_fires_where_it_cost_something() {
 }
 
 #[test]
-fn xfs_inode_lock_is_silent_where_it_cost_nothing() {
+fn xfs_inode_lock_is_silent_at_negligible_cost() {
     assert_silent_without(rule("xfs-inode-lock"), Cause::XfsInodeLock);
 }
 
 #[test]
-fn xfs_log_space_fires_where_it_cost_something() {
+fn xfs_log_space_fires_on_cost() {
     let finding = fires_on(rule("xfs-log-space"), Cause::XfsLogSpace);
     assert!(finding.changes[0].new.ends_with("2g"));
 }
 
 #[test]
-fn xfs_log_space_is_silent_where_it_cost_nothing() {
+fn xfs_log_space_is_silent_at_negligible_cost() {
     assert_silent_without(rule("xfs-log-space"), Cause::XfsLogSpace);
 }

@@ -15,7 +15,7 @@ fn batch_size_sent(bytes: u32, records: u32) -> Inputs {
 }
 
 #[test]
-fn batch_size_fires_where_batches_are_full() {
+fn batch_size_fires_on_full_batches() {
     let finding = fired(rule("batch-size"), &batch_size_sent(16_300, 100));
     let change = &finding.changes[0];
     assert_eq!([&*change.setting, &*change.old, &*change.new], ["batch.size (of app)", "16384", "65536"]);
@@ -27,7 +27,7 @@ fn batch_size_fires_where_batches_are_full() {
 }
 
 #[test]
-fn batch_size_is_silent_where_they_have_room_or_are_large_already() {
+fn batch_size_is_silent_on_batches_with_room_or_large_batches() {
     silent(rule("batch-size"), &batch_size_sent(8_000, 100));
     silent(rule("batch-size"), &batch_size_sent(1_100, 1));
     silent(rule("batch-size"), &batch_size_sent(65_500, 600));
@@ -46,14 +46,14 @@ fn linger_sent(every_ms: i64, bytes: u32, records: u32) -> Inputs {
 }
 
 #[test]
-fn linger_fires_where_small_batches_come_often() {
+fn linger_fires_on_frequent_small_batches() {
     let finding = fired(rule("linger"), &linger_sent(1, 1_100, 1));
     assert_eq!(finding.changes[0].setting, "linger.ms (of app)");
     assert!(finding.evidence.contains("1.0 records (1.1 KiB, 7 %"), "{}", finding.evidence);
 }
 
 #[test]
-fn linger_is_silent_where_they_come_seldom_or_are_not_small() {
+fn linger_is_silent_on_rare_or_large_batches() {
     silent(rule("linger"), &linger_sent(20, 1_100, 1));
     silent(rule("linger"), &linger_sent(1, 1_100, 11));
     silent(rule("linger"), &linger_sent(1, 16_000, 2));
@@ -76,7 +76,7 @@ fn buffer_memory_sent(waited_ms: Option<i64>) -> Inputs {
 }
 
 #[test]
-fn buffer_memory_fires_where_as_much_waits_as_there_is_room_for() {
+fn buffer_memory_fires_if_the_default_buffer_is_full() {
     let finding = fired(rule("buffer-memory"), &buffer_memory_sent(Some(310)));
     assert_eq!(
         finding.evidence,
@@ -88,7 +88,7 @@ fn buffer_memory_fires_where_as_much_waits_as_there_is_room_for() {
 }
 
 #[test]
-fn buffer_memory_is_silent_where_there_is_room_or_more_than_by_default() {
+fn buffer_memory_is_silent_below_and_above_the_default_size() {
     for waited_ms in [20, 100, 250, 400, 2_000] {
         silent(rule("buffer-memory"), &buffer_memory_sent(Some(waited_ms)));
     }
@@ -96,7 +96,7 @@ fn buffer_memory_is_silent_where_there_is_room_or_more_than_by_default() {
 }
 
 #[test]
-fn buffer_memory_lacks_the_records_times_or_the_requests() {
+fn buffer_memory_lacks_record_timestamps_or_requests() {
     // No producer holds a record for 200 s.
     for waited_ms in [None, Some(200_000), Some(-5)] {
         assert_eq!(
@@ -117,13 +117,13 @@ fn request_timeout_took(slowest_ms: i64, requests: i64) -> Inputs {
 }
 
 #[test]
-fn request_timeout_fires_where_producers_give_up_before_the_broker() {
+fn request_timeout_fires_if_requests_take_longer_than_the_timeout() {
     let finding = fired(rule("request-timeout"), &request_timeout_took(31_000, 2_000));
     assert!(finding.changes[0].new.parse::<u64>().unwrap() >= 62_000, "{finding:?}");
 }
 
 #[test]
-fn request_timeout_is_silent_where_they_do_not_or_too_few_were_seen() {
+fn request_timeout_is_silent_on_fast_or_too_few_requests() {
     silent(rule("request-timeout"), &request_timeout_took(29_000, 2_000));
     assert!(silent(rule("request-timeout"), &request_timeout_took(31_000, 900)).contains("fewer"));
     assert_eq!(

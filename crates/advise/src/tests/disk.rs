@@ -13,7 +13,7 @@ fn device_saturation_busy(ratio: f64) -> Inputs {
 }
 
 #[test]
-fn device_saturation_fires_of_a_device_that_is_always_busy() {
+fn device_saturation_fires_on_a_busy_device() {
     let finding = fired(rule("device-saturation"), &device_saturation_busy(0.97));
     assert_eq!((&*finding.evidence, finding.cost), ("sda was busy for 97 % of the time", None));
     let target = finding.changes[0].target.clone().unwrap();
@@ -21,7 +21,7 @@ fn device_saturation_fires_of_a_device_that_is_always_busy() {
 }
 
 #[test]
-fn device_saturation_what_waits_for_it_in_either_way_is_its_cost() {
+fn device_saturation_cost_includes_dirty_throttling() {
     let mut inputs = device_saturation_busy(0.97);
     with_cost(&mut inputs, Cause::SlowDevice, 3, Nanos::from_millis(200));
     with_cost(&mut inputs, Cause::DirtyThrottling, 7, Nanos::from_millis(200));
@@ -31,7 +31,7 @@ fn device_saturation_what_waits_for_it_in_either_way_is_its_cost() {
 }
 
 #[test]
-fn device_saturation_a_single_partition_is_on_one_device_however_many_there_are() {
+fn device_saturation_adds_partitions_to_a_single_one() {
     let mut inputs = device_saturation_busy(0.97);
     let mut traffic = Traffic::default();
     traffic.add(&(&produce("app", 0, 1, 100, 1)).into());
@@ -42,7 +42,7 @@ fn device_saturation_a_single_partition_is_on_one_device_however_many_there_are(
 }
 
 #[test]
-fn device_saturation_is_silent_of_one_with_room() {
+fn device_saturation_is_silent_on_a_device_with_idle_time() {
     assert!(silent(rule("device-saturation"), &device_saturation_busy(0.94)).contains("94 %"));
     let mut inputs = device_saturation_busy(0.97);
     inputs.samples = Err("nobody looked".into());
@@ -50,7 +50,7 @@ fn device_saturation_is_silent_of_one_with_room() {
 }
 
 #[test]
-fn device_saturation_is_silent_of_one_that_holds_the_metadata_log_alone() {
+fn device_saturation_ignores_the_device_of_the_metadata_log() {
     let mut inputs = device_saturation_busy(0.97);
     with_setting(&mut inputs, "metadata.log.dir", "/metadata");
     let volumes = inputs.host_facts.volumes.as_mut().unwrap();
@@ -65,7 +65,7 @@ fn device_saturation_is_silent_of_one_that_holds_the_metadata_log_alone() {
 }
 
 #[test]
-fn noatime_fires_where_times_of_reading_are_kept() {
+fn noatime_fires_on_relatime() {
     let mut inputs = broker();
     inputs.host_facts.volumes.as_mut().unwrap()[0].options = Ok(["rw", "relatime"].map(Into::into).to_vec());
     let finding = fired(rule("noatime"), &inputs);
@@ -76,7 +76,7 @@ fn noatime_fires_where_times_of_reading_are_kept() {
 }
 
 #[test]
-fn noatime_is_silent_where_they_are_not_or_nobody_can_say() {
+fn noatime_is_silent_on_noatime_and_lacks_unknown_options() {
     let mut inputs = broker();
     assert!(silent(rule("noatime"), &inputs).contains("noatime"));
     inputs.host_facts.volumes.as_mut().unwrap()[0].options = Err("a recording holds none".into());

@@ -11,7 +11,7 @@ fn monitor_spin_running(functions: &[(&str, u64)]) -> Inputs {
 }
 
 #[test]
-fn monitor_spin_fires_on_openj9_with_the_option_of_the_case() {
+fn monitor_spin_advises_an_option_on_openj9() {
     let mut inputs = monitor_spin_running(&[
         ("objectMonitorEnterNonBlocking", 95),
         ("java.util.zip.CRC32C.updateBytes", 905),
@@ -27,7 +27,7 @@ fn monitor_spin_fires_on_openj9_with_the_option_of_the_case() {
 }
 
 #[test]
-fn monitor_spin_fires_on_hotspot_with_what_lessens_contention_and_names_the_lock() {
+fn monitor_spin_advises_less_contention_on_hotspot() {
     let mut inputs =
         monitor_spin_running(&[("ObjectMonitor::TrySpin", 60), ("kafka.log.UnifiedLog.append", 940)]);
     with_setting(&mut inputs, "num.io.threads", "32");
@@ -49,14 +49,14 @@ fn monitor_spin_fires_on_hotspot_with_what_lessens_contention_and_names_the_lock
 }
 
 #[test]
-fn monitor_spin_of_an_unknown_jvm_both_ways_are_told() {
+fn monitor_spin_advises_both_changes_for_an_unknown_jvm() {
     let finding = fired(rule("monitor-spin"), &monitor_spin_running(&[("monitorenter", 60), ("a.B.c", 940)]));
     assert!(finding.changes[0].setting.contains("if it is an OpenJ9"), "{finding:?}");
     assert_eq!(finding.changes.len(), 2);
 }
 
 #[test]
-fn monitor_spin_of_a_command_line_that_is_not_known_does_not_say_what_is_in_it() {
+fn monitor_spin_marks_an_unknown_command_line() {
     let mut inputs = monitor_spin_running(&[("monitorenter", 60), ("a.B.c", 940)]);
     assert!(fired(rule("monitor-spin"), &inputs).changes[0].old.starts_with("(none"));
     inputs.host_facts.jvm_arguments = Err("another user's".into());
@@ -64,7 +64,7 @@ fn monitor_spin_of_a_command_line_that_is_not_known_does_not_say_what_is_in_it()
 }
 
 #[test]
-fn monitor_spin_is_silent_where_little_of_it_is_seen_and_lacks_names_where_there_are_none() {
+fn monitor_spin_is_silent_on_little_spinning_and_lacks_names() {
     assert!(silent(rule("monitor-spin"), &broker()).contains("1 %"));
     let unnamed = monitor_spin_running(&[("[libjvm.so]", 100), ("a.B.c", 900)]);
     assert_eq!(lacks(rule("monitor-spin"), &unnamed), "the JVM's functions");
@@ -80,7 +80,7 @@ fn monitor_spin_is_silent_where_little_of_it_is_seen_and_lacks_names_where_there
 }
 
 #[test]
-fn page_cache_fires_where_the_heap_takes_most_of_the_memory() {
+fn page_cache_fires_if_the_heap_takes_most_of_the_memory() {
     let mut inputs = broker();
     inputs.host_facts.memory_limit_bytes = Ok(Some(8 << 30));
     let change = fired(rule("page-cache"), &inputs).changes.remove(0);
@@ -88,7 +88,7 @@ fn page_cache_fires_where_the_heap_takes_most_of_the_memory() {
 }
 
 #[test]
-fn page_cache_is_silent_where_it_leaves_half_or_nothing_is_set() {
+fn page_cache_is_silent_on_a_small_or_unset_heap() {
     let mut inputs = broker();
     silent(rule("page-cache"), &inputs);
     with_jvm(&mut inputs, &["java", "kafka.Kafka"]);
@@ -98,7 +98,7 @@ fn page_cache_is_silent_where_it_leaves_half_or_nothing_is_set() {
 }
 
 #[test]
-fn heap_fires_where_thousands_share_a_gigabyte() {
+fn heap_fires_on_thousands_of_partitions_per_gigabyte() {
     let mut inputs = broker();
     inputs.host_facts.partitions = Ok(2_000);
     with_jvm(&mut inputs, &["java", "-Xmx6g", "-Xmx1G"]);
@@ -106,7 +106,7 @@ fn heap_fires_where_thousands_share_a_gigabyte() {
 }
 
 #[test]
-fn heap_is_silent_where_it_is_larger_or_there_are_few() {
+fn heap_is_silent_on_a_larger_heap_or_few_partitions() {
     silent(rule("heap"), &broker());
     let mut inputs = broker();
     with_jvm(&mut inputs, &["java", "-Xmx512m"]);
@@ -114,7 +114,7 @@ fn heap_is_silent_where_it_is_larger_or_there_are_few() {
 }
 
 #[test]
-fn heap_a_heap_is_read_as_the_jvm_does() {
+fn parses_heap_options_like_the_jvm() {
     for (word, bytes) in [
         ("-Xmx6g", Some(6 << 30)),
         ("-Xmx512m", Some(512 << 20)),
@@ -128,14 +128,14 @@ fn heap_a_heap_is_read_as_the_jvm_does() {
 }
 
 #[test]
-fn collector_fires_of_one_that_stops_everything() {
+fn collector_fires_on_a_stop_the_world_collector() {
     let mut inputs = broker();
     with_jvm(&mut inputs, &["java", "-XX:+UseParallelGC", "kafka.Kafka"]);
     assert_eq!(fired(rule("collector"), &inputs).changes[0].old, "-XX:+UseParallelGC");
 }
 
 #[test]
-fn collector_is_silent_of_others() {
+fn collector_is_silent_on_other_collectors() {
     silent(rule("collector"), &broker());
     let mut inputs = broker();
     inputs.host_facts.jvm_arguments = Err("another user's".into());
@@ -143,7 +143,7 @@ fn collector_is_silent_of_others() {
 }
 
 #[test]
-fn jvm_locking_fires_of_options_that_make_locks_dearer() {
+fn jvm_locking_fires_on_options_that_slow_locks_down() {
     let mut inputs = broker();
     with_jvm(
         &mut inputs,
@@ -157,7 +157,7 @@ fn jvm_locking_fires_of_options_that_make_locks_dearer() {
 }
 
 #[test]
-fn jvm_locking_is_silent_of_others_and_where_the_last_word_is_another() {
+fn jvm_locking_is_silent_on_other_or_overridden_options() {
     silent(rule("jvm-locking"), &broker());
     let mut inputs = broker();
     with_jvm(&mut inputs, &["java", "-XX:+UseBiasedLocking", "-XX:-UseBiasedLocking", "-XX:LockingMode=2"]);

@@ -6,7 +6,7 @@ use model::Limits;
 use super::rule;
 
 #[test]
-fn open_files_fires_where_half_is_used() {
+fn open_files_fires_if_half_of_the_limit_is_used() {
     let mut inputs = broker();
     inputs.host_facts.limits = Ok(Limits { open_files: Some(4_096) });
     inputs.host_facts.open_files = Ok(2_500);
@@ -17,7 +17,7 @@ fn open_files_fires_where_half_is_used() {
 }
 
 #[test]
-fn open_files_is_silent_where_there_are_enough() {
+fn open_files_is_silent_on_a_sufficient_limit() {
     let mut inputs = broker();
     silent(rule("open-files"), &inputs);
     inputs.host_facts.limits = Ok(Limits { open_files: Some(65_536) });
@@ -27,7 +27,7 @@ fn open_files_is_silent_where_there_are_enough() {
 }
 
 #[test]
-fn map_count_fires_where_half_is_used() {
+fn map_count_fires_if_half_of_the_limit_is_used() {
     let mut inputs = broker();
     with_sysctl(&mut inputs, "vm.max_map_count", 65_530);
     inputs.host_facts.mapped_areas = Ok(40_000);
@@ -35,7 +35,7 @@ fn map_count_fires_where_half_is_used() {
 }
 
 #[test]
-fn map_count_is_silent_where_there_are_enough() {
+fn map_count_is_silent_on_a_sufficient_limit() {
     let mut inputs = broker();
     silent(rule("map-count"), &inputs);
     inputs.host_facts.sysctls = Err("nobody looked".into());
@@ -43,7 +43,7 @@ fn map_count_is_silent_where_there_are_enough() {
 }
 
 #[test]
-fn swappiness_fires_where_the_host_swaps_readily() {
+fn swappiness_fires_on_a_high_value() {
     let mut inputs = broker();
     with_sysctl(&mut inputs, "vm.swappiness", 60);
     assert_eq!(
@@ -53,7 +53,7 @@ fn swappiness_fires_where_the_host_swaps_readily() {
 }
 
 #[test]
-fn swappiness_is_silent_where_it_does_not_or_cannot() {
+fn swappiness_is_silent_on_a_low_value_or_without_swap() {
     let mut inputs = broker();
     silent(rule("swappiness"), &inputs);
     with_sysctl(&mut inputs, "vm.swappiness", 60);
@@ -64,14 +64,14 @@ fn swappiness_is_silent_where_it_does_not_or_cannot() {
 }
 
 #[test]
-fn dirty_ratio_fires_where_gigabytes_may_be_dirty() {
+fn dirty_ratio_fires_if_gigabytes_may_be_dirty() {
     let mut inputs = broker();
     with_sysctl(&mut inputs, "vm.dirty_background_ratio", 10);
     assert_eq!(fired(rule("dirty-ratio"), &inputs).changes[0].new, "5");
 }
 
 #[test]
-fn dirty_ratio_is_silent_where_they_may_not() {
+fn dirty_ratio_is_silent_on_a_low_limit() {
     let mut inputs = broker();
     silent(rule("dirty-ratio"), &inputs);
     with_sysctl(&mut inputs, "vm.dirty_background_ratio", 10);
@@ -83,14 +83,14 @@ fn dirty_ratio_is_silent_where_they_may_not() {
 }
 
 #[test]
-fn huge_pages_fires_where_all_get_them() {
+fn huge_pages_fires_on_always() {
     let mut inputs = broker();
     inputs.host_facts.huge_pages = Ok("always".into());
     assert_eq!(fired(rule("huge-pages"), &inputs).changes[0].new, "madvise");
 }
 
 #[test]
-fn huge_pages_is_silent_where_only_those_who_ask_do() {
+fn huge_pages_is_silent_on_madvise() {
     let mut inputs = broker();
     silent(rule("huge-pages"), &inputs);
     inputs.host_facts.huge_pages = Err("nobody looked".into());

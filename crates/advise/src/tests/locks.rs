@@ -7,7 +7,7 @@ use model::{Cause, Nanos};
 use super::rule;
 
 #[test]
-fn partition_locks_fires_where_handlers_outnumber_partitions() {
+fn partition_locks_fires_if_handlers_outnumber_partitions() {
     let mut inputs = broker();
     inputs.host_facts.partitions = Ok(2);
     with_way(
@@ -22,7 +22,7 @@ fn partition_locks_fires_where_handlers_outnumber_partitions() {
 }
 
 #[test]
-fn partition_locks_is_silent_where_there_are_enough_or_nobody_waits() {
+fn partition_locks_is_silent_on_many_partitions_or_no_waits() {
     let mut inputs = broker();
     assert!(silent(rule("partition-locks"), &inputs).contains("100 partitions"));
     inputs.host_facts.partitions = Ok(2);
@@ -41,7 +41,7 @@ fn blocked_threads_blocked(method: &str, dumps: u64, waits: u64) -> Inputs {
 }
 
 #[test]
-fn blocked_threads_fires_where_dumps_agree_on_one_lock() {
+fn blocked_threads_fires_if_dumps_agree_on_one_lock() {
     let finding = fired(rule("blocked-threads"), &blocked_threads_blocked("kafka/log/Log.append", 2, 8));
     assert_eq!(finding.changes[0].new, "twice as many");
     assert!(finding.evidence.contains("8 waits in 2 of 4 dumps"), "{}", finding.evidence);
@@ -50,7 +50,7 @@ fn blocked_threads_fires_where_dumps_agree_on_one_lock() {
 }
 
 #[test]
-fn blocked_threads_is_silent_where_they_do_not_or_there_are_none() {
+fn blocked_threads_is_silent_on_too_few_dumps_or_waits() {
     silent(rule("blocked-threads"), &blocked_threads_blocked("kafka/log/Log.append", 1, 8));
     silent(rule("blocked-threads"), &blocked_threads_blocked("kafka/log/Log.append", 4, 7));
     assert_eq!(

@@ -13,7 +13,7 @@ fn link_saturation_used(ratio: f64) -> Inputs {
 }
 
 #[test]
-fn link_saturation_fires_where_a_link_is_nearly_full() {
+fn link_saturation_fires_on_a_nearly_full_link() {
     assert_eq!(
         fired(rule("link-saturation"), &link_saturation_used(0.85)).evidence,
         "eth0 received 85 % of its link's speed on average"
@@ -21,7 +21,7 @@ fn link_saturation_fires_where_a_link_is_nearly_full() {
 }
 
 #[test]
-fn link_saturation_is_silent_where_there_is_room_or_no_speed_is_known() {
+fn link_saturation_is_silent_with_room_and_lacks_unknown_speeds() {
     silent(rule("link-saturation"), &link_saturation_used(0.79));
     let mut inputs = broker();
     with_sample(&mut inputs, HostScope::Interface, "eth0", "mtu_bytes", 1500.0);
@@ -36,13 +36,13 @@ fn mtu_packets(mtu_bytes: u32, mean: f64) -> Inputs {
 }
 
 #[test]
-fn mtu_fires_where_packets_are_full() {
+fn mtu_fires_on_full_packets() {
     let change = fired(rule("mtu"), &mtu_packets(1_500, 1_420.0)).changes.remove(0);
     assert_eq!([&*change.setting, &*change.old, &*change.new], ["ip link set eth0 mtu", "1500", "9000"]);
 }
 
 #[test]
-fn mtu_is_silent_where_they_are_not_or_may_be_larger_already() {
+fn mtu_is_silent_on_small_packets_or_a_large_mtu() {
     silent(rule("mtu"), &mtu_packets(1_500, 700.0));
     silent(rule("mtu"), &mtu_packets(9_000, 8_900.0));
     let mut inputs = mtu_packets(1_500, 1_420.0);

@@ -133,7 +133,7 @@ mod tests {
     use super::{Copy, with_urls};
 
     #[test]
-    fn a_copy_has_its_name_is_nobody_elses_and_goes() {
+    fn copy_is_named_like_its_key_private_and_removed_on_drop() {
         use std::os::unix::fs::PermissionsExt as _;
         let location = Location::parse("s3://bucket/cluster=a/10h").unwrap();
         let copy = Copy::new(&location).unwrap();

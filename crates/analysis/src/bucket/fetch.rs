@@ -185,7 +185,7 @@ mod tests {
     use super::{Columns, is_needed};
 
     #[test]
-    fn only_what_is_read_is_fetched_and_no_key_leads_elsewhere() {
+    fn fetches_only_needed_parts_and_ignores_other_keys() {
         for (place, figures, all) in [
             ("manifest.json", true, true),
             ("requests/part-00001.parquet", true, true),

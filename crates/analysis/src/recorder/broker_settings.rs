@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_broker_said_counts_more_than_its_file() {
+    fn settings_in_force_take_precedence_over_the_file() {
         let of_file = settings(&broker(None));
         assert_eq!((of_file.text("num.io.threads"), note(&manifest(broker(None)))), (Some("8"), None));
         let responding = broker(Some(&[("num.io.threads", "16")]));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_hostile_manifest_nothing_is_taken_that_rules_do_not_ask_for() {
+    fn ignores_unknown_and_overlong_settings_of_a_hostile_manifest() {
         let long = "/a,".repeat(20_000);
         let hostile = broker(Some(&[("\u{1b}[2J", "z"), ("log.dirs", long.as_str())]));
         let taken = settings(&hostile);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_that_did_not_say_is_told_of() {
+    fn notes_why_settings_in_force_are_unknown() {
         let mut refused = manifest(broker(None));
         refused.settings.insert(SETTINGS_UNKNOWN.to_owned(), "it refused".to_owned());
         assert!(note(&refused).unwrap().ends_with("not known: it refused"));
@@ -146,7 +146,7 @@ mod tests {
 
     #[cfg(feature = "live")]
     #[test]
-    fn only_what_rules_ask_for_or_pages_show_is_kept_and_no_secret() {
+    fn records_only_used_settings_and_no_secrets() {
         let effective = watch::admin::EffectiveConfig {
             from_file: map(&[("log.dirs", "/data"), ("sasl.jaas.config", "secret")]),
             dynamic: map(&[("num.io.threads", "16"), ("max.connections", "7")]),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_rules_ask_for_is_kept() {
+    fn filter_retains_every_setting_that_rules_use() {
         let every = map(&Settings::USED.map(|name| (name, "1")));
         let of = Broker { properties: every.clone(), ..Broker::default() };
         assert_eq!(

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_comes_back_and_the_rest_says_why_not() {
+    fn known_facts_round_trip_and_others_have_a_reason() {
         let known = HostFacts {
             cpus: Ok(8),
             cpu_quota: Ok(Some(2.5)),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_without_or_with_other_words_knows_nothing_of_it() {
+    fn missing_or_malformed_facts_are_unknown() {
         let nothing = HostFacts::unknown(WHY);
         let mut settings = BTreeMap::new();
         assert_eq!(read(&settings, WHY), nothing);

@@ -48,7 +48,7 @@ mod tests {
     use super::{LEFT_OUT, PARTIAL, note};
 
     #[test]
-    fn a_partial_recording_says_so_and_by_what() {
+    fn notes_threshold_and_left_out_events_of_a_partial_recording() {
         let settings = |pairs: &[(&str, &str)]| {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         };

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_and_an_end_are_told_and_a_broker_that_ran_on_is_not() {
+    fn notes_restarts_and_exits_but_not_a_running_broker() {
         let show = |time: Nanos| time.0.to_string();
         let describe = |processes| notes(Some(&Broker { processes, ..Broker::default() }), &show);
         assert!(notes(None, &show).is_empty());

@@ -48,7 +48,7 @@ fn compare(config: &Config, recording: &Recording) -> (Vec<Verdict>, f64) {
 }
 
 #[test]
-fn verdicts_are_those_of_all_events() {
+fn selective_read_gives_the_same_verdicts_as_a_full_read() {
     let mut causes = std::collections::BTreeSet::new();
     for (seed, habits) in
         [Habits::alone(), Habits::followed(), Habits::read_from_disk()].into_iter().enumerate()
@@ -76,7 +76,7 @@ fn verdicts_are_those_of_all_events() {
 }
 
 #[test]
-fn one_that_is_asked_for_is_told_however_quick_it_was() {
+fn explains_a_selected_request_even_if_it_was_fast() {
     let directory = tempfile::tempdir().unwrap();
     let recording = record(&directory.path().join("r"), Habits::alone(), 9);
     for number in [17, 4_000] {
@@ -87,7 +87,7 @@ fn one_that_is_asked_for_is_told_however_quick_it_was() {
 }
 
 #[test]
-fn where_nothing_was_slow_hardly_anything_is_read() {
+fn reads_few_events_if_nothing_is_slow() {
     let directory = tempfile::tempdir().unwrap();
     let recording = record(&directory.path().join("r"), Habits::quiet(), 1);
     let (verdicts, share) = compare(&Config::replay(Nanos::from_millis(100)), &recording);
@@ -95,7 +95,7 @@ fn where_nothing_was_slow_hardly_anything_is_read() {
 }
 
 #[test]
-fn where_most_is_slow_all_is_read() {
+fn reads_all_events_if_most_requests_are_slow() {
     let directory = tempfile::tempdir().unwrap();
     let recording = record(&directory.path().join("r"), Habits::quiet(), 1);
     assert!(SelectiveRead::of(&recording, &Config::replay(Nanos(1))).is_none());

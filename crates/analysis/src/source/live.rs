@@ -379,7 +379,7 @@ mod tests {
     use super::{Jfr, LiveOptions, State, WatchSummary, sync_channel};
 
     #[test]
-    fn an_always_on_watch_starts_the_flight_recorder_only_where_it_was_asked_for() {
+    fn always_on_watch_starts_flight_recorder_only_if_set_to_always() {
         let recorder = |jvm, always_on: Option<i64>| {
             let options = LiveOptions {
                 pid: None,
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_end_keeps_the_last_events() {
+    fn second_end_does_not_drop_the_last_events() {
         let (sender, events) = sync_channel(1);
         let thread = std::thread::spawn(move || {
             let change = BrokerChange { at: Nanos(1), pid: 7, state: BrokerState::Gone };

@@ -444,7 +444,7 @@ mod tests {
     const PRODUCED: &str = r#"{"responses":[{"name":"t","partitionResponses":[{"index":3,"errorCode":10,"baseOffset":-1}]},{"topicId":"due63qYgSzyHFkAqWkWjMg","partitionResponses":[{"index":3,"errorCode":0,"baseOffset":5,"logAppendTimeMs":-1},{"index":4,"errorCode":0,"baseOffset":6}]}],"throttleTimeMs":2}"#;
 
     #[test]
-    fn a_produce_request_has_its_partitions_and_times() {
+    fn produce_request_has_its_partitions_and_times() {
         let LogRow { request, is_tls, .. } = row(0, PRODUCE, PRODUCED).unwrap();
         let topic_id = TopicId::parse("due63qYgSzyHFkAqWkWjMg");
         let by_id = |partition, bytes, base_offset| Partition {
@@ -484,13 +484,13 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_a_response_has_no_end() {
+    fn request_without_a_response_has_no_end() {
         let request = row(0, PRODUCE, "\"\"").unwrap().request;
         assert_eq!((request.response, request.end, request.partitions[0].error_code), (None, None, None));
     }
 
     #[test]
-    fn a_fetch_has_what_it_asked_for_and_what_it_got() {
+    fn fetch_has_requested_and_returned_partitions() {
         let request_json = r#"{"maxWaitMs":500,"minBytes":1,"topics":[{"topic":"t","partitions":[{"partition":0,"fetchOffset":9},{"partition":1,"fetchOffset":8}]}]}"#;
         let response_json = r#"{"throttleTimeMs":0,"errorCode":0,"responses":[{"topic":"t","partitions":[{"partitionIndex":2,"errorCode":0,"records":null},{"partitionIndex":1,"errorCode":0,"recordsSizeInBytes":70}]}]}"#;
         let request = row(1, request_json, response_json).unwrap().request;
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_those_of_one_group_or_transaction() {
+    fn request_names_its_only_group_or_transaction() {
         let ids = |api_key, request: &str| {
             let request = row(api_key, request, r#"{"errorCode":3}"#).unwrap().request;
             assert_eq!(request.error_code, Some(3));
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_has_its_codes_and_the_names_of_topics() {
+    fn metadata_response_yields_codes_and_topic_names() {
         let answer = r#"{"throttleTimeMs":4,"errorCode":0,"topics":[{"name":"t","topicId":"due63qYgSzyHFkAqWkWjMg","partitions":[]},{"name":null,"topicId":"x"}]}"#;
         let LogRow { request, topics, .. } = row(3, r#"{"topics":null}"#, answer).unwrap();
         assert_eq!((request.error_code, request.throttle_ms), (Some(0), Some(4)));
@@ -536,7 +536,7 @@ mod tests {
 
     /// A real log: as many rows as requests, and the topics that responses name.
     #[test]
-    fn a_real_log_reads_whole() {
+    fn reads_every_request_of_a_real_log() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sample-request.log");
         let mut scan = LogScanner::new(Zone::utc(), None, Patterns::default());
         let mut rows = Vec::new();
@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_as_kafka_writes_it_is_no_row() {
+    fn malformed_or_truncated_lines_yield_no_row() {
         let whole = line(0, PRODUCE, PRODUCED);
         for end in 0..whole.len() {
             assert!(read(&whole.as_bytes()[..end], END, TIMES).is_none(), "{end}");

@@ -362,7 +362,7 @@ mod packing_tests {
     }
 
     #[test]
-    fn a_log_is_the_same_however_it_is_packed() {
+    fn plain_gzip_and_zstd_logs_unpack_to_the_same_text() {
         let text = b"[2024-05-19 15:04:47,458] INFO x\n".repeat(20_000);
         let zstd = zstd::encode_all(&text[..], 1).unwrap();
         let two = [gzip(&text[..100]), gzip(&text[100..])].concat();
@@ -376,7 +376,7 @@ mod packing_tests {
     }
 
     #[test]
-    fn what_is_there_of_a_cut_log_is_read() {
+    fn truncated_archive_is_read_up_to_the_cut() {
         let text: Vec<u8> = (0..200_000_u32).flat_map(u32::to_le_bytes).collect();
         for packed in [gzip(&text), zstd::encode_all(&text[..], 1).unwrap()] {
             let (found, end) = unpacked(&packed[..packed.len() / 2]);
@@ -386,7 +386,7 @@ mod packing_tests {
     }
 
     #[test]
-    fn what_is_not_read_says_what_to_do() {
+    fn unsupported_format_error_names_a_command() {
         for (first, message) in [
             (&b"\xfd7zXZ\0"[..], "pipe `xz -dc` into `-`"),
             (b"BZh91AY", "pipe `bzip2 -dc` into `-`"),
@@ -428,7 +428,7 @@ mod follow_tests {
 
     /// Through a link that resolves to a different file for this process.
     #[test]
-    fn a_log_in_a_container_is_followed_there() {
+    fn follows_a_log_inside_its_container() {
         let dir = tempfile::tempdir().unwrap();
         let (root, outside) = (dir.path().join("proc/7/root"), dir.path().join("server.log"));
         let inside = root.join(outside.strip_prefix("/").unwrap());
@@ -442,7 +442,7 @@ mod follow_tests {
     }
 
     #[test]
-    fn a_log_is_followed_from_its_end() {
+    fn follows_a_log_from_its_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("server.log");
         add(&path, "one\n");
@@ -455,7 +455,7 @@ mod follow_tests {
     }
 
     #[test]
-    fn a_log_is_followed_through_rotation_and_truncation() {
+    fn follows_a_log_through_rotation_and_truncation() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("server.log");
         add(&path, "one\n");
@@ -482,7 +482,7 @@ mod follow_tests {
     }
 
     #[test]
-    fn what_is_compressed_is_not_followed() {
+    fn refuses_to_follow_a_compressed_log() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("server.log.gz");
         fs::write(&path, b"\x1f\x8b\x08\0").unwrap();

@@ -213,7 +213,7 @@ mod tests {
     const AT: i64 = 1_716_131_087_458_000_000;
 
     #[test]
-    fn json_of_every_known_layout_gives_its_message_time_and_level() {
+    fn every_json_layout_yields_message_time_and_level() {
         for line in [
             r#"{"instant":{"epochSecond":1716131087,"nanoOfSecond":458000000},"thread":"main","level":"INFO","loggerName":"kafka.log.Log","message":"x y","endOfBatch":false}"#,
             r#"{"timeMillis":1716131087458,"level":"INFO","message":"x y"}"#,
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_wrapping_stays_as_it_is() {
+    fn unwrapped_lines_are_unchanged() {
         for line in [
             r#"[x] DEBUG Completed request:{"a":1}"#,
             r#"{"a":1}"#,
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_taken_off() {
+    fn strips_ansi_colors() {
         for (line, text) in [
             ("\x1b[32m[x] INFO\x1b[0;39m y\x1b[m", "[x] INFO y"),
             ("a\x1b[31", "a"),
@@ -269,7 +269,7 @@ mod header_tests {
     use super::{Header, is_continuation};
 
     #[test]
-    fn the_message_is_found_in_every_layout() {
+    fn finds_the_message_in_every_layout() {
         let message = "[LocalLog partition=t-0, dir=/d] Rolled";
         for (line, level, is_dated) in [
             (format!("[2024-05-19 15:04:47,458] INFO {message} (kafka.log.LocalLog)"), Some("INFO"), true),
@@ -296,14 +296,14 @@ mod header_tests {
     }
 
     #[test]
-    fn a_line_of_the_jvm_has_no_level_of_ours() {
+    fn jvm_line_has_no_log_level() {
         let header = Header::of("[2024-05-19T15:04:47.458+0000][info][gc      ] GC(12) Pause Young 12.345ms");
         assert_eq!((header.level, header.message()), (None, "GC(12) Pause Young 12.345ms"));
         assert!(header.stamps.is_some());
     }
 
     #[test]
-    fn stack_traces_are_known() {
+    fn recognizes_stack_traces() {
         for (line, expected) in [
             ("\tat kafka.log.Log.roll(Log.scala:2)", true),
             ("Caused by: java.io.IOException: fsync took 12 ms", true),

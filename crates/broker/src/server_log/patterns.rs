@@ -217,7 +217,7 @@ mod tests {
     use super::Patterns;
 
     #[test]
-    fn a_pattern_s_groups_fill_what_a_line_tells() {
+    fn pattern_groups_fill_the_entrys_fields() {
         let file = r"
             # NAME UNIT EXPRESSION
             slow-disk  s      write of (?<topic>[\w.]+)-(?<partition>\d+) stalled for (?<value>[\d.]+)
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_said_with_its_line() {
+    fn invalid_pattern_error_names_its_line() {
         let many = "a - b\n".repeat(65);
         for (file, expected) in [
             ("one", "line 1: write NAME UNIT EXPRESSION"),

@@ -106,7 +106,7 @@ mod tests {
     const PLAIN: &str = "RequestHeader(apiKey=PRODUCE, apiVersion=5, clientId=a, correlationId=7) -- {acks=1,timeout=30000,partitionSizes=[orders-eu-0=498]},response:{responses=[]} from connection 127.0.0.1:9092-10.0.0.7:60670-0;totalTime:6.25,requestQueueTime:0.5,localTime:4.0,remoteTime:0.125,throttleTime:0.0,responseQueueTime:0.625,sendTime:1.0,securityProtocol:PLAINTEXT,principal:User:ANONYMOUS,listener:PLAINTEXT (kafka.request.logger)";
 
     #[test]
-    fn times_are_read_of_both_forms() {
+    fn reads_times_of_json_and_plain_lines() {
         for line in [JSON, PLAIN] {
             let request = read(line).unwrap();
             assert_eq!(request.api, "PRODUCE");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_its_parts_does_not_matter() {
+    fn order_of_json_keys_does_not_matter() {
         let (head, rest) = JSON.split_once("\"requestHeader\"").unwrap();
         let (header, rest) = rest.split_once(",\"request\":").unwrap();
         let turned = format!("{head}\"request\":{rest}");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_looks_like_a_part_is_a_name() {
+    fn names_that_look_like_json_keys_are_names() {
         let deceiving = r#"a\",\"requestApiKeyName\":\"FETCH\",\"connection\":\"x\",\"totalTimeMs\":1,"#;
         let request = JSON.replace("\"clientId\":\"a\"", &format!("\"clientId\":\"{deceiving}\""));
         assert_ne!(request, JSON);
@@ -140,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn two_lines_written_into_each_other_are_none() {
+    fn interleaved_lines_are_refused() {
         let (first, _) = JSON.split_once("\"response\"").unwrap();
         assert!(read(&format!("{first}[2024-05-19 15:04:47,458] DEBUG Completed request:{JSON}")).is_none());
     }
 
     #[test]
-    fn a_topic_is_named_whole() {
+    fn matches_whole_topic_names_only() {
         for line in [JSON, PLAIN] {
             let request = read(line).unwrap();
             assert!(request.names("orders-eu"));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_a_time_or_an_api_is_none() {
+    fn refuses_a_line_without_a_time_or_an_api() {
         for line in [JSON, PLAIN] {
             for (from, to) in [("local", "lokal"), ("4.0", "x"), ("PRODUCE", "{}"), ("totalTime", "total")] {
                 assert!(read(&line.replace(from, to)).is_none(), "{to}");

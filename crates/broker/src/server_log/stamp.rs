@@ -125,7 +125,7 @@ mod tests {
     use super::{Stamp, stamps};
 
     #[test]
-    fn dates_are_read_in_kafkas_form_and_in_iso_8601_s() {
+    fn parses_dates_in_kafkas_format_and_iso_8601() {
         let read = |text: &str| {
             let Stamp { date, time, east_seconds } = Stamp::read(text.as_bytes())?;
             Some((date, (time.hour, time.minute, time.second, time.nanos), east_seconds))
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_s_date_is_told_from_the_line_s_own() {
+    fn distinguishes_the_prefix_date_from_the_lines_own() {
         let (first, last) =
             stamps(b"2024-05-19T13:04:47.459000000Z stdout F [2024-05-19 15:04:47,458] INFO").unwrap();
         assert_eq!((first.east_seconds, last.east_seconds), (Some(0), None));

@@ -57,7 +57,7 @@ fn format_line(message: &str) -> String {
 }
 
 #[test]
-fn every_message_of_every_version_is_read() {
+fn reads_every_message_of_every_version() {
     for line in LINES {
         let entry = only(&format_line(line.text)).unwrap_or_else(|| panic!("no entry: {}", line.text));
         let partition = entry.topic_partition.as_ref().map(ToString::to_string);
@@ -71,7 +71,7 @@ fn every_message_of_every_version_is_read() {
 }
 
 #[test]
-fn every_kind_has_its_lines() {
+fn every_log_kind_has_a_test_line() {
     for kind in LogKind::ALL {
         let elsewhere = [LogKind::Request, LogKind::Pattern, LogKind::GcPause, LogKind::Safepoint];
         assert!(elsewhere.contains(&kind) || LINES.iter().any(|line| line.kind == kind), "{kind}");
@@ -79,7 +79,7 @@ fn every_kind_has_its_lines() {
 }
 
 #[test]
-fn every_layout_tells_the_same() {
+fn every_layout_yields_the_same_entry() {
     for line in LINES {
         let expected = only(&format_line(line.text)).unwrap();
         let escaped = line.text.replace('"', "\\\"");
@@ -110,7 +110,7 @@ fn every_layout_tells_the_same() {
 }
 
 #[test]
-fn the_jvm_s_lines_are_told_as_far_as_they_say_how_long() {
+fn jvm_lines_with_a_duration_yield_entries() {
     let decorated = "[2024-05-19T15:04:47.458+0000][info][gc      ] ";
     for (line, kind, ns) in [
         (
@@ -137,7 +137,7 @@ fn the_jvm_s_lines_are_told_as_far_as_they_say_how_long() {
 }
 
 #[test]
-fn what_only_looks_like_a_message_tells_nothing() {
+fn lookalike_lines_yield_no_entries() {
     for line in [
         "",
         "INFO Rolled new log segment",
@@ -161,7 +161,7 @@ fn what_only_looks_like_a_message_tells_nothing() {
 }
 
 #[test]
-fn a_log_of_many_layouts_with_stack_traces_and_damage_tells_every_line_that_is_whole() {
+fn reads_whole_lines_of_a_damaged_log_of_mixed_layouts() {
     let roll = format_line("[LocalLog partition=t-0, dir=/d] Rolled new log segment at offset 5 in 3 ms.");
     let log = [
         roll.as_bytes(),
@@ -184,7 +184,7 @@ fn a_log_of_many_layouts_with_stack_traces_and_damage_tells_every_line_that_is_w
 }
 
 #[test]
-fn how_long_a_broker_took_to_stop_is_between_two_lines() {
+fn shutdown_duration_is_measured_between_two_lines() {
     let log = "[2024-05-19 15:04:40,000] INFO [BrokerServer id=1] shutting down (kafka.server.BrokerServer)\n\
                [2024-05-19 15:04:45,000] INFO [ReplicaFetcherManager on broker 1] shutting down (kafka.server.X)\n\
                [2024-05-19 15:04:47,458] INFO [BrokerServer id=1] shut down completed (kafka.server.BrokerServer)\n\
@@ -195,7 +195,7 @@ fn how_long_a_broker_took_to_stop_is_between_two_lines() {
 }
 
 #[test]
-fn a_pattern_tells_beside_what_is_known() {
+fn patterns_add_entries_to_the_known_ones() {
     let line = format_line("[LocalLog partition=t-0, dir=/d] Rolled new log segment at offset 5 in 3 ms.");
     let log = format!("{line}\n[2024-05-19 15:04:47,458] INFO nothing\nthe disk stalled for 12 s\n");
     let (entries, _) = scan_log(
@@ -209,7 +209,7 @@ fn a_pattern_tells_beside_what_is_known() {
 }
 
 #[test]
-fn a_number_at_the_end_of_an_unfinished_line_is_not_believed() {
+fn ignores_a_number_at_the_end_of_an_unfinished_line() {
     let line = "[2024-05-19 15:04:47,458] INFO tier partition state file format migration complete for topicIdPartition a:t-0, state file size changed from 508509470 to 591531390";
     for cut in 0..line.len() {
         let (entries, counts) = scan_log(&[&line.as_bytes()[..cut]], "");
@@ -221,7 +221,7 @@ fn a_number_at_the_end_of_an_unfinished_line_is_not_believed() {
 }
 
 #[test]
-fn every_beginning_of_every_line_is_read_without_complaint() {
+fn truncated_lines_do_not_panic() {
     for line in LINES {
         let line = format_line(line.text);
         for cut in 0..line.len() {
@@ -231,7 +231,7 @@ fn every_beginning_of_every_line_is_read_without_complaint() {
 }
 
 #[test]
-fn a_line_that_is_too_long_is_cut_in_the_same_place_however_it_comes() {
+fn overlong_line_is_cut_at_the_same_byte_for_any_piece_size() {
     let roll = format_line("[LocalLog partition=t-0, dir=/d] Rolled new log segment at offset 5 in 3 ms.");
     let padded = |before: usize, text: &str, behind: usize| {
         [vec![b'x'; before], text.as_bytes().to_vec(), vec![b'x'; behind], b"\n".to_vec()].concat()
@@ -271,7 +271,7 @@ fn any_line() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn what_is_told_does_not_depend_on_the_pieces(
+    fn entries_do_not_depend_on_the_pieces(
         lines in proptest::collection::vec(any_line(), 0..12),
         cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..9),
         with_patterns: bool,
@@ -295,7 +295,7 @@ proptest! {
     }
 
     #[test]
-    fn with_patterns_nothing_that_is_known_is_missed(lines in proptest::collection::vec(any_line(), 0..12)) {
+    fn patterns_hide_no_known_entries(lines in proptest::collection::vec(any_line(), 0..12)) {
         let log = lines.join(&b'\n');
         let known = scan_log(&[&log], "").0;
         let with_pattern = scan_log(&[&log], "never - \\x00never").0;

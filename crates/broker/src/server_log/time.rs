@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_in_its_own_zone_or_its_carrier_s_or_the_user_s() {
+    fn takes_the_time_zone_of_the_line_the_carrier_or_the_user() {
         let two_hours = 7_200_000_000_000;
         for (zone, text, expected) in [
             ("UTC", "[2024-05-19 15:04:47,458] INFO x", Some(AT)),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn times_without_a_date_go_on_past_midnight() {
+    fn times_without_a_date_continue_past_midnight() {
         let mut clock = Clock::new(Zone::utc(), Some((2024, 5, 19)));
         let mut at = |text: &str| clock.at(&Header::of(text), None).unwrap().0;
         assert_eq!(at("15:04:47.458 [main] INFO x"), AT);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn people_write_instants_short() {
+    fn parses_abbreviated_instants() {
         let zone = Zone::parse("+02:00").unwrap();
         for (text, expected) in [
             ("2024-05-19", Some(1_716_069_600)),
@@ -275,7 +275,7 @@ mod numbers_tests {
     use model::Nanos;
 
     #[test]
-    fn lengths_of_time_are_as_kafka_writes_them() {
+    fn parses_durations_as_kafka_writes_them() {
         for (text, ns) in [
             ("0 ms.", Some(0)),
             ("12ms (1/50 loaded in /data)", Some(12_000_000)),
@@ -298,7 +298,7 @@ mod numbers_tests {
     }
 
     #[test]
-    fn numbers_are_found_beside_their_marks() {
+    fn finds_numbers_next_to_their_markers() {
         assert_eq!(number("601218 (kafka)"), Some((601_218, " (kafka)")));
         assert_eq!((number("x"), number("99999999999999999999")), (None, None));
         assert_eq!((last_number("INFO 12"), last_number("x")), (Some(12), None));

@@ -60,7 +60,7 @@ impl Machine {
 }
 
 #[test]
-fn a_broker_is_read_with_its_overrides() {
+fn reads_a_broker_with_its_overrides() {
     let machine = Machine::new();
     let cwd = machine.broker(
         70,
@@ -81,7 +81,7 @@ fn a_broker_is_read_with_its_overrides() {
 }
 
 #[test]
-fn a_broker_without_an_id_keeps_one_on_disk() {
+fn missing_node_id_is_read_from_meta_properties() {
     let machine = Machine::new();
     let cwd = machine.broker(7, "broker.id=-1\nlog.dir=d", &[]);
     assert_eq!(Broker::of(&machine.processes(), 7).unwrap().node_id, None);
@@ -91,7 +91,7 @@ fn a_broker_without_an_id_keeps_one_on_disk() {
 }
 
 #[test]
-fn a_broker_in_a_container_is_read_below_its_root() {
+fn reads_a_containers_broker_below_its_root() {
     let machine = Machine::new();
     let root = machine.path("container");
     fs::create_dir_all(root.join("opt/kafka")).unwrap();
@@ -104,7 +104,7 @@ fn a_broker_in_a_container_is_read_below_its_root() {
 }
 
 #[test]
-fn the_log_dir_is_kafka_s_default_where_none_is_set() {
+fn unset_log_dir_and_listeners_have_kafkas_defaults() {
     let machine = Machine::new();
     machine.broker(7, "log.dirs=\n", &[]);
     let broker = Broker::of(&machine.processes(), 7).unwrap();
@@ -113,7 +113,7 @@ fn the_log_dir_is_kafka_s_default_where_none_is_set() {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
+fn errors_have_one_line_and_name_a_remedy() {
     let machine = Machine::new();
     let message = |result: Result<Broker, Error>| {
         let message = result.unwrap_err().to_string();
@@ -140,7 +140,7 @@ fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
 }
 
 #[test]
-fn a_process_that_only_looks_like_a_broker_is_passed_over() {
+fn skips_processes_that_only_look_like_a_broker() {
     const JVM: &str = "/jvm/lib/server/libjvm.so";
     let machine = Machine::new();
     let data = machine.broker(7, "log.dirs=d", &[]).join("d");
@@ -170,7 +170,7 @@ fn a_process_that_only_looks_like_a_broker_is_passed_over() {
 }
 
 #[test]
-fn this_process_is_no_broker() {
+fn this_process_is_not_a_broker() {
     let pid = std::process::id();
     assert!(matches!(Broker::of_pid(pid), Err(Error::NotABroker { pid: p }) if p == pid));
     assert!(broker::find().iter().all(|broker| broker.pid != pid));

@@ -110,7 +110,7 @@ fn known(partition: &str, replicas: u32) -> (String, u32) {
 const FIRST: &str = "00000000000000000000.log";
 
 #[test]
-fn replicas_are_known_from_the_log_as_it_grows() {
+fn reads_replica_counts_of_a_growing_log() {
     let (files, mut log) = (Log::new(), MetadataLog::new(Some(1)));
     assert_eq!(files.changes(&mut log), []);
     let elsewhere = partition(ORDERS, 2, &[2, 3]);
@@ -135,7 +135,7 @@ fn replicas_are_known_from_the_log_as_it_grows() {
 /// The log is read whole in the end, wherever the first poll found it cut. A record's value contains bytes that look
 /// like a batch with a far later offset.
 #[test]
-fn a_batch_is_read_wherever_it_was_cut_while_it_was_written() {
+fn reads_a_partly_written_batch_once_it_is_complete() {
     let first = batch(0, 0, &[topic("orders", ORDERS), partition(ORDERS, 0, &[1])]);
     let within = batch(1 << 60, 0, &[partition(ORDERS, 0, &[4, 5, 6])]);
     let next = batch(2, 0, &[value(99, 0, &[&within]), partition(ORDERS, 1, &[2, 1, 3])]);
@@ -150,7 +150,7 @@ fn a_batch_is_read_wherever_it_was_cut_while_it_was_written() {
 }
 
 #[test]
-fn a_snapshot_stands_for_what_came_before_it() {
+fn snapshot_replaces_earlier_segments() {
     let (files, mut log) = (Log::new(), MetadataLog::new(None));
     files.append("00000000000000000009-0000000001.checkpoint", &batch(0, 0, &[topic("old", ORDERS)]));
     let snapshot = [topic("orders", ORDERS), partition(ORDERS, 0, &[1, 2])];
@@ -169,7 +169,7 @@ fn a_snapshot_stands_for_what_came_before_it() {
 }
 
 #[test]
-fn damage_in_the_middle_is_passed_over() {
+fn skips_a_damaged_batch_in_the_middle() {
     let (files, mut log) = (Log::new(), MetadataLog::new(None));
     let mut first = batch(0, 0, &[topic("orders", ORDERS), partition(ORDERS, 0, &[1])]);
     files.append(FIRST, &first);

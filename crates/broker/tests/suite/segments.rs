@@ -94,7 +94,7 @@ fn shape(items: &[Result<Batch, Damage>]) -> (Vec<i64>, Vec<(u64, u64)>) {
 }
 
 #[test]
-fn a_whole_segment_gives_its_batches_records_and_message_ids() {
+fn reads_batches_records_and_message_ids_of_a_segment() {
     let batches = three();
     let items = read(&batches.concat());
     let read: Vec<&Batch> = items.iter().map(|item| item.as_ref().unwrap()).collect();
@@ -114,7 +114,7 @@ fn a_whole_segment_gives_its_batches_records_and_message_ids() {
 }
 
 #[test]
-fn a_range_gives_the_batches_that_start_in_it() {
+fn range_yields_the_batches_that_start_in_it() {
     let batches = three();
     let whole = batches.concat();
     let (first, second) = (batches[0].len() as u64, batches[1].len() as u64);
@@ -133,7 +133,7 @@ fn a_range_gives_the_batches_that_start_in_it() {
 }
 
 #[test]
-fn a_range_that_starts_within_a_batch_says_so_and_goes_on_at_the_next() {
+fn range_from_within_a_batch_yields_damage_then_the_next_batch() {
     let batches = three();
     let whole = batches.concat();
     let (first, second) = (batches[0].len() as u64, batches[1].len() as u64);
@@ -150,7 +150,7 @@ fn a_range_that_starts_within_a_batch_says_so_and_goes_on_at_the_next() {
 }
 
 #[test]
-fn a_wrong_crc_is_a_fact_about_a_batch_in_a_segment_and_no_batch_at_all_in_a_range() {
+fn wrong_crc_is_flagged_in_a_segment_and_damage_in_a_range() {
     let batches = three();
     let mut whole = batches.concat();
     let at = batches[0].len() + 70;
@@ -165,7 +165,7 @@ fn a_wrong_crc_is_a_fact_about_a_batch_in_a_segment_and_no_batch_at_all_in_a_ran
 }
 
 #[test]
-fn damage_is_passed_over_to_the_next_batch() {
+fn skips_damage_up_to_the_next_batch() {
     let batches = three();
     let garbage =
         b"no batch at all, but quite long: longer than any head of a batch would be, and more".to_vec();
@@ -182,7 +182,7 @@ fn damage_is_passed_over_to_the_next_batch() {
 }
 
 #[test]
-fn a_segment_cut_anywhere_gives_the_batches_before_the_cut() {
+fn truncated_segment_yields_the_batches_before_the_cut() {
     let batches = three();
     let whole = batches.concat();
     let mut ends = Vec::new();
@@ -212,13 +212,13 @@ fn all_zero(whole: &[u8], ends: &[usize], length: usize) -> bool {
 }
 
 #[test]
-fn a_preallocated_segment_ends_where_its_zeros_begin() {
+fn preallocated_segment_ends_at_its_first_zeros() {
     let whole = [three().concat(), vec![0; 700_000]].concat();
     assert_eq!(shape(&read(&whole)), (vec![0, 2, 3], vec![]));
 }
 
 #[test]
-fn a_hostile_length_is_refused_and_costs_nothing() {
+fn refuses_a_hostile_batch_length() {
     let mut whole = three().concat();
     whole[8..12].copy_from_slice(&i32::MAX.to_be_bytes());
     let items = read(&whole);
@@ -235,7 +235,7 @@ fn a_hostile_length_is_refused_and_costs_nothing() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_told() {
+fn open_error_names_the_path() {
     let dir = tempfile::tempdir().unwrap();
     for path in [dir.path().to_owned(), dir.path().join("absent.log")] {
         let Err(error) = Segment::open(&path) else { panic!("{path:?} was opened") };
@@ -249,7 +249,7 @@ proptest! {
     /// With any bytes in the file, reading terminates.
     /// It also covers the file once, and finds only real batches.
     #[test]
-    fn any_change_is_survived(
+    fn any_corruption_is_read_to_the_end_without_a_panic(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
         cut in any::<prop::sample::Index>(),
         from in any::<prop::sample::Index>(),

@@ -213,7 +213,7 @@ mod tests {
     use super::watched;
 
     #[test]
-    fn a_recording_lasts_until_its_end_or_the_last_that_is_known_of_it() {
+    fn watched_time_ends_at_the_manifest_end_or_the_last_sample() {
         let of = |started_ns, ended_ns, sampled: Option<(i64, i64)>| {
             let sampled = sampled.map(|(first, last)| (Nanos(first), Nanos(last)));
             watched(&Manifest { started_ns, ended_ns, ..Manifest::default() }, sampled).0

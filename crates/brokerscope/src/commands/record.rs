@@ -126,7 +126,7 @@ mod tests {
     use crate::args::MIN_LOCK_WAIT;
 
     #[test]
-    fn locks_are_recorded_from_where_live_commands_watch_them() {
+    fn lock_wait_threshold_defaults_to_that_of_live_commands() {
         let matches = crate::command().try_get_matches_from(["brokerscope", "record", "-o", "x"]).unwrap();
         let (_, record) = matches.subcommand().unwrap();
         assert_eq!(record.get_one::<Nanos>("lock_waits"), Some(&MIN_LOCK_WAIT));

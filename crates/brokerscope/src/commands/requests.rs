@@ -202,11 +202,11 @@ impl<'a> Rows<'a> {
     fn finish(self, counters: Counters, notes: Vec<String>) -> anyhow::Result<()> {
         let Self { form, args, pace, count, .. } = self;
         let requests = counters.requests_by_api.values().sum();
-        let mut summary = RequestSummary { requests, shown: count, counters, notes };
+        let mut summary = RequestSummary { requests, matched: count, counters, notes };
         match form {
             Form::Rows(mut rows) => rows.finish(&summary).context(output::CANNOT_WRITE)?,
             Form::Top(top) => {
-                summary.shown = top.count();
+                summary.matched = top.count();
                 summary.notes.extend(unranked(top.unranked()));
                 top.finish(&summary).context(output::CANNOT_WRITE)?;
             }

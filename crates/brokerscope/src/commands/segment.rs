@@ -170,7 +170,7 @@ mod tests {
     use super::contents;
 
     #[test]
-    fn records_that_nobody_counted_are_not_none() {
+    fn batches_without_a_record_count_are_reported_separately() {
         assert_eq!(contents(3, 12, 0), "3 batches with 12 records");
         let some = contents(3, 12, 2);
         assert_eq!(some, "3 batches with 12 records and those of 2 batches without a count");

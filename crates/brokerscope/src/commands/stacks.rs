@@ -265,7 +265,7 @@ mod tests {
     use super::is_named;
 
     #[test]
-    fn a_thread_is_named_by_what_the_kernel_kept_of_its_name() {
+    fn thread_filter_matches_truncated_names() {
         assert!(is_named("data-plane-kafk", "data-plane"));
         assert!(is_named("data-plane-kafk", "data-plane-kafka-request-handler"));
         assert!(!is_named("data", "data-plane"), "a short name is whole");

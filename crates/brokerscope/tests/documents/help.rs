@@ -21,7 +21,7 @@ fn commands() -> Vec<Command> {
 }
 
 #[test]
-fn help_begins_with_a_verb() {
+fn help_texts_begin_with_a_verb() {
     let begins = |text: &str| VERBS.contains(&text.split(' ').next().unwrap());
     let mut faults = Vec::new();
     for command in commands() {
@@ -35,7 +35,7 @@ fn help_begins_with_a_verb() {
 }
 
 #[test]
-fn examples_are_last_and_each_is_one_line_of_at_most_80_columns() {
+fn examples_end_the_help_in_lines_of_at_most_80_columns() {
     let mut faults = Vec::new();
     for command in commands().iter().skip(1) {
         let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -50,7 +50,7 @@ fn examples_are_last_and_each_is_one_line_of_at_most_80_columns() {
 }
 
 #[test]
-fn defaults_are_shown_as_one_would_type_them() {
+fn defaults_are_ascii_without_spaces() {
     for command in commands() {
         for flag in command.get_arguments() {
             for value in flag.get_default_values() {
@@ -63,7 +63,7 @@ fn defaults_are_shown_as_one_would_type_them() {
 }
 
 #[test]
-fn flags_are_grouped() {
+fn flags_are_grouped_under_known_headings() {
     for command in commands() {
         for flag in command.get_arguments().filter(|arg| !arg.is_positional()) {
             assert!(HEADINGS.contains(&heading(flag)), "{} --{}", command.get_name(), flag.get_id());
@@ -72,7 +72,7 @@ fn flags_are_grouped() {
 }
 
 #[test]
-fn no_line_of_help_is_over_80_columns() {
+fn help_lines_have_at_most_80_columns() {
     for mut command in commands() {
         let help = command.render_help().to_string();
         let long = help.lines().filter(|line| line.chars().count() > 80).collect::<Vec<_>>();

@@ -35,7 +35,7 @@ fn pages() -> Vec<(PathBuf, String)> {
 }
 
 #[test]
-fn tests_that_the_page_on_security_names_are_there() {
+fn tests_named_by_the_security_page_exist() {
     let page = fs::read_to_string(project("SECURITY.md")).unwrap();
     let (_, threats) = page.split_once("## Threats").unwrap();
     let shown_by =

@@ -76,7 +76,7 @@ fn the_reference_has_every_rule() {
 }
 
 #[test]
-fn the_reference_has_every_setting_that_a_recording_keeps() {
+fn the_reference_has_every_recorded_broker_setting() {
     let names = broker_settings::names().iter().map(|name| format!("- `{name}`\n")).collect::<Vec<_>>();
     hold_part("docs/reference/settings.md", "settings", &names.concat());
 }
@@ -91,7 +91,7 @@ fn the_reference_has_every_exit_code() {
 }
 
 #[test]
-fn the_reference_has_every_key_of_a_manifest_s_settings() {
+fn the_reference_has_every_manifest_setting() {
     let mut text = "| key | meaning |\n|---|---|\n".to_owned();
     for (key, meaning) in settings::KEYS {
         writeln!(text, "| `{key}` | {} |", cell(meaning.trim())).unwrap();

@@ -112,7 +112,7 @@ fn can_run(line: &str) -> bool {
 }
 
 #[test]
-fn flags_of_every_shown_command_exist() {
+fn flags_of_every_quoted_command_exist() {
     let quoted = quoted_commands();
     assert!(quoted.len() > 100, "{quoted:?}");
     let mut faults = Vec::new();
@@ -132,7 +132,7 @@ fn flags_of_every_shown_command_exist() {
 
 /// The page quotes the whole file, which contains one command.
 #[test]
-fn the_file_for_cron_is_shown_and_its_flags_exist() {
+fn cron_file_is_quoted_and_its_flags_exist() {
     const FILE: &str = "deploy/cron/brokerscope";
     let file = fs::read_to_string(project(FILE)).unwrap();
     let quoted =
@@ -154,7 +154,7 @@ fn the_file_for_cron_is_shown_and_its_flags_exist() {
 
 /// Links between README and the book also work in the package: each part is in the same place there.
 #[test]
-fn the_package_has_the_book() {
+fn the_package_includes_the_book() {
     let manifest = fs::read_to_string(project("crates/brokerscope/Cargo.toml")).unwrap();
     for entry in fs::read_dir(project("docs")).unwrap() {
         let path = entry.unwrap().path();
@@ -171,7 +171,7 @@ fn the_package_has_the_book() {
 }
 
 #[test]
-fn shown_commands_that_need_no_broker_run() {
+fn quoted_commands_run_if_they_need_no_broker() {
     let directory = tempfile::tempdir().unwrap();
     prepare(directory.path());
     let lines: Vec<_> =

@@ -40,7 +40,7 @@ fn timing(row: &Request) -> (i32, Option<i64>, Option<i64>) {
 }
 
 #[test]
-fn pipelined_requests_are_paired_in_order_and_wait_at_the_head_of_the_line() {
+fn pipelined_requests_pair_in_order_with_head_of_line_times() {
     let mut talk = Conversation::standard();
     talk.open(1);
     talk.ask(100, &[kafka::small_request(1), kafka::small_request(2)].concat());
@@ -75,7 +75,7 @@ fn pipelined_requests_are_paired_in_order_and_wait_at_the_head_of_the_line() {
 }
 
 #[test]
-fn a_request_waits_at_the_head_of_the_line_also_behind_one_that_was_not_captured() {
+fn head_of_line_time_includes_an_uncaptured_request() {
     let mut talk = Conversation::standard();
     let _before = talk.next_packet(true, &kafka::small_request(1));
     talk.ask(100, &kafka::small_request(2)).ask(110, &kafka::small_request(3));
@@ -91,7 +91,7 @@ fn a_request_waits_at_the_head_of_the_line_also_behind_one_that_was_not_captured
 }
 
 #[test]
-fn a_produce_request_and_what_its_response_adds() {
+fn produce_row_combines_request_and_response() {
     let (first, second) = (kafka::batch(0xc0ff_ee00, 3, &[1; 30]), kafka::batch(7, 2, &[2; 10]));
     let request = kafka::produce(9, -1, "topicA", [&first, &second]);
     let (head, tail) = request.split_at(50);
@@ -118,7 +118,7 @@ fn a_produce_request_and_what_its_response_adds() {
 }
 
 #[test]
-fn acks_0_has_its_row_at_once_and_no_response() {
+fn acks_0_request_has_a_row_at_once_without_response() {
     let batch = kafka::batch(1, 1, &[0; 5]);
     let mut talk = Conversation::standard();
     talk.open(0).ask(10, &kafka::produce(1, 0, "t", [&batch, &batch])).ask(20, &kafka::small_request(2));
@@ -131,7 +131,7 @@ fn acks_0_has_its_row_at_once_and_no_response() {
 }
 
 #[test]
-fn a_lost_response_costs_its_own_request_only() {
+fn lost_response_affects_only_its_own_request() {
     let mut talk = Conversation::standard();
     talk.open(0);
     for id in 1..=4 {
@@ -158,7 +158,7 @@ fn a_lost_response_costs_its_own_request_only() {
 }
 
 #[test]
-fn a_request_whose_tail_was_not_captured_is_still_paired() {
+fn pairs_a_request_with_an_uncaptured_tail() {
     let batch = kafka::batch(1, 1, &[0; 5_000]);
     let request = kafka::produce(1, -1, "t", [&batch, &batch]);
     let (head, tail) = request.split_at(6_000);
@@ -176,7 +176,7 @@ fn a_request_whose_tail_was_not_captured_is_still_paired() {
 }
 
 #[test]
-fn what_a_snap_length_cuts_off_does_not_lose_the_step() {
+fn snap_length_does_not_cause_a_resync() {
     let batch = kafka::batch(77, 1, &[0; 3_000]);
     let mut talk = Conversation::standard();
     talk.open(0).ask(10, &kafka::produce(1, -1, "t", [&batch, &batch]));
@@ -204,7 +204,7 @@ fn what_a_snap_length_cuts_off_does_not_lose_the_step() {
 }
 
 #[test]
-fn retransmitted_and_reordered_packets_change_times_only() {
+fn retransmitted_and_reordered_packets_change_only_times() {
     let request = kafka::small_request(1);
     let mut talk = Conversation::standard();
     talk.open(0);
@@ -230,7 +230,7 @@ fn retransmitted_and_reordered_packets_change_times_only() {
 }
 
 #[test]
-fn a_port_used_again_is_another_connection() {
+fn reused_port_is_another_connection() {
     let mut talk = Conversation::standard();
     talk.open(0).ask(10, &kafka::small_request(1));
     talk.client.seq = talk.client.seq.wrapping_add(77_777);
@@ -244,7 +244,7 @@ fn a_port_used_again_is_another_connection() {
 }
 
 #[test]
-fn a_closed_connection_gives_its_unanswered_requests_their_rows() {
+fn closed_connection_emits_rows_of_unanswered_requests() {
     let mut talk = Conversation::standard();
     talk.open(0).ask(10, &kafka::small_request(1)).close(20);
     let mut analyzer = on_port();
@@ -254,7 +254,7 @@ fn a_closed_connection_gives_its_unanswered_requests_their_rows() {
 }
 
 #[test]
-fn one_direction_alone_gives_rows_without_responses() {
+fn requests_alone_give_rows_without_responses() {
     let mut talk = Conversation::standard();
     talk.ask(10, &kafka::small_request(1)).ask(20, &kafka::small_request(2));
     let _unseen = talk.next_packet(false, &kafka::response(1, b""));
@@ -280,7 +280,7 @@ fn responses_alone_give_no_rows() {
 }
 
 #[test]
-fn an_unfinished_request_or_response_says_so_at_the_end() {
+fn unfinished_frames_have_an_error_at_the_end_of_capture() {
     let mut talk = Conversation::standard();
     talk.open(0).ask(10, &kafka::small_request(1)).answer(20, &kafka::response(1, &[0; 50])[..30]);
     talk.ask(30, &kafka::small_request(2)[..20]);
@@ -294,7 +294,7 @@ fn an_unfinished_request_or_response_says_so_at_the_end() {
 }
 
 #[test]
-fn without_ports_the_syn_or_the_content_tells_the_broker() {
+fn syn_or_content_identifies_the_broker_without_ports() {
     for opened in [true, false] {
         // The client's port is the lower one: port numbers prove nothing.
         let mut talk = Conversation::new("10.0.0.1:1024", "10.0.0.7:50000");
@@ -319,7 +319,7 @@ fn without_ports_the_syn_or_the_content_tells_the_broker() {
 }
 
 #[test]
-fn other_ports_are_passed_over() {
+fn skips_other_ports() {
     let mut talk = Conversation::new("10.0.0.7:41234", "10.0.0.1:9093");
     talk.open(0).ask(10, &kafka::small_request(1));
     let mut analyzer = on_port();
@@ -328,7 +328,7 @@ fn other_ports_are_passed_over() {
 }
 
 #[test]
-fn tls_on_the_port_is_counted_once_and_gives_no_rows() {
+fn counts_a_tls_connection_once_without_rows() {
     let hello = [&[0x16, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3][..], &[9; 194]].concat();
     let server = [&[0x16, 3, 3, 0, 80, 2, 0, 0, 76, 3, 3][..], &[9; 74]].concat();
     for mut analyzer in [on_port(), anywhere()] {
@@ -356,7 +356,7 @@ fn tls_on_the_port_is_counted_once_and_gives_no_rows() {
 }
 
 #[test]
-fn garbage_on_the_port_is_counted_once_and_gives_no_rows() {
+fn counts_a_garbage_connection_once_without_rows() {
     let mut state = 1u32;
     let mut noise = || {
         let mut byte = || {
@@ -382,7 +382,7 @@ fn garbage_on_the_port_is_counted_once_and_gives_no_rows() {
 }
 
 #[test]
-fn topic_ids_are_named_by_metadata_responses_and_beforehand() {
+fn resolves_topic_ids_from_config_and_metadata_responses() {
     let batch = kafka::batch(1, 1, &[0; 5]);
     let mut known = HashMap::new();
     known.insert(TopicId([1; 16]), Arc::from("beforehand"));
@@ -412,7 +412,7 @@ fn topic_ids_are_named_by_metadata_responses_and_beforehand() {
 }
 
 #[test]
-fn waiting_is_bounded_in_time_and_number() {
+fn pending_requests_are_bounded_in_time_and_number() {
     let limits = Limits { pending_per_connection: 3, answer_within: Nanos(1_000), ..Limits::default() };
     let mut analyzer = Analyzer::new(Config { limits, ..Config::default() });
     let mut talk = Conversation::standard();
@@ -430,7 +430,7 @@ fn waiting_is_bounded_in_time_and_number() {
 }
 
 #[test]
-fn what_waits_is_bounded_in_bytes() {
+fn pending_requests_are_bounded_in_bytes() {
     let limits = Limits { unacknowledged_bytes: 16 << 10, ..Limits::default() };
     let mut analyzer = Analyzer::new(Config { limits, ..Config::default() });
     let mut talk = Conversation::standard();
@@ -448,7 +448,7 @@ fn what_waits_is_bounded_in_bytes() {
 }
 
 #[test]
-fn rows_of_one_packet_are_bounded_and_those_dropped_are_counted() {
+fn rows_of_one_packet_are_bounded_and_dropped_ones_counted() {
     let limits = Limits { row_bytes: 4_000, ..Limits::default() };
     let mut analyzer = Analyzer::new(Config { ports: vec![9092], limits, ..Config::default() });
     let batch = kafka::batch(5, 2, &[3; 70]);
@@ -465,7 +465,7 @@ fn rows_of_one_packet_are_bounded_and_those_dropped_are_counted() {
 }
 
 #[test]
-fn connections_that_take_too_much_forget_the_quietest_and_others_than_forged_ones_last() {
+fn memory_limit_evicts_forged_connections_before_acknowledged_ones() {
     let limits = Limits { unacknowledged_bytes: 16 << 10, ..Limits::default() };
     let mut analyzer = Analyzer::new(Config { ports: vec![9092], limits, ..Config::default() });
     let mut honest = Conversation::standard();
@@ -487,7 +487,7 @@ fn connections_that_take_too_much_forget_the_quietest_and_others_than_forged_one
 }
 
 #[test]
-fn a_silent_connection_is_asked_about_its_waiting_requests_too() {
+fn silent_connection_emits_rows_of_late_requests() {
     let mut analyzer = on_port();
     let mut silent = Conversation::standard();
     silent.open(0).ask(10, &kafka::small_request(1));
@@ -498,7 +498,7 @@ fn a_silent_connection_is_asked_about_its_waiting_requests_too() {
 }
 
 #[test]
-fn too_many_connections_forget_the_quietest() {
+fn connection_limit_evicts_the_least_recently_active() {
     let limits = Limits { connections: 2, ..Limits::default() };
     let mut analyzer = Analyzer::new(Config { ports: vec![9092], limits, ..Config::default() });
     let mut rows = Vec::new();
@@ -513,7 +513,7 @@ fn too_many_connections_forget_the_quietest() {
 }
 
 #[test]
-fn idle_connections_beyond_the_limit_go_on_where_they_were() {
+fn idle_connections_beyond_the_limit_resume_without_a_search() {
     let limits = Limits { connections: 2, ..Limits::default() };
     let mut analyzer = Analyzer::new(Config { ports: vec![9092], limits, ..Config::default() });
     let talk = |port| Conversation::new(&format!("10.0.0.7:{port}"), "10.0.0.1:9092");
@@ -532,7 +532,7 @@ fn idle_connections_beyond_the_limit_go_on_where_they_were() {
 }
 
 #[test]
-fn of_many_connections_the_idle_ones_are_suspended_and_those_that_wait_are_not() {
+fn suspends_idle_connections_but_not_those_with_pending_requests() {
     let limits = Limits { connection_bytes: 128 << 10, ..Limits::default() };
     let mut analyzer = Analyzer::new(Config { ports: vec![9092], limits, ..Config::default() });
     let talk = |port| Conversation::new(&format!("10.0.0.7:{port}"), "10.0.0.1:9092");
@@ -631,7 +631,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn rows_do_not_depend_on_how_tcp_cut_repeated_and_reordered_the_bytes(
+    fn rows_do_not_depend_on_segmentation_repeats_or_order(
         cuts in prop::collection::vec((1..900usize, prop::bool::weighted(0.1), prop::bool::weighted(0.2)), 1..40),
     ) {
         let (asked, answered) = streams(30);
@@ -654,7 +654,7 @@ proptest! {
     /// Lost packets never invent a request. Every request that is captured whole and answered whole between losses
     /// appears at most once.
     #[test]
-    fn lost_packets_invent_nothing(
+    fn lost_packets_invent_no_request(
         cuts in prop::collection::vec((1..900usize, Just(false), prop::bool::weighted(0.1)), 1..40),
         kept in prop::collection::vec(prop::bool::weighted(0.9), 1..60),
     ) {
@@ -680,7 +680,7 @@ proptest! {
     }
 
     #[test]
-    fn no_packet_however_broken_is_fatal(
+    fn malformed_packets_never_panic(
         packets in prop::collection::vec((any::<u16>(), prop::collection::vec(any::<u8>(), 0..120)), 0..40),
         flips in prop::collection::vec((0..400usize, any::<u8>()), 0..200),
     ) {

@@ -106,7 +106,7 @@ fn batches() -> [Vec<u8>; 2] {
 }
 
 #[test]
-fn data_came_with_the_request_that_brought_it_whether_that_is_answered_yet_or_not() {
+fn data_arrives_with_its_produce_request_answered_or_not() {
     let [two, five] = batches();
     for answered in [250, 350] {
         let mut scene = Scene::new();
@@ -123,7 +123,7 @@ fn data_came_with_the_request_that_brought_it_whether_that_is_answered_yet_or_no
 }
 
 #[test]
-fn bytes_add_up_in_the_order_they_came_and_one_unknown_batch_makes_it_unknown() {
+fn sums_bytes_in_arrival_order_unless_a_batch_is_unknown() {
     let [two, five] = batches();
     let next = kafka::batch(33, 1, &[0; 30]);
     let sum = (two.len() + five.len()) as i32;
@@ -151,7 +151,7 @@ fn bytes_add_up_in_the_order_they_came_and_one_unknown_batch_makes_it_unknown() 
 }
 
 #[test]
-fn a_refused_batch_brought_nothing_and_of_two_that_may_be_it_none_is_chosen() {
+fn ignores_a_refused_batch_and_two_ambiguous_batches() {
     let [two, five] = batches();
     for (code, expected) in [(6, Some(300)), (7, None)] {
         let mut scene = Scene::new();
@@ -167,7 +167,7 @@ fn a_refused_batch_brought_nothing_and_of_two_that_may_be_it_none_is_chosen() {
 
 /// Loss makes this less certain, and nothing here can detect it: an uncaptured batch is not known to have been there.
 #[test]
-fn of_two_that_may_be_it_the_one_that_was_captured_is_taken() {
+fn uses_the_only_captured_batch_with_equal_content() {
     let [two, five] = batches();
     for (both, expected) in [(true, None), (false, Some(200))] {
         let mut scene = Scene::new();
@@ -182,7 +182,7 @@ fn of_two_that_may_be_it_the_one_that_was_captured_is_taken() {
 }
 
 #[test]
-fn a_rewritten_batch_is_known_by_its_offset_and_one_sent_again_is_not_taken_for_the_first() {
+fn finds_a_rewritten_batch_by_offset_and_separates_a_resent_one() {
     let [two, five] = batches();
     let mut scene = Scene::new();
     scene.producer.ask(200, &kafka::produce(1, -1, "t", [&two, &five]));
@@ -197,7 +197,7 @@ fn a_rewritten_batch_is_known_by_its_offset_and_one_sent_again_is_not_taken_for_
 }
 
 #[test]
-fn what_is_remembered_is_bounded_and_what_is_forgotten_is_unknown() {
+fn remembered_batches_are_bounded_and_evicted_ones_unknown() {
     let [two, five] = batches();
     let limits = Limits { produced_partitions: 1, ..Limits::default() };
     let mut scene = Scene::new();
@@ -237,7 +237,7 @@ fn fetched_late(min_bytes: i32, isolation: u8, watermark: (i16, i64), records: &
 }
 
 #[test]
-fn what_lay_below_an_earlier_watermark_was_there() {
+fn records_below_an_earlier_watermark_were_readable() {
     let [two, five] = batches();
     let known = |offset| fetched_late(1, 0, (0, 60), &old(offset, &two));
     assert_eq!(known(10), Some(110));
@@ -251,7 +251,7 @@ fn what_lay_below_an_earlier_watermark_was_there() {
 }
 
 #[test]
-fn what_came_back_empty_from_below_an_earlier_watermark_was_there() {
+fn empty_fetch_below_an_earlier_watermark_had_readable_data() {
     // The fetch starts at offset 40.
     let empty = |isolation, watermark| fetched_late(1, isolation, watermark, &[]);
     assert_eq!(empty(0, (0, 60)), Some(110));
@@ -271,7 +271,7 @@ fn what_came_back_empty_from_below_an_earlier_watermark_was_there() {
 }
 
 #[test]
-fn only_bytes_below_the_watermark_count() {
+fn counts_only_bytes_below_the_watermark() {
     let [two, five] = batches();
     let (one, both) = (two.len() as i32, (two.len() + five.len()) as i32);
     let (below, across) =
@@ -288,7 +288,7 @@ fn only_bytes_below_the_watermark_count() {
 }
 
 #[test]
-fn a_watermark_that_was_reported_while_a_fetch_waited_says_nothing_of_when_it_came() {
+fn ignores_a_watermark_reported_during_the_fetch() {
     let [two, _] = batches();
     let mut scene = Scene::new();
     scene.consumer.ask(200, &fetch(1, "t", 1, 0));
@@ -299,7 +299,7 @@ fn a_watermark_that_was_reported_while_a_fetch_waited_says_nothing_of_when_it_ca
 }
 
 #[test]
-fn after_a_log_was_cut_or_an_error_nothing_is_known() {
+fn log_truncation_or_error_clears_the_watermarks() {
     let [two, _] = batches();
     assert_eq!(fetched_late(1, 0, (0, 49), &old(10, &two)), None);
     for (error, watermark) in [(0, 30), (6, -1)] {
@@ -318,7 +318,7 @@ fn after_a_log_was_cut_or_an_error_nothing_is_known() {
 }
 
 #[test]
-fn what_all_replicas_have_is_below_the_watermark() {
+fn acks_all_response_raises_the_watermark() {
     let [two, five] = batches();
     for (acks, error, expected) in [(-1, 0, Some(210)), (1, 0, None), (-1, 7, None)] {
         let mut scene = Scene::new();
@@ -331,7 +331,7 @@ fn what_all_replicas_have_is_below_the_watermark() {
 }
 
 #[test]
-fn watermarks_are_of_one_listener_and_bounded() {
+fn watermarks_are_bounded_and_separate_per_listener() {
     let [two, _] = batches();
     let late = |id| fetched_below(id, "t", [(0, 60), (0, 0)], [&old(10, &two), &[]]);
     let earlier = |id, topic| fetched_below(id, topic, [(0, 50), (0, 0)], [&[], &[]]);

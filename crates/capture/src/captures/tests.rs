@@ -47,7 +47,7 @@ fn opened(paths: &[PathBuf]) -> Captures {
 }
 
 #[test]
-fn a_ring_is_read_from_its_oldest_file_whatever_the_names() {
+fn reads_a_file_ring_in_time_order() {
     let dir = Dir::new();
     // As `tcpdump -C 1 -W 3 -w x.pcap` leaves it: x.pcap0 was rewritten, and has just been started over.
     let ring = [
@@ -65,7 +65,7 @@ fn a_ring_is_read_from_its_oldest_file_whatever_the_names() {
 }
 
 #[test]
-fn files_that_overlap_are_merged_and_their_own_order_kept() {
+fn merges_overlapping_files_and_preserves_their_order() {
     let dir = Dir::new();
     let files = [
         // 32 comes before 31 in its file, as may happen with several queues of an interface.
@@ -84,7 +84,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn one_file_that_cannot_be_read_is_said_at_once() {
+fn unreadable_file_is_an_error_on_open() {
     let dir = Dir::new();
     let good = dir.capture("good", &[(1, 1)]);
     let mut begins_badly = file(&[(1, 1)]);
@@ -100,7 +100,7 @@ fn one_file_that_cannot_be_read_is_said_at_once() {
 }
 
 #[test]
-fn a_file_that_goes_bad_ends_and_the_others_go_on() {
+fn damaged_file_ends_and_the_others_continue() {
     let dir = Dir::new();
     let mut bad = file(&[(10, 1), (20, 2)]);
     bad[24 + 17 + 8..24 + 17 + 12].fill(0xff);
@@ -121,7 +121,7 @@ fn a_file_that_goes_bad_ends_and_the_others_go_on() {
 }
 
 #[test]
-fn an_empty_file_of_a_ring_is_only_noted() {
+fn notes_an_empty_file_of_a_ring() {
     let dir = Dir::new();
     let (empty, good) = (dir.write("new", b""), dir.capture("good", &[(1, 1)]));
     let mut captures = opened(&[empty.clone(), good]);
@@ -134,7 +134,7 @@ fn an_empty_file_of_a_ring_is_only_noted() {
 }
 
 #[test]
-fn a_file_that_vanishes_before_its_turn_is_a_fault() {
+fn removed_file_is_a_fault() {
     let dir = Dir::new();
     let files = [dir.capture("a", &[(1, 1)]), dir.capture("b", &[(2, 2)]), dir.capture("c", &[(3, 3)])];
     let mut captures = opened(&files);
@@ -144,7 +144,7 @@ fn a_file_that_vanishes_before_its_turn_is_a_fault() {
 }
 
 #[test]
-fn side_by_side_has_a_limit_and_one_after_the_other_has_none() {
+fn limits_concurrent_files_but_not_consecutive_ones() {
     let dir = Dir::new();
     let count = SIDE_BY_SIDE_LIMIT + 1;
     let one_by_one: Vec<PathBuf> =

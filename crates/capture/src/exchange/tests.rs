@@ -50,7 +50,7 @@ fn partitions(row: &Request) -> Vec<(i32, u32, Option<u32>, Option<i16>)> {
 }
 
 #[test]
-fn fetches_say_how_much_of_which_partition_came() {
+fn fetch_row_has_bytes_and_records_per_partition() {
     let batch = kafka::batch(77, 3, &[0; 40]);
     let two = [&batch[..], &batch[..50]].concat();
     let mut talk = Conversation::standard();
@@ -78,7 +78,7 @@ fn fetches_say_how_much_of_which_partition_came() {
 }
 
 #[test]
-fn every_api_that_tells_them_has_its_throttle_time_error_group_and_transaction() {
+fn reads_throttle_time_error_group_and_transaction() {
     let mut talk = Conversation::standard();
     // FindCoordinator, versions 0 and 1.
     talk.open(0).ask(10, &kafka::small_request(1)).answer(20, &kafka::response(1, &[0, 0, 0, 7, 1, 2, 3]));
@@ -93,7 +93,7 @@ fn every_api_that_tells_them_has_its_throttle_time_error_group_and_transaction()
 }
 
 #[test]
-fn the_first_request_in_a_version_of_the_future_has_its_row() {
+fn first_request_in_an_unknown_version_has_a_row() {
     let mut talk = Conversation::standard();
     // ApiVersions 5, which the broker refuses in version 0 (KIP-511), and once more in version 4.
     let future = kafka::request(18, 5, 1, &[0, 4, b'k', b'g', b'o', 2, b'1', 1, 2, 3, 4]);
@@ -114,7 +114,7 @@ fn the_first_request_in_a_version_of_the_future_has_its_row() {
 }
 
 #[test]
-fn metadata_tells_how_many_replicas_a_partition_has_once() {
+fn metadata_reports_each_replica_count_change_once() {
     // Version 1: brokers, controller, topics with partitions: error, number, leader, replicas, in-sync replicas.
     let answer = |id: i32, replicas: &[i32]| {
         let ids = |ids: &[i32]| {
@@ -147,7 +147,7 @@ fn metadata_tells_how_many_replicas_a_partition_has_once() {
 }
 
 #[test]
-fn a_client_id_cut_off_by_a_snap_length_costs_no_row() {
+fn truncated_client_id_loses_no_row() {
     let mut talk = Conversation::standard();
     talk.open(0);
     for id in 1..=3 {
@@ -178,7 +178,7 @@ fn a_client_id_cut_off_by_a_snap_length_costs_no_row() {
 }
 
 #[test]
-fn the_keys_that_the_model_knows_are_those_of_the_wire() {
+fn model_api_keys_match_the_wire() {
     for &(key, name) in model::api_key::NAMES {
         assert_eq!((wire::ApiKey(key).name(), model::api_key::name(key)), (name, name));
     }

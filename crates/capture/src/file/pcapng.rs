@@ -217,7 +217,7 @@ mod tests {
     use super::Resolution;
 
     #[test]
-    fn every_resolution_becomes_nanoseconds() {
+    fn converts_every_resolution_to_nanoseconds() {
         for (option, ticks, nanos) in [
             (0, 7, 7_000_000_000),
             (3, 7, 7_000_000),

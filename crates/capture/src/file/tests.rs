@@ -37,7 +37,7 @@ fn packets() -> Vec<(i64, Vec<u8>)> {
 }
 
 #[test]
-fn both_resolutions_and_both_byte_orders_read_alike() {
+fn reads_both_resolutions_and_byte_orders_alike() {
     for order in [u32::to_le_bytes, u32::to_be_bytes] {
         for (magic, unit_ns) in [(0xa1b2_c3d4, 1_000), (0xa1b2_3c4d, 1)] {
             let bytes = pcap_of(magic, unit_ns, order, 1, &packets());
@@ -52,7 +52,7 @@ fn both_resolutions_and_both_byte_orders_read_alike() {
 }
 
 #[test]
-fn a_pcap_cut_anywhere_yields_its_whole_packets_and_a_note() {
+fn truncated_pcap_yields_whole_packets_and_a_note() {
     let bytes = pcap(101, &packets());
     let ends: Vec<usize> = [24, 16 + 3, 16, 16 + 300]
         .into_iter()
@@ -77,7 +77,7 @@ fn a_pcap_cut_anywhere_yields_its_whole_packets_and_a_note() {
 
 /// As tcpdump does with the oldest file of a ring (`-W`); bytes appended later are not read.
 #[test]
-fn a_file_that_changes_while_it_is_read_ends_with_a_reason() {
+fn file_truncated_during_reading_ends_with_an_error() {
     let packets: Vec<_> = (0..200).map(|n| (TIME + n, vec![7; 60_000])).collect();
     let bytes = pcap(101, &packets);
     for len in [0, 24, bytes.len() as u64 / 2, bytes.len() as u64 + 100] {
@@ -142,7 +142,7 @@ fn pcapng() -> Vec<u8> {
 }
 
 #[test]
-fn a_pcapng_of_several_sections_interfaces_and_resolutions() {
+fn reads_pcapng_sections_interfaces_and_resolutions() {
     let expected = vec![
         (TIME / 1_000 * 1_000, LinkType::Ethernet, 60, vec![1, 2, 3]),
         (TIME + 1_000_000_000, LinkType::LinuxSll2, 5, vec![4; 5]),
@@ -161,7 +161,7 @@ fn a_pcapng_of_several_sections_interfaces_and_resolutions() {
 }
 
 #[test]
-fn a_pcapng_cut_anywhere_ends_with_a_note_and_never_an_error() {
+fn truncated_pcapng_ends_without_error() {
     let bytes = pcapng();
     let whole = read(&mut piped(&bytes).unwrap());
     for len in 0..bytes.len() {
@@ -178,7 +178,7 @@ fn a_pcapng_cut_anywhere_ends_with_a_note_and_never_an_error() {
 }
 
 #[test]
-fn what_is_no_capture_is_refused_in_one_line() {
+fn refuses_a_non_capture_in_one_line() {
     for bytes in [
         &b""[..],
         b"\xd4",
@@ -197,7 +197,7 @@ fn what_is_no_capture_is_refused_in_one_line() {
 }
 
 #[test]
-fn an_absurd_length_ends_the_capture_instead_of_the_memory() {
+fn absurd_record_length_ends_the_capture_with_an_error() {
     let mut bytes = pcap(1, &packets());
     bytes[24 + 8..24 + 12].copy_from_slice(&u32::MAX.to_le_bytes());
     for mut file in [piped(&bytes).unwrap(), opened(&bytes).unwrap()] {
@@ -208,7 +208,7 @@ fn an_absurd_length_ends_the_capture_instead_of_the_memory() {
 }
 
 #[test]
-fn damage_in_the_middle_leaves_what_came_before_and_says_where() {
+fn reads_packets_before_damage_and_reports_its_offset() {
     let mut bytes = pcap(1, &packets());
     let third = 24 + 16 + 3 + 16;
     bytes[third + 8..third + 12].copy_from_slice(&0x7fff_ffffu32.to_le_bytes());
@@ -239,14 +239,14 @@ impl std::io::Read for Trickle {
 }
 
 #[test]
-fn a_trickling_pipe_reads_like_a_file() {
+fn slow_pipe_reads_like_a_file() {
     let bytes = pcap(1, &packets());
     let mut file = PacketFile::from_reader(Box::new(Trickle(Cursor::new(bytes.clone())))).unwrap();
     assert_eq!(read(&mut file), read(&mut opened(&bytes).unwrap()));
 }
 
 #[test]
-fn a_file_larger_than_the_map_window_reads_whole() {
+fn reads_a_file_larger_than_the_read_buffer() {
     let big = vec![5; 9_000_000];
     let packets: Vec<(i64, Vec<u8>)> = (0..8).map(|i| (i * 1_000, big.clone())).collect();
     let mut file = opened(&pcap(1, &packets)).unwrap();

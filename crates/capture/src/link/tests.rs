@@ -30,7 +30,7 @@ fn expected(sent: &TestSegment) -> Segment<'_> {
 }
 
 #[test]
-fn a_segment_read_byte_by_byte() {
+fn parses_ipv4_and_tcp_header_fields() {
     let bytes = [
         0x45, 0, 0, 46, 0, 1, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 7, 10, 0, 0, 1, // IPv4, 46 bytes in all
         0xa1, 0x12, 0x23, 0x84, 0, 0, 0, 1, 0, 0, 0, 2, 0x60, 0x18, 1, 0, 0, 0, 0, 0, // TCP, 24 bytes
@@ -47,7 +47,7 @@ fn a_segment_read_byte_by_byte() {
 }
 
 #[test]
-fn every_link_type_leads_to_the_same_segment() {
+fn parses_the_same_segment_from_every_link_type() {
     let v4 = sample();
     let v6 = TestSegment {
         src: "[fd00::7]:41234".parse().unwrap(),
@@ -79,7 +79,7 @@ fn every_link_type_leads_to_the_same_segment() {
 }
 
 #[test]
-fn ipv6_extension_headers_are_passed_over() {
+fn skips_ipv6_extension_headers() {
     let sent = TestSegment {
         src: "[fd00::7]:41234".parse().unwrap(),
         dst: "[fd00::1]:9092".parse().unwrap(),
@@ -106,7 +106,7 @@ fn ipv6_extension_headers_are_passed_over() {
 }
 
 #[test]
-fn ipv4_fragments_are_told_from_whole_packets() {
+fn detects_ipv4_fragments() {
     let whole = sample().ip();
     for (flags, expected) in [([0x20, 0], true), ([0, 1], true), ([0x40, 0], false), ([0, 0], false)] {
         let mut bytes = whole.clone();
@@ -117,7 +117,7 @@ fn ipv4_fragments_are_told_from_whole_packets() {
 }
 
 #[test]
-fn what_a_snap_length_cut_is_missing_and_nothing_panics() {
+fn bytes_cut_by_a_snap_length_count_as_missing() {
     let sent = sample();
     let whole = sent.ethernet();
     for len in 0..whole.len() {
@@ -134,7 +134,7 @@ fn what_a_snap_length_cut_is_missing_and_nothing_panics() {
 }
 
 #[test]
-fn a_length_of_zero_means_offload_and_the_link_knows_better() {
+fn total_length_of_zero_uses_the_link_length() {
     let mut v4 = sample().ip();
     v4[2..4].fill(0);
     assert_eq!(segment(&packet(LinkType::RawIp, &v4)).unwrap().payload, b"abc");
@@ -143,7 +143,7 @@ fn a_length_of_zero_means_offload_and_the_link_knows_better() {
 }
 
 #[test]
-fn other_protocols_are_not_tcp() {
+fn rejects_other_protocols() {
     let mut udp = sample().ip();
     udp[9] = 17;
     assert_eq!(segment(&packet(LinkType::RawIp, &udp)), Err(NoSegment::NotTcp));

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn tcp_of_the_ports_passes_at_either_end_and_in_both_families() {
+    fn accepts_tcp_ports_at_either_end_in_ipv4_and_ipv6() {
         let many: Vec<u16> = (9000..9300).collect();
         for (src, dst) in [("10.0.0.7:41234", "10.0.0.1:9092"), ("[fd00::7]:41234", "[fd00::1]:9092")] {
             let forward = TestSegment::new(src, dst);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv4_header_with_options_moves_the_ports() {
+    fn finds_ports_after_ipv4_options() {
         let mut ip = TestSegment::new("10.0.0.7:41234", "10.0.0.1:9092").ip();
         ip[0] = 0x46;
         assert!(!passes(&[9092], &ip, true));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn udp_later_fragments_and_other_protocols_do_not_pass() {
+    fn rejects_udp_later_fragments_and_other_protocols() {
         let whole = TestSegment::new("10.0.0.7:41234", "10.0.0.1:9092").ip();
         let mut udp = whole.clone();
         udp[9] = 17;
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_extension_headers_are_left_to_be_looked_behind() {
+    fn accepts_ipv6_packets_with_extension_headers() {
         let mut ip = TestSegment::new("[fd00::7]:1", "[fd00::1]:2").ip();
         assert!(!passes(&[9092], &ip, false));
         ip[6] = 60;
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_loopback_interface_has_its_outgoing_packets_left_out() {
+    fn drops_outgoing_packets_only_on_loopback() {
         let bytes = TestSegment::new("127.0.0.1:41234", "127.0.0.1:9092").ip();
         for (device_type, packet_type, expected) in [
             (DEVICE_LOOPBACK, 0, 9),

@@ -88,7 +88,7 @@ fn read(ring: &mut PlaintextRing) -> Vec<(u64, Vec<u8>)> {
 }
 
 #[test]
-fn records_come_as_they_went_round_after_round() {
+fn reads_records_in_order_over_many_rounds() {
     let (mut agent, mut ring) = ring();
     for round in 0..400 {
         let sizes = [round % 97, 3 * round % 389];
@@ -103,7 +103,7 @@ fn records_come_as_they_went_round_after_round() {
 
 /// Reads start small, and grow while there is more.
 #[test]
-fn records_of_any_size_come_whole_whatever_there_is_before_them() {
+fn reads_whole_records_of_any_size() {
     let (mut agent, mut ring) = ring_of(1 << 20);
     let largest = MAX_RECORD_BYTES;
     for round in 0..60 {
@@ -120,7 +120,7 @@ fn records_of_any_size_come_whole_whatever_there_is_before_them() {
 
 /// An agent stops without a beat for 3 s. A reader that gets little CPU takes longer than that for a full ring.
 #[test]
-fn a_reader_shows_that_it_reads_while_it_is_at_a_full_ring() {
+fn reader_beats_during_a_long_read() {
     let (mut agent, mut ring) = ring();
     for number in 0..30 {
         agent.put(0, number, b"slowly");
@@ -137,7 +137,7 @@ fn a_reader_shows_that_it_reads_while_it_is_at_a_full_ring() {
 }
 
 #[test]
-fn a_record_is_whole_only_once_its_first_word_is_there() {
+fn reads_a_record_only_after_its_first_word_is_written() {
     let (mut agent, mut ring) = ring();
     let begin = agent.head;
     agent.put(0, 0, b"first");
@@ -150,7 +150,7 @@ fn a_record_is_whole_only_once_its_first_word_is_there() {
 }
 
 #[test]
-fn what_a_record_says_is_read() {
+fn reads_all_fields_of_a_record() {
     let (mut agent, mut ring) = ring();
     agent.put(WRITTEN, 5, b"bytes");
     let mut seen = 0;
@@ -174,7 +174,7 @@ fn what_a_record_says_is_read() {
 }
 
 #[test]
-fn no_call_was_long_ago_or_is_yet_to_come() {
+fn clamps_call_times_to_the_last_hour() {
     const NOW: u64 = 10_000_000_000_000;
     const HOUR: u64 = 3_600_000_000_000;
     let piece = |called_ns| Piece {
@@ -199,7 +199,7 @@ fn no_call_was_long_ago_or_is_yet_to_come() {
 }
 
 #[test]
-fn a_ring_that_lies_or_is_cut_is_an_error() {
+fn corrupt_or_truncated_ring_is_an_error() {
     for (at, lie) in [(8, u32::MAX), (8, 1 << 16), (12, 0xffff)] {
         let (mut agent, mut ring) = ring();
         agent.put(0, 0, b"first");
@@ -218,7 +218,7 @@ fn a_ring_that_lies_or_is_cut_is_an_error() {
 
 /// A writer that never stops cannot keep the reader in the call.
 #[test]
-fn one_reading_takes_one_round_at_most() {
+fn one_read_takes_at_most_one_ring() {
     let (agent, mut ring) = ring();
     let mut agent = agent;
     let mut pieces = 0_u64;
@@ -236,7 +236,7 @@ fn one_reading_takes_one_round_at_most() {
 }
 
 #[test]
-fn an_agent_says_what_it_does() {
+fn reads_the_agent_state_and_losses() {
     let (agent, ring) = ring();
     assert_eq!(ring.state().unwrap(), AgentState::Silent);
     let says = |state: u32, length: u32| {
@@ -319,7 +319,7 @@ impl Conversation {
 }
 
 #[test]
-fn a_request_lasts_from_the_first_call_for_it_to_the_end_of_the_last() {
+fn request_times_span_its_first_to_its_last_call() {
     let mut talk = Conversation::new();
     talk.ask(1);
     talk.reply(1);
@@ -333,7 +333,7 @@ fn a_request_lasts_from_the_first_call_for_it_to_the_end_of_the_last() {
 }
 
 #[test]
-fn of_a_connection_that_was_there_before_the_next_request_is_the_first() {
+fn starts_at_the_next_request_on_an_older_connection() {
     let mut talk = Conversation::new();
     talk.move_bytes(false, false, &question(1)[6..]);
     talk.reply(1);
@@ -343,7 +343,7 @@ fn of_a_connection_that_was_there_before_the_next_request_is_the_first() {
 }
 
 #[test]
-fn the_next_connection_between_the_same_ends_is_another() {
+fn reconnecting_ends_start_a_new_connection() {
     let mut talk = Conversation::new();
     for connection in 0..5 {
         for request in 0..3 {
@@ -357,7 +357,7 @@ fn the_next_connection_between_the_same_ends_is_another() {
 }
 
 #[test]
-fn bytes_that_were_dropped_cost_their_requests_only() {
+fn dropped_bytes_lose_only_nearby_requests() {
     let mut talk = Conversation::new();
     talk.ask(1);
     talk.reply(1);

@@ -76,7 +76,7 @@ fn overtaken(bytes: &[u8], seen: i64, complete: i64) -> Out {
 }
 
 #[test]
-fn bytes_that_overtook_others_keep_their_time_and_learn_when_they_were_complete() {
+fn reordered_bytes_have_capture_and_completion_times() {
     let mut bench = Bench::new(10, 4096);
     bench.segment(10, b"ab").segment(14, b"ef").segment(12, b"cd");
     assert_eq!(bench.take_output(), [data(b"ab", 1), data(b"cd", 3), overtaken(b"ef", 2, 3)]);
@@ -84,7 +84,7 @@ fn bytes_that_overtook_others_keep_their_time_and_learn_when_they_were_complete(
 }
 
 #[test]
-fn a_hole_is_given_up_once_acknowledged_with_later_bytes_held() {
+fn abandons_an_acknowledged_gap_once_later_bytes_are_held() {
     let mut bench = Bench::new(0, 4096);
     bench.segment(4, b"ef").acknowledge(2);
     assert_eq!(bench.take_output(), [], "acknowledged short of what is held: the rest may still come");
@@ -108,7 +108,7 @@ fn sequence_numbers_wrap() {
 }
 
 #[test]
-fn the_first_copy_of_a_byte_counts() {
+fn uses_the_first_copy_of_a_byte() {
     let mut bench = Bench::new(0, 4096);
     bench.segment(2, b"CD").segment(0, b"abcdef").segment(0, b"xxxxxx");
     assert_eq!(bench.take_output(), [data(b"ab", 2), overtaken(b"CD", 1, 2), data(b"ef", 2)]);
@@ -121,7 +121,7 @@ fn the_first_copy_of_a_byte_counts() {
 }
 
 #[test]
-fn keep_alives_are_no_retransmissions() {
+fn keep_alives_are_not_retransmissions() {
     let mut bench = Bench::new(0, 4096);
     bench.segment(0, b"abc").segment(2, b"c").segment(2, b"");
     assert_eq!(bench.take_output(), [data(b"abc", 1)]);
@@ -129,7 +129,7 @@ fn keep_alives_are_no_retransmissions() {
 }
 
 #[test]
-fn what_a_snap_length_cut_off_is_a_gap_in_its_place() {
+fn bytes_cut_by_a_snap_length_become_a_gap_in_place() {
     let mut bench = Bench::new(0, 4096);
     bench.cut_segment(0, b"ab", 3).cut_segment(8, b"ij", 1).cut_segment(5, b"f", 2).segment(11, b"k");
     assert_eq!(
@@ -147,7 +147,7 @@ fn what_a_snap_length_cut_off_is_a_gap_in_its_place() {
 }
 
 #[test]
-fn a_full_buffer_gives_up_the_hole_instead_of_growing() {
+fn full_buffer_abandons_the_gap() {
     let mut bench = Bench::new(0, 1_000);
     for i in 1..100u32 {
         bench.segment(i * 200, &[i as u8; 100]);
@@ -165,14 +165,14 @@ fn a_full_buffer_gives_up_the_hole_instead_of_growing() {
 }
 
 #[test]
-fn a_stream_joined_midway_begins_where_it_is_first_seen() {
+fn midstream_start_begins_at_the_first_captured_byte() {
     let mut bench = Bench { stream: Reassembly::new(), ..Bench::new(0, 4096) };
     bench.acknowledge(500).segment(700, b"ab").segment(600, b"old").segment(702, b"cd");
     assert_eq!(bench.take_output(), [data(b"ab", 2), data(b"cd", 4)]);
 }
 
 #[test]
-fn a_jump_too_far_for_any_window_is_taken_up_as_a_gap() {
+fn jump_beyond_any_window_becomes_a_gap() {
     let mut bench = Bench::new(0, 4096);
     bench.segment(0, b"ab").segment(10, b"k").segment(0x4000_0000, b"far").segment(0x4000_0003, b"on");
     assert_eq!(
@@ -189,7 +189,7 @@ fn a_jump_too_far_for_any_window_is_taken_up_as_a_gap() {
 }
 
 #[test]
-fn bytes_acknowledged_but_never_seen_are_a_gap_at_the_end_except_a_fin() {
+fn acknowledged_uncaptured_bytes_are_a_final_gap_except_a_fin() {
     let mut bench = Bench::new(0, 4096);
     bench.segment(0, b"ab").acknowledge(3).finish();
     assert_eq!(bench.take_output(), [data(b"ab", 1)]);
@@ -198,7 +198,7 @@ fn bytes_acknowledged_but_never_seen_are_a_gap_at_the_end_except_a_fin() {
 }
 
 #[test]
-fn a_stream_is_finished_when_everything_before_its_fin_was_delivered() {
+fn stream_finishes_after_all_bytes_before_its_fin() {
     let mut bench = Bench::new(0, 4096);
     bench.stream.segment((2, true), (b"cd", 0), Nanos(1), &mut (&mut bench.pool, |_: Chunk<'_>| ()));
     assert!(!bench.stream.is_finished());
@@ -207,7 +207,7 @@ fn a_stream_is_finished_when_everything_before_its_fin_was_delivered() {
 }
 
 #[test]
-fn a_segment_split_by_many_that_are_held_stays_within_the_bound() {
+fn segment_split_by_held_pieces_respects_the_limit() {
     let mut bench = Bench::new(0, 1_300);
     for i in 1..9 {
         bench.segment(i * 10, b"x");
@@ -255,7 +255,7 @@ proptest! {
     /// has each byte from its first captured copy. Bytes cannot come after their hole was abandoned, because there are
     /// no acknowledgements and there is enough room.
     #[test]
-    fn any_order_overlap_and_loss(first_seq: u32, segments in prop::collection::vec(any_segment(300), 1..60)) {
+    fn handles_any_order_overlap_and_loss(first_seq: u32, segments in prop::collection::vec(any_segment(300), 1..60)) {
         let mut bench = Bench::new(first_seq, 1 << 20);
         // Per byte of the stream: the value in the first segment that contains it. A cut-off byte stays missing,
         // because the segment that lost it has filled its place in the stream.
@@ -290,7 +290,7 @@ proptest! {
     /// 3.8.4: with a byte of garbage or none). The output is the stream without the bytes that no packet carried in
     /// time.
     #[test]
-    fn rounds_of_damaged_traffic(
+    fn handles_rounds_of_damaged_traffic(
         first_seq in prop_oneof![any::<u32>(), u32::MAX - 600..=u32::MAX],
         rounds in prop::collection::vec(round(), 1..12),
     ) {
@@ -333,7 +333,7 @@ proptest! {
     /// With acknowledgements and hardly any room, offsets still add up: every delivered byte was sent at its offset,
     /// and none is delivered twice.
     #[test]
-    fn tight_bounds_and_wild_acknowledgements(
+    fn offsets_add_up_with_tight_limits_and_wild_acknowledgements(
         first_seq: u32,
         limit in 200..2_000usize,
         steps in prop::collection::vec((any_segment(4_000), prop::option::of(0..4_100u32)), 1..80),

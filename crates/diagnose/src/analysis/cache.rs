@@ -108,7 +108,7 @@ mod tests {
     use crate::time::TimeSpan;
 
     #[test]
-    fn a_stretch_is_looked_at_once_and_another_by_itself() {
+    fn caches_candidates_of_the_first_stretch_only() {
         let found = CachedCandidates::default();
         let calls = std::cell::Cell::new(0);
         let find = || {

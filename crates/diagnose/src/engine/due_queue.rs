@@ -81,7 +81,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_falls_due_first_comes_first_and_ties_in_order(dues in proptest::collection::vec(0_i64..20, 0..40)) {
+        fn pops_items_by_due_time_and_ties_in_insertion_order(dues in proptest::collection::vec(0_i64..20, 0..40)) {
             let mut pending = DueQueue::new();
             let mut expected: Vec<(i64, usize)> = Vec::new();
             for (number, due) in dues.into_iter().enumerate() {

@@ -105,7 +105,7 @@ fn after(events: impl IntoIterator<Item = Event>) -> Reasons {
 }
 
 #[test]
-fn a_wait_ends_where_the_thread_was_woken_and_what_is_left_was_on_a_cpu() {
+fn wait_ends_at_the_wakeup_and_the_rest_is_cpu_or_run_queue() {
     let mut wait = interval(10, 70, JOURNAL);
     wait.woken = Some(Nanos(60));
     let preempted = OffCpu { preempted: true, ..interval(80, 85, JOURNAL) };
@@ -117,7 +117,7 @@ fn a_wait_ends_where_the_thread_was_woken_and_what_is_left_was_on_a_cpu() {
 }
 
 #[test]
-fn memory_reclaim_is_one_reason_on_and_off_the_cpu_but_not_without_a_cpu() {
+fn reclaim_counts_on_and_off_cpu_but_not_while_runnable() {
     let mut inside = interval(30, 50, JOURNAL);
     inside.woken = Some(Nanos(44));
     let mut reasons = after([off(inside), reclaim(20, 70), off(interval(80, 90, MUTEX))]);
@@ -126,7 +126,7 @@ fn memory_reclaim_is_one_reason_on_and_off_the_cpu_but_not_without_a_cpu() {
 }
 
 #[test]
-fn a_fault_within_an_operation_leaves_the_operation_its_waits() {
+fn page_fault_within_an_operation_does_not_consume_its_waits() {
     let mut reasons = after([off(interval(20, 40, READ))]);
     let fault = FileOp { op: FileOpKind::MmapFault, ..op(15, 45) };
     assert_eq!(split(&mut reasons, &fault), [("device", 20), ("cpu", 10)]);
@@ -135,7 +135,7 @@ fn a_fault_within_an_operation_leaves_the_operation_its_waits() {
 }
 
 #[test]
-fn what_could_not_be_seen_is_not_called_work() {
+fn unwatched_or_lost_time_is_unobserved_not_cpu() {
     let mut unwatched = Reasons::new(false);
     unwatched.event(&pause(10, 40));
     assert_eq!(split(&mut unwatched, &op(0, 100)), [("unobserved", 70), ("dirty-throttling", 30)]);
@@ -150,7 +150,7 @@ fn what_could_not_be_seen_is_not_called_work() {
 }
 
 #[test]
-fn intervals_that_there_was_no_room_for_are_not_called_work() {
+fn dropped_intervals_leave_their_time_unobserved() {
     let many = (0..3_000).map(|at| off(interval(at * 10, at * 10 + 5, MUTEX)));
     let mut reasons = after(many);
     let split = split(&mut reasons, &op(0, 30_000));
@@ -159,7 +159,7 @@ fn intervals_that_there_was_no_room_for_are_not_called_work() {
 }
 
 #[test]
-fn a_wait_for_a_device_is_split_where_its_request_was_handed_over() {
+fn device_wait_is_split_at_the_hand_over_of_its_block_request() {
     let us = |n: i64| n * 1_000;
     let wait = || {
         let mut wait = interval(us(100), us(1_010), READ);
@@ -199,7 +199,7 @@ fn a_wait_for_a_device_is_split_where_its_request_was_handed_over() {
 }
 
 #[test]
-fn a_reason_names_its_function_and_the_thread_that_held_it_up() {
+fn reason_names_its_function_and_the_waker() {
     let waker = |tid, stack: &str| Some(Waker { tid, thread: "jbd2/loop0-8".into(), stack: stack.into() });
     let describe = |stack: &str, waker: Option<Waker>| {
         let mut wait = interval(10, 60, stack);
@@ -235,7 +235,7 @@ fn anything() -> impl Strategy<Value = Event> {
 
 proptest! {
     #[test]
-    fn the_parts_add_up(
+    fn parts_add_up_to_the_operation_latency(
         events in proptest::collection::vec(anything(), 0..40),
         start in 0_i64..100,
         length in 0_i64..150,
@@ -258,7 +258,7 @@ proptest! {
 
     /// Compares with a model that examines every nanosecond.
     #[test]
-    fn every_instant_has_its_rightful_part(
+    fn run_queue_and_reclaim_times_match_a_per_instant_model(
         events in proptest::collection::vec(anything(), 0..12),
         start in 0_i64..60,
         length in 1_i64..80,

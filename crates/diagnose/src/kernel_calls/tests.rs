@@ -81,7 +81,7 @@ fn summarize(calls: &[Call]) -> Vec<(i64, i64, &str)> {
 }
 
 #[test]
-fn a_commit_and_the_calls_behind_it_stand_in_the_order_of_their_starts() {
+fn commit_and_calls_behind_it_are_ordered_by_start() {
     let found = calls(
         ms(1),
         [
@@ -107,7 +107,7 @@ fn a_commit_and_the_calls_behind_it_stand_in_the_order_of_their_starts() {
 }
 
 #[test]
-fn stretches_of_one_call_are_one_but_those_of_two_operations_are_not() {
+fn merges_adjacent_stretches_of_one_call_but_not_of_two_operations() {
     let us = |n: i64| Nanos(n * 1_000);
     let found = calls(
         Nanos::ZERO,
@@ -137,7 +137,7 @@ fn stretches_of_one_call_are_one_but_those_of_two_operations_are_not() {
 }
 
 #[test]
-fn a_call_whose_own_ends_are_known_takes_the_place_of_what_was_seen_inside_it() {
+fn traced_call_replaces_the_off_cpu_stretch_inside_it() {
     for seen_by in [SpanSource::Function, SpanSource::Tracepoints] {
         let found = calls(
             ms(1),
@@ -155,7 +155,7 @@ fn a_call_whose_own_ends_are_known_takes_the_place_of_what_was_seen_inside_it() 
 }
 
 #[test]
-fn a_thread_that_was_woken_and_got_no_cpu_waited_for_that() {
+fn wait_mostly_after_the_wakeup_or_preempted_is_run_queue() {
     let Event::OffCpu(mut interval) = off_cpu(1, ms(10), ms(40), DIRTY_INODE) else { unreachable!() };
     let detail =
         |interval: &OffCpu| match &calls(ms(1), [Event::OffCpu(Box::new(interval.clone()))])[0].detail {
@@ -172,7 +172,7 @@ fn a_thread_that_was_woken_and_got_no_cpu_waited_for_that() {
 }
 
 #[test]
-fn a_call_that_is_not_on_the_stack_takes_no_place() {
+fn call_not_on_the_stack_replaces_no_stretch() {
     // XFS's log buffer was submitted by this thread; its wait meanwhile belongs to it.
     let found = calls(
         ms(1),
@@ -182,7 +182,7 @@ fn a_call_that_is_not_on_the_stack_takes_no_place() {
 }
 
 #[test]
-fn what_was_quick_or_in_no_file_system_is_left_out() {
+fn omits_quick_calls_and_calls_outside_file_systems() {
     let found = calls(
         ms(50),
         [
@@ -195,7 +195,7 @@ fn what_was_quick_or_in_no_file_system_is_left_out() {
 }
 
 #[test]
-fn a_reclaim_is_a_call() {
+fn reclaim_is_listed_as_a_call() {
     let found = calls(
         ms(1),
         [Event::Reclaim(Box::new(Reclaim {
@@ -213,7 +213,7 @@ fn a_reclaim_is_a_call() {
 }
 
 #[test]
-fn calls_come_out_while_events_go_on_and_memory_stays_bounded() {
+fn calls_are_released_continuously_and_memory_stays_bounded() {
     let mut calls = Calls::new(Nanos::ZERO, ms(1_000));
     let mut found = 0_i64;
     let mut last = Nanos::MIN;
@@ -230,7 +230,7 @@ fn calls_come_out_while_events_go_on_and_memory_stays_bounded() {
 }
 
 #[test]
-fn the_outermost_function_that_tells_something_names_the_call() {
+fn outermost_informative_function_names_the_call() {
     for (stack, function) in [
         (
             "ksys_write;vfs_write;ext4_file_write_iter;ext4_buffered_write_iter;file_update_time;ext4_dirty_inode;__ext4_mark_inode_dirty;jbd2_journal_get_write_access;do_get_write_access",

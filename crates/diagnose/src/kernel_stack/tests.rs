@@ -321,7 +321,7 @@ const STACKS: &[(&str, Wait, &str)] = &[
 ];
 
 #[test]
-fn a_stack_names_the_wait() {
+fn stacks_give_the_expected_wait_and_function() {
     for &(stack, wait, frame) in STACKS {
         assert_eq!(read(stack), (wait, frame), "{stack}");
         assert_eq!(naming_frame(stack), frame, "{stack}");
@@ -329,7 +329,7 @@ fn a_stack_names_the_wait() {
 }
 
 #[test]
-fn every_rule_has_a_stack_that_only_it_explains() {
+fn every_rule_decides_at_least_one_stack() {
     for (at, rule) in RULES.iter().enumerate() {
         let decides = |stack: &str| {
             let frames = super::frames(stack).collect::<Vec<_>>();
@@ -341,13 +341,13 @@ fn every_rule_has_a_stack_that_only_it_explains() {
 }
 
 #[test]
-fn names_end_where_they_end() {
+fn names_match_as_prefixes_only_with_a_star() {
     assert!(is_named("shrink_node_memcgs", "shrink_node*"));
     assert!(!is_named("folio_lock_killable", "folio_lock"));
 }
 
 #[test]
-fn a_preempted_thread_waited_for_a_cpu_whatever_it_was_doing() {
+fn preemption_is_a_run_queue_wait_for_any_stack() {
     let preempted = OffCpu {
         start: Nanos(0),
         end: Nanos(1),

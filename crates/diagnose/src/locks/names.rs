@@ -198,7 +198,7 @@ mod tests {
     const RW: &str = "java.util.concurrent.locks.ReentrantReadWriteLock$NonfairSync";
 
     #[test]
-    fn a_lock_is_known_by_its_class_and_who_takes_it_in_every_version() {
+    fn names_locks_by_class_and_methods_in_every_kafka_version() {
         use LockKind::{Monitor, Park};
         let object = "java.lang.Object";
         let produce = "kafka.server.KafkaApis.handleProduceRequest;kafka.server.ReplicaManager.appendRecords";
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_parked_until_there_is_work_waits_for_no_lock() {
+    fn thread_parked_for_work_waits_for_no_lock() {
         for class in [
             "java.util.concurrent.locks.AbstractQueuedSynchronizer$ConditionObject",
             "java.util.concurrent.CountDownLatch$Sync",
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_are_read_as_dumps_and_profilers_write_them() {
+    fn parses_method_names_of_dumps_and_profilers() {
         assert_eq!(dotted("java.base/java/lang/Object.wait(Object.java:9)"), "java.lang.Object.wait");
         assert_eq!(dotted("kafka/log/Log.append"), "kafka.log.Log.append");
         assert_eq!(dotted("a.b.C$D.e"), "a.b.C$D.e");

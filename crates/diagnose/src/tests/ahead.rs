@@ -31,7 +31,7 @@ fn of(events: impl IntoIterator<Item = Event>, number: i32) -> Verdict {
 }
 
 #[test]
-fn each_one_ahead_explains_the_time_for_which_it_was_served_itself() {
+fn each_request_ahead_explains_only_its_own_service_time() {
     // The second waited longer for the first, and for its commit, than for its own append; the third arrived late in
     // that.
     let mut events = vec![commit(2285, 990, 1_100)];
@@ -50,7 +50,7 @@ fn each_one_ahead_explains_the_time_for_which_it_was_served_itself() {
 }
 
 #[test]
-fn what_was_over_when_a_request_came_is_not_its_cause() {
+fn event_that_ended_before_the_arrival_is_no_cause() {
     let verdicts = |arrival| {
         let mut events = vec![commit(2285, 990, 1_111)];
         events.extend(held_up(1, 1_000, 1_110, JOURNAL_STACK));
@@ -65,7 +65,7 @@ fn what_was_over_when_a_request_came_is_not_its_cause() {
 }
 
 #[test]
-fn the_first_of_a_long_queue_explains_the_last() {
+fn first_request_of_a_long_queue_explains_the_last() {
     let mut events = vec![commit(2285, 990, 1_200)];
     events.extend(held_up(1, 1_000, 1_199, JOURNAL_STACK));
     events.push(request_event(shared(1, 1_000, 1_000, 1_200)));
@@ -81,7 +81,7 @@ fn the_first_of_a_long_queue_explains_the_last() {
 }
 
 #[test]
-fn bytes_that_came_slowly_held_up_nobody_who_came_later() {
+fn slow_arrival_does_not_delay_later_requests() {
     let mut slow = shared(1, 1_000, 1_150, 1_270);
     (slow.arrival_end, slow.head_of_line) = (ms(1_150), Some(Nanos::ZERO));
     let events = [request_event(slow), request_event(shared(2, 1_151, 1_270, 1_272))];

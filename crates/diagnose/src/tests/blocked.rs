@@ -35,7 +35,7 @@ fn first(events: impl IntoIterator<Item = Event>) -> Verdict {
 }
 
 #[test]
-fn a_write_in_a_kernel_function_of_no_cause_names_the_function_its_callers_and_the_waker() {
+fn kernel_wait_names_the_function_its_callers_and_the_waker() {
     let verdict = first(stalled(FREEZE, 453));
     assert_eq!((verdict.chain.as_slice(), verdict.confidence), (&[Cause::KernelWait][..], Confidence::Exact));
     assert_eq!(&*verdict.root, "kernel-wait:percpu_rwsem_wait");
@@ -49,7 +49,7 @@ fn a_write_in_a_kernel_function_of_no_cause_names_the_function_its_callers_and_t
 }
 
 #[test]
-fn without_a_function_or_for_less_than_half_of_the_write_it_is_not_named() {
+fn kernel_wait_needs_a_function_and_half_of_the_write() {
     assert_eq!(first(stalled("", 453)).cause, Cause::Unobserved);
     assert_eq!(first(stalled("schedule", 453)).cause, Cause::Unobserved);
     for parked in
@@ -69,7 +69,7 @@ fn without_a_function_or_for_less_than_half_of_the_write_it_is_not_named() {
 }
 
 #[test]
-fn an_interrupt_that_ended_the_wait_is_nobody_who_woke_it() {
+fn interrupt_is_not_named_as_the_waker() {
     let Event::OffCpu(away) = stalled(FREEZE, 453).remove(0) else { unreachable!() };
     let by_interrupt = woken_by(Event::OffCpu(away), 44, "java", "asm_common_interrupt;try_to_wake_up");
     let verdict = first([by_interrupt].into_iter().chain(stalled(FREEZE, 453).into_iter().skip(1)));
@@ -77,7 +77,7 @@ fn an_interrupt_that_ended_the_wait_is_nobody_who_woke_it() {
 }
 
 #[test]
-fn a_cause_that_explains_most_of_the_write_is_not_hidden() {
+fn kernel_wait_does_not_hide_a_cause_of_most_of_the_write() {
     let with = |journal: i64| {
         first([
             off_cpu(7, ms(1_003), ms(1_003 + journal), JOURNAL_STACK),
@@ -94,7 +94,7 @@ fn a_cause_that_explains_most_of_the_write_is_not_hidden() {
 }
 
 #[test]
-fn threads_that_wait_in_one_function_have_one_root() {
+fn threads_waiting_in_one_kernel_function_have_one_root() {
     let events = (0..5_u32).flat_map(|i| {
         let (since, number) = (i64::from(i) * 20, i as i32);
         [
@@ -109,7 +109,7 @@ fn threads_that_wait_in_one_function_have_one_root() {
 }
 
 #[test]
-fn who_waits_for_its_log_waits_behind_it() {
+fn log_lock_waiter_has_the_kernel_wait_of_the_holder() {
     let (verdicts, _) = run(stalled(FREEZE, 453).into_iter().chain([
         op(append(8, 0, us(1_458_100), us(1_458_200), 2)),
         request_event(request(2, 0, 1_010, 1_460, 2)),
@@ -120,7 +120,7 @@ fn who_waits_for_its_log_waits_behind_it() {
 }
 
 #[test]
-fn a_roll_that_waits_in_a_function_of_no_cause_stays_a_roll() {
+fn roll_fsync_in_an_unknown_function_stays_a_roll_fsync() {
     let fsync = FileOp {
         op: FileOpKind::Fsync,
         kind: FileKind::Snapshot,
@@ -150,7 +150,7 @@ fn answered_late(tid: u32, from: i64, until: i64) -> Verdict {
 }
 
 #[test]
-fn a_thread_that_the_answer_needed_is_named_outside_of_its_calls() {
+fn kernel_wait_of_the_network_thread_delays_the_response() {
     let verdict = answered_late(NETWORK, 1_010, 1_105);
     assert_eq!(
         (verdict.chain.as_slice(), verdict.confidence),
@@ -223,7 +223,7 @@ fn with_java_wait(is_before: bool, change: impl Fn(&mut LockWait)) -> Verdict {
 }
 
 #[test]
-fn a_wait_in_java_on_the_way_to_the_append_is_the_requests() {
+fn java_wait_before_the_append_delays_the_request() {
     let verdict = with_java_wait(true, |_| {});
     assert_eq!((verdict.chain.as_slice(), verdict.confidence), (&[Cause::JavaWait][..], Confidence::Exact));
     assert_eq!(
@@ -236,7 +236,7 @@ fn a_wait_in_java_on_the_way_to_the_append_is_the_requests() {
 }
 
 #[test]
-fn a_wait_in_java_after_the_append_is_the_requests_where_its_stack_is_past_it() {
+fn java_wait_after_the_append_is_recognized_by_its_stack() {
     let verdict = with_java_wait(false, |_| {});
     assert_eq!((verdict.chain.as_slice(), verdict.confidence), (&[Cause::JavaWait][..], Confidence::Strong));
     assert!(verdict.evidence[0].text.contains("in kafka.server.ReplicaManager.addProducePurgatory"));
@@ -244,7 +244,7 @@ fn a_wait_in_java_after_the_append_is_the_requests_where_its_stack_is_past_it() 
 }
 
 #[test]
-fn a_wait_in_java_for_work_of_another_thread_or_without_a_stack_is_not_named() {
+fn java_wait_for_work_or_of_another_thread_or_stackless_is_ignored() {
     type Change = fn(&mut LockWait);
     let others: [Change; 4] = [
         |wait| wait.tid = 8,
@@ -261,7 +261,7 @@ fn a_wait_in_java_for_work_of_another_thread_or_without_a_stack_is_not_named() {
 }
 
 #[test]
-fn who_had_what_the_handler_waited_for_is_followed() {
+fn java_wait_is_followed_to_the_lock_holder() {
     let ours = numbered(request(1, 6, 1_000, 1_150, 1));
     let owner = LockHolder { tid: Some(9), thread: Arc::from("kafka-scheduler-3") };
     let wait = LockWait {
@@ -306,7 +306,7 @@ const STACKS: [&str; 9] = [
 proptest! {
     /// If a write is unobserved, no wait in a known function took most of the request.
     #[test]
-    fn nothing_is_unobserved_where_a_thread_was_seen_in_a_known_function(
+    fn unobserved_request_has_no_long_wait_in_a_known_function(
         course in course(),
         around in 0_i64..400,
         troubles in proptest::collection::vec((0_usize..7, 8_u32..11, 0_i64..1_500, 1_i64..400), 0..6),

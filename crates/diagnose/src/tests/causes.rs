@@ -99,7 +99,7 @@ fn a_fast_commit_is_joined_by_its_thread_or_by_its_device() {
 }
 
 #[test]
-fn a_wait_for_the_journals_barrier_is_a_fast_commits_only_where_one_went_on() {
+fn journal_barrier_wait_needs_an_overlapping_fast_commit() {
     let with_commit =
         |device, start, end| found(with(waited(BARRIER), [span("ext4_fc_commit", 8, device, start, end)]));
     assert_eq!(with_commit(device(), 1_001, 1_149), (Cause::FastCommit, Confidence::Strong));
@@ -121,7 +121,7 @@ fn freeze(device: Device, start: i64, end: i64) -> Event {
 }
 
 #[test]
-fn writers_of_a_frozen_file_system_wait_for_who_froze_it() {
+fn frozen_file_system_wait_names_the_thread_that_froze_it() {
     let with_freeze = |freeze| found(with(waited(FROZEN), [freeze]));
     assert_eq!(with_freeze(freeze(device(), 1_001, 1_149)), (Cause::FsFrozen, Confidence::Exact));
     assert_eq!(with_freeze(freeze(elsewhere(), 1_001, 1_149)), (Cause::FsFrozen, Confidence::Strong));
@@ -138,7 +138,7 @@ fn writers_of_a_frozen_file_system_wait_for_who_froze_it() {
 }
 
 #[test]
-fn a_thread_that_its_cgroup_held_back_is_named_by_its_own_stack() {
+fn cgroup_throttles_and_nfs_waits_are_recognized_by_the_stack() {
     for (stack, cause) in
         [(OVER_HIGH, Cause::MemoryThrottled), (OVER_SHARE, Cause::IoThrottled), (NFS, Cause::NfsWait)]
     {
@@ -172,7 +172,7 @@ fn throttled_read(queued: i64, inode: u64) -> Event {
 }
 
 #[test]
-fn a_wait_for_a_request_that_a_limit_kept_out_of_the_queue_is_the_limits() {
+fn block_request_held_back_by_an_io_limit_is_io_throttled() {
     let limit = || io_limit("loop0", "read_limit_bytes_per_second", 100, 1_100);
     let with_io = |io: Event, limit: Event| found(with(waited(READ), [io, limit]));
     let inode = append(7, 0, ms(1_001), ms(1_150), 1).inode;
@@ -198,7 +198,7 @@ fn a_wait_for_a_request_that_a_limit_kept_out_of_the_queue_is_the_limits() {
 }
 
 #[test]
-fn a_handler_that_its_cgroup_held_back_before_the_append_is_named() {
+fn cgroup_throttling_of_a_handler_before_the_append_is_named() {
     let of = |stack: &str| {
         first(vec![
             op(append(7, 0, ms(990), ms(991), 9)),
@@ -215,7 +215,7 @@ fn a_handler_that_its_cgroup_held_back_before_the_append_is_named() {
 }
 
 #[test]
-fn threads_that_one_limit_held_back_at_once_have_one_root() {
+fn threads_throttled_by_one_limit_have_one_root() {
     let of = |tid: u32| {
         let at = 1_000 + i64::from(tid) * 10;
         [
@@ -230,7 +230,7 @@ fn threads_that_one_limit_held_back_at_once_have_one_root() {
 }
 
 #[test]
-fn a_wait_for_a_page_of_a_file_on_nfs_is_one_for_the_server() {
+fn page_wait_on_nfs_is_a_wait_for_the_server() {
     const FAULT: &str = "asm_exc_page_fault;filemap_fault;folio_wait_bit_common;io_schedule;schedule";
     let on = |fs: &str| {
         let written = FileOp { fs: fs.into(), ..append(7, 0, ms(1_001), ms(1_150), 1) };
@@ -243,7 +243,7 @@ fn a_wait_for_a_page_of_a_file_on_nfs_is_one_for_the_server() {
 }
 
 #[test]
-fn a_commit_names_another_process_whose_fsync_began_before_it() {
+fn commit_names_an_earlier_fsync_of_another_process() {
     let waited_by = |more: Vec<Event>| {
         let verdict = first(with(with(waited(JOURNAL_STACK), [commit(41, 1_000, 1_149)]), more));
         assert_eq!(verdict.cause, Cause::JournalCommit);
@@ -270,7 +270,7 @@ fn a_commit_names_another_process_whose_fsync_began_before_it() {
 }
 
 #[test]
-fn a_freeze_has_the_journals_barrier_while_it_writes_back() {
+fn journal_barrier_wait_during_a_freeze_is_fs_frozen() {
     let with_freeze = |device| found(with(waited(BARRIER), [freeze(device, 1_001, 1_149)]));
     assert_eq!(with_freeze(device()), (Cause::FsFrozen, Confidence::Strong));
     assert_eq!(with_freeze(elsewhere()).0, Cause::KernelWait);
@@ -291,7 +291,7 @@ fn five_frozen() -> Vec<Event> {
 }
 
 #[test]
-fn one_freeze_is_one_root_whether_or_not_it_was_seen() {
+fn one_freeze_is_one_root_observed_or_not() {
     let (verdicts, summary) = run(with(five_frozen(), [freeze(device(), 1_000, 1_453)]));
     assert!(verdicts.iter().all(|verdict| verdict.cause == Cause::FsFrozen), "{verdicts:#?}");
     let exact = verdicts.iter().filter(|verdict| verdict.confidence == Confidence::Exact);
@@ -302,7 +302,7 @@ fn one_freeze_is_one_root_whether_or_not_it_was_seen() {
 }
 
 #[test]
-fn who_thawed_is_told_where_the_freeze_was_not_seen() {
+fn unobserved_freeze_names_the_thread_that_thawed() {
     let thawed_by = |stack: &str| {
         let Event::OffCpu(mut wait) = off_cpu(7, ms(1_002), ms(1_149), FROZEN) else { unreachable!() };
         let waker = Waker { tid: 4711, thread: "lvcreate".into(), stack: stack.into() };
@@ -327,7 +327,7 @@ fn one_fast_commit_is_one_root() {
 }
 
 #[test]
-fn room_in_the_log_of_xfs_is_exact_where_the_thread_itself_was_seen_to_sleep() {
+fn xfs_log_space_is_exact_only_for_the_sleeping_thread() {
     let slept = |tid, device| {
         found(with(waited(LOG_SPACE), [span("xlog_grant_head_wait", tid, device, 1_002, 1_149)]))
     };
@@ -356,7 +356,7 @@ fn reader(tid: u32, inode: u64, start: i64, end: i64) -> FileOp {
 }
 
 #[test]
-fn whoever_had_the_inode_is_named_and_what_it_waited_for() {
+fn inode_lock_wait_names_the_holder_and_its_own_wait() {
     assert_eq!(found(waited(XFS_INODE)), (Cause::XfsInodeLock, Confidence::Weak), "nobody was seen");
     let held = |reader: FileOp| first(with(waited(XFS_INODE), [op(reader)]));
     let ours = held(reader(9, 12, 990, 1_149));
@@ -380,7 +380,7 @@ fn whoever_had_the_inode_is_named_and_what_it_waited_for() {
 }
 
 #[test]
-fn a_page_on_its_way_is_never_exact_and_its_request_is_the_files() {
+fn page_wait_is_strong_and_names_only_block_requests_of_its_file() {
     for (stack, direction, cause) in
         [(STABLE, Direction::Write, Cause::StablePage), (PAGE, Direction::Read, Cause::PageLock)]
     {
@@ -397,7 +397,7 @@ fn a_page_on_its_way_is_never_exact_and_its_request_is_the_files() {
 }
 
 #[test]
-fn freeing_memory_is_the_threads_own_and_one_shortage_is_one_root() {
+fn reclaim_counts_per_thread_and_one_shortage_is_one_root() {
     let on_cpu =
         || vec![op(append(7, 0, ms(1_001), ms(1_150), 1)), request_event(request(1, 0, 1_000, 1_151, 1))];
     let ours = first(with(on_cpu(), [reclaim(7, true, 1_005, 1_145)]));
@@ -418,7 +418,7 @@ fn freeing_memory_is_the_threads_own_and_one_shortage_is_one_root() {
 }
 
 #[test]
-fn of_several_kinds_of_time_the_longest_is_named_and_the_other_told() {
+fn longest_cause_is_named_and_the_shorter_one_is_evidence() {
     let events = |unknown_until| {
         vec![
             off_cpu(7, ms(1_002), ms(1_062), JOURNAL_STACK),
@@ -437,7 +437,7 @@ fn of_several_kinds_of_time_the_longest_is_named_and_the_other_told() {
 }
 
 #[test]
-fn memory_is_freed_outside_of_calls_on_files_too() {
+fn reclaim_outside_file_operations_is_a_cause() {
     let before_the_append = |tid| {
         vec![
             reclaim(tid, true, 1_010, 1_140),
@@ -462,7 +462,7 @@ fn memory_is_freed_outside_of_calls_on_files_too() {
 }
 
 #[test]
-fn a_page_that_write_back_had_is_the_devices_where_its_thread_had_a_write_there() {
+fn page_lock_by_write_back_leads_to_the_device_of_its_write() {
     let page_wait = |tid, stack: &str| {
         let mut wait = off_cpu(7, ms(1_001), ms(1_149), PAGE);
         let Event::OffCpu(interval) = &mut wait else { unreachable!() };
@@ -523,7 +523,7 @@ fn without_cpu(tid: u32) -> Vec<Event> {
 }
 
 #[test]
-fn a_handler_without_a_cpu_is_told_of_and_anothers_is_not() {
+fn run_queue_wait_is_strong_for_the_handler_and_weak_for_others() {
     assert_eq!(found(without_cpu(7)), (Cause::RunQueue, Confidence::Strong));
     assert_eq!(found(without_cpu(8)), (Cause::RunQueue, Confidence::Weak), "one that it may have waited for");
     let with_name = |name: &str, start, end| {
@@ -544,7 +544,7 @@ fn a_handler_without_a_cpu_is_told_of_and_anothers_is_not() {
 }
 
 #[test]
-fn a_quota_is_strong_with_a_thread_that_had_no_cpu_and_weak_alone() {
+fn cpu_quota_is_strong_with_a_starved_thread_and_weak_alone() {
     let quota = || throttled(0.6, 500, 1_500);
     let both = first(with(without_cpu(7), [quota()]));
     assert_eq!((both.cause, both.confidence), (Cause::CpuThrottled, Confidence::Strong));
@@ -566,7 +566,7 @@ fn a_quota_is_strong_with_a_thread_that_had_no_cpu_and_weak_alone() {
 }
 
 #[test]
-fn a_device_that_is_slow_for_a_while_is_one_root_and_exact_by_the_file_only() {
+fn slow_device_episode_is_one_root_and_exact_only_by_file() {
     let own = |io: Event| found(with(waited(READ), [io]));
     assert_eq!(own(block(Direction::Read, 12, 1_002, 1_149)), (Cause::SlowDevice, Confidence::Exact));
     assert_eq!(own(block(Direction::Read, 12, 1_002, 1_140)), (Cause::SlowDevice, Confidence::Strong));
@@ -620,7 +620,7 @@ fn moved(tid: u32, thread: &str, kind: FileKind, bytes: u64) -> Event {
 }
 
 #[test]
-fn who_kept_the_device_busy_is_weak_and_only_who_did_most() {
+fn device_load_is_weak_and_needs_most_of_the_bytes() {
     let busy = |load: Event| first(with(waited(READ), [block(Direction::Read, 12, 1_002, 1_149), load]));
     let cleaner = busy(moved(40, "kafka-log-clean", FileKind::Log, 8 << 20));
     assert_eq!(cleaner.chain, [Cause::SlowDevice, Cause::LogCleaner]);
@@ -647,7 +647,7 @@ fn who_kept_the_device_busy_is_weak_and_only_who_did_most() {
 /// If the page cache was not watched, reads from the device are unknown.
 /// A reader may have kept the device busier than the log cleaner's writes did.
 #[test]
-fn who_kept_the_device_busy_is_not_known_where_others_may_have_read_as_much() {
+fn device_load_is_unknown_if_unwatched_reads_may_exceed_it() {
     let of = |thread: &str, kind, own: FileOp| {
         let Event::FileOp(moved) = moved(40, thread, kind, 8 << 20) else { unreachable!() };
         op(FileOp { op: own.op, disk_bytes: own.disk_bytes, bytes: own.bytes, ..*moved })
@@ -676,7 +676,7 @@ fn who_kept_the_device_busy_is_not_known_where_others_may_have_read_as_much() {
 }
 
 #[test]
-fn an_index_page_is_followed_to_the_device_that_was_slow_to_read_it() {
+fn index_page_fault_is_followed_to_the_device_or_reclaim() {
     let fault = FileOp {
         op: FileOpKind::MmapFault,
         kind: FileKind::Index,
@@ -748,7 +748,7 @@ fn trouble(request: &Request, kind: TcpEventKind, at: i64) -> Event {
 }
 
 #[test]
-fn a_response_that_the_kernel_has_is_the_clients_and_one_that_it_has_not_needs_trouble() {
+fn slow_client_needs_a_written_response_or_tcp_trouble() {
     assert_eq!(found(leaving(1_011).1), (Cause::SlowClient, Confidence::Exact));
     let (ours, late) = leaving(1_149);
     assert_eq!(found(late.clone()).0, Cause::Unobserved, "the network thread may have been elsewhere");
@@ -776,7 +776,7 @@ fn in_two_writes(room: u32) -> (Request, Vec<Event>) {
 }
 
 #[test]
-fn a_window_without_room_is_the_clients_unless_the_network_thread_was_elsewhere() {
+fn full_client_window_is_slow_client_unless_the_writer_was_busy() {
     assert_eq!(found(in_two_writes(20_000).1), (Cause::SlowClient, Confidence::Strong));
     assert_eq!(found(in_two_writes(200_000).1).0, Cause::Unobserved, "there was room");
     assert_eq!(found(with(in_two_writes(20_000).1, [starved(3, 1_020, 1_140)])).0, Cause::Unobserved);
@@ -793,7 +793,7 @@ fn a_window_without_room_is_the_clients_unless_the_network_thread_was_elsewhere(
 
 /// With TLS the sequence numbers of a response are unknown. Those of the calls that wrote it are known.
 #[test]
-fn a_window_without_room_is_the_clients_of_a_tls_connection_too() {
+fn full_client_window_is_slow_client_over_tls_too() {
     let with_room = |room| found(over_tls(in_two_writes(room)));
     assert_eq!(with_room(20_000), (Cause::SlowClient, Confidence::Strong));
     assert_eq!(with_room(200_000).0, Cause::Unobserved, "there was room");
@@ -802,7 +802,7 @@ fn a_window_without_room_is_the_clients_of_a_tls_connection_too() {
 /// The request ends with the broker's call that wrote the response: that call's time after the last write is not the
 /// client's.
 #[test]
-fn what_follows_the_last_write_of_a_tls_response_is_not_the_clients() {
+fn time_after_the_last_tls_write_is_not_slow_client() {
     assert_eq!(found(leaving(1_011).1), (Cause::SlowClient, Confidence::Exact));
     assert_eq!(found(over_tls(leaving(1_011))).0, Cause::Unobserved);
 }
@@ -816,7 +816,7 @@ fn over_tls((ours, mut events): (Request, Vec<Event>)) -> Vec<Event> {
 }
 
 #[test]
-fn a_lossy_link_is_not_the_disks_nor_is_a_slow_disk_the_links() {
+fn lossy_link_and_slow_disk_are_not_confused() {
     let (ours, _) = leaving(1_149);
     let lossy = with(
         waited(JOURNAL_STACK),
@@ -835,7 +835,7 @@ fn a_lossy_link_is_not_the_disks_nor_is_a_slow_disk_the_links() {
 }
 
 #[test]
-fn a_large_request_may_have_waited_for_a_broker_that_did_not_read() {
+fn large_request_during_a_jvm_pause_is_not_slow_client() {
     let mut large = request(1, 0, 1_000, 1_151, 1);
     (large.arrival_end, large.request_bytes) = (ms(1_140), 1 << 20);
     let events = || vec![op(append(7, 0, ms(1_141), ms(1_150), 1)), request_event(large.clone())];
@@ -846,7 +846,7 @@ fn a_large_request_may_have_waited_for_a_broker_that_did_not_read() {
 /// With TLS the arrival of bytes is unknown, only when the broker read them: between two calls it may itself have
 /// been delayed.
 #[test]
-fn what_a_held_up_network_thread_read_late_did_not_come_slowly() {
+fn late_read_by_a_delayed_network_thread_is_not_slow_client() {
     let ours = Request { arrival_end: ms(1_200), ..numbered(request(1, 0, 1_000, 1_205, 1)) };
     let with = |meanwhile: Vec<Event>| {
         let reads = [ms(1_000), us(1_199_800)].map(|start| read(&ours, start, start + us(100)));
@@ -878,7 +878,7 @@ fn stop(start: i64, end: i64, gc_id: Option<u32>, pid: u32) -> Event {
 }
 
 #[test]
-fn a_stop_that_two_sources_tell_is_one_root() {
+fn pause_reported_by_two_sources_is_one_root() {
     let hurt = |number, at: i64| {
         [
             op(append(7, number, ms(at), ms(at + 1), number as u32)),
@@ -896,7 +896,7 @@ fn a_stop_that_two_sources_tell_is_one_root() {
 }
 
 #[test]
-fn a_safepoint_that_a_starved_thread_was_late_for_is_the_want_of_a_cpu() {
+fn safepoint_delayed_by_a_starved_thread_is_run_queue() {
     let late = |away: Event| {
         let Event::JvmPause(mut stop) = stop(1_005, 1_139, None, 1) else { unreachable!() };
         (stop.kind, stop.time_to_safepoint) = (JvmPauseKind::Safepoint, Some(ms(130)));
@@ -941,7 +941,7 @@ fn rewritten(bytes: u32, crc: u32) -> Vec<Event> {
 }
 
 #[test]
-fn a_batch_written_anew_is_told_by_its_size_not_by_its_time_alone() {
+fn recompression_is_recognized_by_the_batch_size() {
     let verdict = first(rewritten(400, 77));
     assert_eq!((verdict.cause, verdict.confidence), (Cause::Recompression, Confidence::Strong));
     assert_eq!(verdict.stages.longest(), Stage::Handler);
@@ -953,7 +953,7 @@ fn a_batch_written_anew_is_told_by_its_size_not_by_its_time_alone() {
 }
 
 #[test]
-fn an_append_that_waited_for_the_coordinator_is_told_by_the_transactions_id() {
+fn txn_verification_is_joined_by_the_transactional_id() {
     let verified = |id: &str, start, end| {
         let ours = Request { transactional_id: Some("payments".into()), ..request(1, 0, 1_000, 1_151, 1) };
         let asked_of = Request {
@@ -975,7 +975,7 @@ fn an_append_that_waited_for_the_coordinator_is_told_by_the_transactions_id() {
 }
 
 #[test]
-fn an_old_client_is_told_of_where_what_it_fetches_is_newer() {
+fn down_conversion_needs_an_old_client_and_newer_records() {
     let fetched = |version, magic| {
         let mut written = append(7, 0, ms(10), ms(11), 1);
         written.batch = written.batch.map(|head| model::BatchHead { magic, ..head });
@@ -1000,7 +1000,7 @@ fn an_old_client_is_told_of_where_what_it_fetches_is_newer() {
 }
 
 #[test]
-fn what_is_small_is_not_named_where_most_is_unknown() {
+fn small_cause_is_not_named_if_most_time_is_unknown() {
     // The append took 140 ms on the CPU or in something unknown, after a short wait for the log.
     let (verdicts, _) = run([
         op(append(8, 0, ms(1_000), ms(1_005), 2)),

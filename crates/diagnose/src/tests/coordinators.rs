@@ -78,7 +78,7 @@ fn of_billing(events: Vec<Event>) -> Verdict {
 }
 
 #[test]
-fn a_commit_of_offsets_waits_for_the_append_of_its_groups_partition() {
+fn offset_commit_waits_for_the_append_of_its_group_partition() {
     let verdict = of_billing(stalled(FIRST, BILLING, 1_020, 1_199));
     assert_eq!((&*verdict.chain, verdict.confidence), (&[Cause::JournalCommit][..], Confidence::Strong));
     assert_eq!(&*verdict.root, "journal-commit:loop0:2285");
@@ -91,7 +91,7 @@ fn a_commit_of_offsets_waits_for_the_append_of_its_groups_partition() {
 }
 
 #[test]
-fn another_groups_append_is_not_the_cause() {
+fn append_of_another_group_is_no_cause() {
     let unobserved = |events| assert_eq!(of_billing(events).cause, Cause::Unobserved);
     unobserved(stalled(FIRST, BILLING + 1, 1_020, 1_199));
     // It began before the request was read, and nothing of the group was written afterwards.
@@ -112,7 +112,7 @@ fn another_groups_append_is_not_the_cause() {
 }
 
 #[test]
-fn without_the_number_of_partitions_only_one_that_was_appended_to_is_it() {
+fn without_a_partition_count_only_a_single_append_is_joined() {
     let ours = offset_commit("billing");
     let alone = committed(&ours, stalled(FIRST, 3, 1_020, 1_199));
     assert_eq!(alone.cause, Cause::JournalCommit);
@@ -122,7 +122,7 @@ fn without_the_number_of_partitions_only_one_that_was_appended_to_is_it() {
 
 /// A broker numbers partitions from 0; a recording may contain any number.
 #[test]
-fn a_state_of_no_partition_does_not_say_how_many_there_are() {
+fn negative_partition_gives_no_partition_count() {
     let nonsense = |partition| PartitionState { at: ms(0), topic: OFFSETS.into(), partition, replicas: 1 };
     for partition in [-1, i32::MIN] {
         let state = vec![Event::PartitionState(nonsense(partition))];
@@ -151,7 +151,7 @@ fn a_record_behind_another_of_its_partition_waits_for_the_coordinator() {
 }
 
 #[test]
-fn a_thread_that_appends_for_another_partition_keeps_the_record_waiting() {
+fn record_waits_for_a_thread_that_appends_to_another_partition() {
     let elsewhere = stalled(FIRST, BILLING + 1, 990, 1_190);
     let ours = |tid| op(record(tid, BILLING, 1_191, 1_192));
     let verdict = of_billing([elsewhere.clone(), vec![ours(FIRST)]].concat());
@@ -162,7 +162,7 @@ fn a_thread_that_appends_for_another_partition_keeps_the_record_waiting() {
 }
 
 #[test]
-fn an_answer_waits_for_a_free_thread_after_the_append() {
+fn response_waits_for_a_free_thread_after_the_append() {
     let ours = vec![op(record(FIRST, BILLING, 1_010, 1_011))];
     let busy = |threads: &[u32]| -> Vec<Event> {
         threads.iter().flat_map(|tid| stalled(*tid, BILLING + 1, 1_012, 1_199)).collect()
@@ -175,7 +175,7 @@ fn an_answer_waits_for_a_free_thread_after_the_append() {
 }
 
 #[test]
-fn an_answer_may_have_waited_for_followers_that_are_not_seen() {
+fn response_may_wait_for_unobserved_followers() {
     let ours = vec![op(record(FIRST, BILLING, 1_010, 1_011))];
     let busy = stalled(FIRST, BILLING + 1, 1_012, 1_199);
     let replicated = [partitions(4, 3), ours, busy].concat();
@@ -185,7 +185,7 @@ fn an_answer_may_have_waited_for_followers_that_are_not_seen() {
 }
 
 #[test]
-fn a_transaction_ends_when_its_handler_has_written_that() {
+fn end_txn_waits_for_the_append_of_its_handler() {
     let topic: std::sync::Arc<str> = "__transaction_state".into();
     let (api, partitions) = ("END_TXN", vec![]);
     let ours =
@@ -230,7 +230,7 @@ fn metadata(start: i64, synced: i64) -> Vec<Event> {
 }
 
 #[test]
-fn what_the_controller_writes_waits_for_the_fsync_of_the_metadata() {
+fn controller_request_waits_for_the_metadata_fsync() {
     for (key, api) in
         [(19, "CREATE_TOPICS"), (58, "ENVELOPE"), (56, "ALTER_PARTITION"), (63, "BROKER_HEARTBEAT")]
     {
@@ -254,7 +254,7 @@ fn what_the_controller_writes_waits_for_the_fsync_of_the_metadata() {
 }
 
 #[test]
-fn the_fsync_of_another_partition_or_an_earlier_one_is_not_the_metadatas() {
+fn fsync_of_another_partition_or_an_earlier_one_is_no_cause() {
     let ours = to_controller(19, "CREATE_TOPICS");
     assert_eq!(committed(&ours, metadata(900, 999)).cause, Cause::Unobserved);
     let elsewhere = metadata(1_010, 1_198).into_iter().map(|event| match event {
@@ -272,7 +272,7 @@ fn the_fsync_of_another_partition_or_an_earlier_one_is_not_the_metadatas() {
 }
 
 #[test]
-fn what_changes_nothing_waits_for_what_the_controller_is_at() {
+fn request_without_an_append_waits_for_the_busy_controller() {
     let heartbeat = to_controller(63, "BROKER_HEARTBEAT");
     let verdict = committed(&heartbeat, [metadata(990, 1_198), vec![io(992, 1_198)]].concat());
     assert_eq!(verdict.chain, [Cause::ControllerBusy, Cause::MetadataFsync, Cause::SlowDevice]);
@@ -285,7 +285,7 @@ fn what_changes_nothing_waits_for_what_the_controller_is_at() {
 }
 
 #[test]
-fn a_change_behind_another_waits_for_the_controller() {
+fn metadata_change_behind_another_waits_for_the_controller() {
     let ours = to_controller(19, "CREATE_TOPICS");
     let verdict =
         committed(&ours, [metadata(990, 1_190), metadata(1_195, 1_198), vec![io(992, 1_190)]].concat());
@@ -294,7 +294,7 @@ fn a_change_behind_another_waits_for_the_controller() {
 }
 
 #[test]
-fn a_controller_on_the_cpu_is_busy_itself() {
+fn controller_on_the_cpu_is_the_cause_itself() {
     let sampled = |thread: &str, until: i64| -> Vec<Event> {
         let sample = |at| CpuSample {
             at: ms(at),
@@ -330,7 +330,7 @@ fn a_controller_on_the_cpu_is_busy_itself() {
 }
 
 #[test]
-fn who_waits_for_a_group_is_judged_by_the_write_of_its_assignment() {
+fn sync_group_is_judged_by_the_append_of_its_assignment() {
     let ours = Request { api_key: 14, api: "SYNC_GROUP", partitions: Vec::new(), ..offset_commit("billing") };
     let verdict_on = |ours: &Request, events: Vec<Event>| {
         let own = [

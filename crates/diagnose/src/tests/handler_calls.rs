@@ -45,7 +45,7 @@ fn with(calls: impl IntoIterator<Item = HandlerCall>) -> [i64; 4] {
 }
 
 #[test]
-fn a_call_around_the_append_says_when_the_handler_took_the_request() {
+fn call_around_the_append_bounds_queue_and_handler() {
     assert_eq!(with([]), [0, 0, 100, 48], "without it all is the handler's");
     assert_eq!(with([call(ms(1_060), ms(1_103))]), [0, 60, 40, 48]);
     // The thread's earlier events in the call were for this request.
@@ -56,14 +56,14 @@ fn a_call_around_the_append_says_when_the_handler_took_the_request() {
 }
 
 #[test]
-fn a_handler_whose_call_ended_right_before_the_response_was_at_work_until_then() {
+fn call_that_ends_right_before_the_response_extends_handler() {
     assert_eq!(with([call(ms(1_060), us(1_149_000))]), [0, 60, 88, 0]);
     assert_eq!(with([call(ms(1_060), ms(1_120))]), [0, 60, 40, 48], "the response was ready somewhen before");
     assert_eq!(with([call(ms(1_060), ms(1_180))]), [0, 60, 40, 48], "it answered within the call");
 }
 
 #[test]
-fn a_call_that_may_be_anothers_bounds_nothing() {
+fn call_possibly_for_another_request_bounds_nothing() {
     let none = with([]);
     for (other, why) in [
         (HandlerCall { tid: 8, ..call(ms(1_060), ms(1_103)) }, "another thread"),
@@ -101,7 +101,7 @@ fn waited(start: Nanos, end: Nanos) -> Event {
 }
 
 #[test]
-fn a_wait_on_the_way_to_the_append_says_that_the_call_is_the_requests() {
+fn lock_wait_before_the_append_ties_the_call_to_the_request() {
     let (_, mut events) = quick_append();
     events.insert(1, waited(ms(1_070), ms(1_099)));
     let ends_with_the_append = call(ms(1_060), us(1_100_900));
@@ -115,7 +115,7 @@ fn a_wait_on_the_way_to_the_append_says_that_the_call_is_the_requests() {
 }
 
 #[test]
-fn a_handler_in_a_call_for_another_request_had_not_taken_this_one() {
+fn call_for_another_request_extends_the_queue_stage() {
     assert_eq!(with([call(ms(950), ms(1_090))]), [0, 90, 10, 48], "begun before it was read");
     assert_eq!(with([call(ms(1_020), ms(1_090))]), [0, 90, 10, 48], "over before it was worked on");
     assert_eq!(

@@ -58,7 +58,7 @@ fn causes(verdicts: &[Verdict]) -> Vec<(Cause, Confidence)> {
 }
 
 #[test]
-fn all_requests_of_a_pause_have_it_as_their_root() {
+fn all_requests_of_a_host_pause_have_it_as_their_root() {
     let mut events = five();
     events.extend(pause());
     let (verdicts, summary) = run(events);
@@ -75,7 +75,7 @@ fn all_requests_of_a_pause_have_it_as_their_root() {
 }
 
 #[test]
-fn a_machine_all_of_whose_cpus_were_stolen_waited_for_others() {
+fn machine_pause_with_steal_time_is_cpu_steal() {
     let verdicts = with(five(), [away(stolen(0, 996, 1_401, 50)), away(stolen(1, 1_000, 1_404, 51))]);
     assert_eq!(causes(&verdicts), [(Cause::CpuSteal, Confidence::Exact); 5]);
     assert_eq!(&*verdicts[0].root, "cpu-steal:996000000");
@@ -84,7 +84,7 @@ fn a_machine_all_of_whose_cpus_were_stolen_waited_for_others() {
 }
 
 #[test]
-fn a_machine_that_ran_on_one_cpu_was_not_paused() {
+fn machine_that_runs_on_one_cpu_is_not_paused() {
     assert_eq!(causes(&with(five(), [away(gap(0, 996, 1_401))])), [(Cause::Unobserved, Confidence::Weak); 5]);
     let after_each_other = [away(gap(0, 996, 1_200)), away(gap(1, 1_195, 1_401))];
     assert_eq!(causes(&with(five(), after_each_other)), [(Cause::Unobserved, Confidence::Weak); 5]);
@@ -96,21 +96,21 @@ fn a_machine_that_ran_on_one_cpu_was_not_paused() {
 }
 
 #[test]
-fn the_only_cpu_of_a_machine_may_have_had_its_interrupts_off() {
+fn single_cpu_gap_is_strong_host_pause_or_exact_cpu_steal() {
     let only = |gap: CpuGap| causes(&with(five(), [away(CpuGap { cpus: 1, ..gap })]));
     assert_eq!(only(gap(0, 996, 1_401)), [(Cause::HostPaused, Confidence::Strong); 5]);
     assert_eq!(only(stolen(0, 996, 1_401, 50)), [(Cause::CpuSteal, Confidence::Exact); 5]);
 }
 
 #[test]
-fn a_pause_in_which_nothing_was_asked_slows_nobody() {
+fn host_pause_without_requests_is_no_cause() {
     assert_eq!(run(pause()).0, []);
     let before = [away(gap(0, 500, 900)), away(gap(1, 500, 900))];
     assert_eq!(causes(&with(five(), before)), [(Cause::Unobserved, Confidence::Weak); 5]);
 }
 
 #[test]
-fn the_jvms_pause_and_the_wait_for_a_cpu_are_longer_by_the_pause_in_them() {
+fn host_pause_takes_precedence_over_gc_pause_and_run_queue() {
     let gc = JvmPause {
         start: ms(985),
         end: ms(1_410),
@@ -141,7 +141,7 @@ pub(super) fn preempted(tid: u32, start: i64, end: i64) -> Event {
 }
 
 #[test]
-fn nothing_comes_to_a_paused_machine_or_leaves_it() {
+fn nothing_arrives_at_or_leaves_a_paused_machine() {
     let arrives = |bytes| {
         let slow = Request { arrival_end: ms(1_402), request_bytes: bytes, ..request(1, 1, 998, 1_404, 1) };
         vec![op(append(1, 1, ms(1_402), ms(1_403), 1)), request_event(slow)]
@@ -156,7 +156,7 @@ fn nothing_comes_to_a_paused_machine_or_leaves_it() {
 }
 
 #[test]
-fn the_thread_that_was_on_a_stolen_cpu_lost_its_time() {
+fn cpu_steal_delays_the_thread_on_that_cpu() {
     let writes =
         || vec![op(append(7, 0, ms(995), ms(1_403), 1)), request_event(request(1, 0, 994, 1_404, 1))];
     let verdicts = with(writes(), [away(stolen(1, 998, 1_402, 7))]);
@@ -173,7 +173,7 @@ fn the_thread_that_was_on_a_stolen_cpu_lost_its_time() {
 }
 
 #[test]
-fn who_waits_for_a_log_whose_holder_lost_its_cpu_waits_for_that() {
+fn log_lock_waiter_has_the_cpu_steal_of_the_holder() {
     let events = vec![
         op(append(7, 0, ms(995), ms(1_402), 1)),
         request_event(request(1, 0, 994, 1_403, 1)),
@@ -187,7 +187,7 @@ fn who_waits_for_a_log_whose_holder_lost_its_cpu_waits_for_that() {
 }
 
 #[test]
-fn a_wait_for_a_cpu_while_one_was_stolen_is_told_by_the_time() {
+fn run_queue_wait_during_steal_is_weak_cpu_steal() {
     let waited = |steal: Option<CpuGap>| {
         let events = vec![
             preempted(7, 998, 1_402),
@@ -203,7 +203,7 @@ fn a_wait_for_a_cpu_while_one_was_stolen_is_told_by_the_time() {
 }
 
 #[test]
-fn handlers_on_a_stolen_cpu_explain_the_rest_by_the_time() {
+fn steal_from_other_handlers_is_weak_cpu_steal() {
     let verdicts = with(held_up(1, 998).into(), [away(stolen(1, 1_000, 1_400, 9))]);
     assert_eq!(causes(&verdicts), [(Cause::CpuSteal, Confidence::Weak)]);
     let others = CpuGap { thread: "log-cleaner".into(), ..stolen(1, 1_000, 1_400, 9) };
@@ -214,7 +214,7 @@ fn handlers_on_a_stolen_cpu_explain_the_rest_by_the_time() {
 }
 
 #[test]
-fn the_order_in_which_cpus_are_told_changes_nothing() {
+fn order_of_cpu_gaps_does_not_change_verdicts() {
     let [first, second] = pause();
     let verdicts = with(five(), [second, first]);
     assert_eq!(causes(&verdicts), [(Cause::HostPaused, Confidence::Exact); 5]);

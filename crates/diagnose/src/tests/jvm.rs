@@ -67,7 +67,7 @@ fn four_requests() -> Vec<Event> {
 }
 
 #[test]
-fn each_waiter_of_the_case_names_the_lock_the_holder_and_its_write_exactly() {
+fn each_waiter_names_the_lock_its_holder_and_the_holder_write() {
     let (verdicts, summary) = run(four_requests());
     assert_eq!((verdicts.len(), summary.by_root.len()), (4, 1));
     for (number, waited) in [(10, 119), (11, 119), (12, 114)] {
@@ -89,7 +89,7 @@ fn each_waiter_of_the_case_names_the_lock_the_holder_and_its_write_exactly() {
 }
 
 #[test]
-fn what_the_jvm_tells_late_is_worth_the_same() {
+fn late_jvm_reports_give_the_same_verdicts() {
     let key = |verdict: &Verdict| verdict.request.correlation_id;
     let sorted = |mut verdicts: Vec<Verdict>| {
         verdicts.sort_by_key(key);
@@ -108,7 +108,7 @@ fn what_the_jvm_tells_late_is_worth_the_same() {
 }
 
 #[test]
-fn a_wait_of_another_thread_or_for_another_purpose_explains_nothing() {
+fn lock_wait_of_another_thread_or_purpose_explains_nothing() {
     let slow = || {
         vec![
             op(append(4462, 6, ms(1_000), ms(1_126), 1)),
@@ -145,7 +145,7 @@ fn a_wait_of_another_thread_or_for_another_purpose_explains_nothing() {
 }
 
 #[test]
-fn a_wait_that_belongs_to_the_threads_request_before_is_not_ours() {
+fn lock_wait_for_the_previous_request_is_not_counted() {
     let (verdicts, _) = run([
         op(append(4462, 6, ms(900), ms(1_100), 1)),
         locked(monitor(7, ms(950), ms(1_100), Some(4462))),
@@ -158,7 +158,7 @@ fn a_wait_that_belongs_to_the_threads_request_before_is_not_ours() {
 }
 
 #[test]
-fn a_wait_without_a_stack_is_the_logs_where_the_append_follows_and_another_held_it() {
+fn stackless_lock_wait_right_before_an_append_is_for_the_log() {
     let bare = |start, end| LockWait {
         holder: None,
         stack: "".into(),
@@ -197,7 +197,7 @@ fn fsync(tid: u32, partition: i32, start: Nanos, end: Nanos) -> FileOp {
 }
 
 #[test]
-fn a_roll_that_waits_for_the_disk_is_its_requests_cause_and_its_waiters() {
+fn roll_fsync_is_the_cause_of_its_request_and_of_its_waiters() {
     let (verdicts, summary) = run([
         op(fsync(7, 6, ms(1_001), ms(1_140))),
         off_cpu(7, ms(1_002), ms(1_139), "ext4_sync_file;jbd2_log_wait_commit;schedule"),
@@ -225,7 +225,7 @@ fn a_roll_that_waits_for_the_disk_is_its_requests_cause_and_its_waiters() {
 }
 
 #[test]
-fn who_waits_for_a_roll_is_found_without_the_jvm_and_past_what_it_logs() {
+fn infers_a_roll_waiter_without_the_jvm_despite_a_server_log_write() {
     let logged = FileOp {
         kind: FileKind::Other,
         file: "/var/log/kafka/server.log".into(),
@@ -248,7 +248,7 @@ fn who_waits_for_a_roll_is_found_without_the_jvm_and_past_what_it_logs() {
 }
 
 #[test]
-fn who_waits_for_a_roll_and_then_reads_what_was_appended_first_waits_for_the_roll() {
+fn infers_a_roll_waiter_that_reads_before_its_append() {
     let read = FileOp { op: FileOpKind::Read, batch: None, ..append(8, 6, us(1_141_100), us(1_141_101), 0) };
     let (verdicts, _) = run([
         op(fsync(7, 6, ms(1_001), ms(1_140))),
@@ -262,7 +262,7 @@ fn who_waits_for_a_roll_and_then_reads_what_was_appended_first_waits_for_the_rol
 }
 
 #[test]
-fn a_roll_whose_thread_then_had_no_cpu_for_a_while_is_one_all_the_same() {
+fn roll_is_recognized_despite_run_queue_time_before_the_append() {
     let cause = |without_cpu_from: i64| {
         let away = OffCpu {
             start: us(without_cpu_from),
@@ -287,7 +287,7 @@ fn a_roll_whose_thread_then_had_no_cpu_for_a_while_is_one_all_the_same() {
 }
 
 #[test]
-fn an_fsync_of_another_partition_or_thread_or_long_before_is_no_roll_of_ours() {
+fn fsync_of_another_partition_or_thread_or_time_is_no_roll() {
     for other in [
         fsync(7, 5, ms(1_001), ms(1_140)),
         fsync(8, 6, ms(1_001), ms(1_140)),
@@ -303,7 +303,7 @@ fn an_fsync_of_another_partition_or_thread_or_long_before_is_no_roll_of_ours() {
 }
 
 #[test]
-fn who_waits_for_a_log_waits_for_its_flush_too() {
+fn log_lock_wait_includes_the_flush_of_the_holder() {
     let mut flush = fsync(7, 6, us(1_002_100), ms(1_140));
     (flush.kind, flush.op) = (FileKind::Log, FileOpKind::Fdatasync);
     let named = |flush: FileOp| {
@@ -324,7 +324,7 @@ fn who_waits_for_a_log_waits_for_its_flush_too() {
 }
 
 #[test]
-fn a_flush_after_the_write_is_told_too() {
+fn flush_after_the_write_is_roll_fsync() {
     let mut flush = fsync(7, 6, us(1_002_100), ms(1_140));
     flush.kind = FileKind::Log;
     flush.op = FileOpKind::Fdatasync;
@@ -409,7 +409,7 @@ fn two_stopped() -> Vec<Event> {
 }
 
 #[test]
-fn a_collection_is_one_root_of_everything_it_stopped() {
+fn gc_pause_is_one_root_of_all_stopped_requests() {
     let with = |pauses: Vec<JvmPause>| run(two_stopped().into_iter().chain(pauses.into_iter().map(stopped)));
     let gc = || pause(JvmPauseKind::Gc, 1_006, 1_129, 2);
     let (verdicts, summary) = with(vec![gc()]);
@@ -443,7 +443,7 @@ fn a_collection_is_one_root_of_everything_it_stopped() {
 }
 
 #[test]
-fn a_stop_in_which_a_thread_begins_a_call_was_over_by_then() {
+fn pause_ends_at_the_first_call_of_a_resumed_thread() {
     let verdict = |read_at: i64, reach: Option<Nanos>| {
         let ours = numbered(request(1, 6, 1_020, 1_170, 1));
         let cleanup = JvmPause {
@@ -471,7 +471,7 @@ fn a_stop_in_which_a_thread_begins_a_call_was_over_by_then() {
 }
 
 #[test]
-fn a_quiet_broker_is_not_slow_because_of_a_pause() {
+fn pause_without_slow_requests_gives_no_verdict() {
     let (verdicts, _) = run([
         stopped(pause(JvmPauseKind::Gc, 1_000, 1_050, 1)),
         op(append(7, 6, ms(1_060), ms(1_061), 1)),
@@ -481,7 +481,7 @@ fn a_quiet_broker_is_not_slow_because_of_a_pause() {
 }
 
 #[test]
-fn a_write_goes_on_while_the_jvm_is_stopped() {
+fn write_continues_during_a_jvm_pause() {
     let (verdicts, _) = run([
         stopped(pause(JvmPauseKind::Gc, 1_002, 1_139, 1)),
         off_cpu(7, ms(1_002), ms(1_139), JOURNAL_STACK),
@@ -493,7 +493,7 @@ fn a_write_goes_on_while_the_jvm_is_stopped() {
 }
 
 #[test]
-fn a_waiter_whose_holder_was_stopped_was_stopped() {
+fn lock_waiter_has_the_gc_pause_of_the_holder() {
     let (verdicts, _) = run([
         stopped(pause(JvmPauseKind::Gc, 1_003, 1_139, 1)),
         op(append(8, 6, us(1_002_000), us(1_002_300), 1)),
@@ -529,7 +529,7 @@ fn fault(kind: FileKind, start: i64, end: i64) -> FileOp {
 }
 
 #[test]
-fn a_safepoint_that_is_long_to_reach_is_not_what_ran_then_but_the_page_that_a_thread_waited_for() {
+fn slow_safepoint_has_the_page_fault_it_waited_for_as_its_cause() {
     let (verdicts, _) = run(long_to_reach(None));
     assert_eq!(verdicts[0].chain, [Cause::Safepoint]);
     assert!(verdicts[0].evidence[0].text.contains("120 ms of it until every thread had stopped"));
@@ -554,7 +554,7 @@ fn a_safepoint_that_is_long_to_reach_is_not_what_ran_then_but_the_page_that_a_th
 }
 
 #[test]
-fn a_page_of_an_index_that_was_not_in_memory_is_named() {
+fn index_page_fault_of_the_same_thread_and_partition_is_named() {
     let ours = |tid, partition| FileOp {
         tid,
         topic_partition: append(7, partition, ms(0), ms(0), 0).topic_partition,
@@ -610,7 +610,7 @@ fn anything() -> impl Strategy<Value = Event> {
 proptest! {
     /// Stages add up to the latency, and roots never explain more than there was.
     #[test]
-    fn nothing_is_explained_twice(events in proptest::collection::vec(anything(), 0..40)) {
+    fn stages_add_up_to_the_latency(events in proptest::collection::vec(anything(), 0..40)) {
         let (verdicts, _) = run(events);
         for verdict in verdicts {
             prop_assert_eq!(Some(verdict.stages.total()), verdict.request.latency());
@@ -620,7 +620,7 @@ proptest! {
 
     /// The order of arrival never changes anything.
     #[test]
-    fn the_order_in_which_it_comes_changes_nothing(
+    fn arrival_order_does_not_change_verdicts(
         (events, shuffled) in proptest::collection::vec(anything(), 0..30)
             .prop_flat_map(|events| (Just(events.clone()), Just(events).prop_shuffle()))
     ) {

@@ -70,7 +70,7 @@ fn stages(request: &model::Verdict) -> Vec<(Stage, i64)> {
 }
 
 #[test]
-fn stages_are_kafkas_and_the_append_is_what_was_seen() {
+fn stages_follow_kafka_times_and_the_observed_append() {
     let (verdicts, summary) =
         run([appended(), vec![answered(ms(1_200)), request_event(logged(us(700)))]].concat());
     assert_eq!(
@@ -90,7 +90,7 @@ fn stages_are_kafkas_and_the_append_is_what_was_seen() {
 }
 
 #[test]
-fn a_line_that_a_pause_held_up_does_not_blame_the_pause() {
+fn pause_that_delays_only_the_log_line_is_not_blamed() {
     let late = ms(120) + us(300);
     let seen = vec![pause(), answered(ms(1_200)), request_event(logged(late))];
     let (verdicts, _) = run(seen.clone());
@@ -105,7 +105,7 @@ fn a_line_that_a_pause_held_up_does_not_blame_the_pause() {
 }
 
 #[test]
-fn a_pause_within_it_is_named_and_never_exact() {
+fn pause_within_a_logged_request_is_strong_not_exact() {
     let Event::JvmPause(pause) = pause() else { unreachable!() };
     let within = JvmPause { start: ms(1_040), end: ms(1_160), ..*pause };
     let within = Event::JvmPause(Box::new(within));
@@ -117,13 +117,13 @@ fn a_pause_within_it_is_named_and_never_exact() {
 }
 
 #[test]
-fn the_write_of_an_earlier_response_places_nothing() {
+fn write_of_an_earlier_response_does_not_date_the_request() {
     let (verdicts, _) = run([appended(), vec![answered(ms(999)), request_event(logged(us(700)))]].concat());
     assert_eq!(verdicts[0].request.arrival, ms(1_000) + us(700));
 }
 
 #[test]
-fn an_offset_that_was_written_twice_joins_neither() {
+fn offset_written_twice_joins_neither_append() {
     let again = op(append(8, 6, ms(700), ms(701), 1));
     let late = [appended(), vec![again, request_event(logged(ms(300)))]].concat();
     let (verdicts, summary) = run(late);

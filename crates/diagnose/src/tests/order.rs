@@ -104,12 +104,12 @@ fn same(one: &(Vec<Verdict>, Summary), other: &(Vec<Verdict>, Summary)) {
 }
 
 #[test]
-fn live_and_replay_are_the_same() {
+fn live_and_replay_give_the_same_verdicts() {
     same(&verdicts_of(&Config::live(ms(100)), &events(), 1), &expected());
 }
 
 #[test]
-fn a_clock_that_goes_on_by_itself_decides_the_same_and_sooner() {
+fn ticks_without_events_give_the_same_verdicts_before_the_end() {
     let (expected, _) = expected();
     let mut engine = Engine::new(Config::live(ms(100)));
     let mut verdicts = Vec::new();
@@ -132,7 +132,7 @@ fn a_clock_that_goes_on_by_itself_decides_the_same_and_sooner() {
 }
 
 #[test]
-fn what_comes_too_fast_to_be_kept_is_decided_before_it_is_forgotten() {
+fn decides_requests_before_the_event_limit_drops_them() {
     let few = Config { max_events: 120, ..Config::replay(ms(100)) };
     let (verdicts, summary) = verdicts_of(&few, &events(), 1);
     let (expected, expected_summary) = expected();
@@ -144,7 +144,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn neither_order_nor_batches_change_anything(
+    fn disorder_and_batch_size_do_not_change_verdicts(
         delays in proptest::collection::vec(any::<i64>(), 1..50),
         batch in 1_usize..200,
         live in any::<bool>(),
@@ -156,7 +156,7 @@ proptest! {
 }
 
 #[test]
-fn a_course_is_the_latency_in_order_and_adds_up_to_the_stages() {
+fn stage_spans_cover_the_latency_and_add_up_to_the_stages() {
     for verdict in expected().0 {
         let request = &verdict.request;
         let mut at = request.arrival;
@@ -173,7 +173,7 @@ fn a_course_is_the_latency_in_order_and_adds_up_to_the_stages() {
 }
 
 #[test]
-fn a_request_that_is_asked_for_is_judged_however_quick_it_was_and_no_other() {
+fn only_request_judges_one_request_even_if_it_is_quick() {
     let config = Config { only_request: Some(17), ..Config::replay(ms(100)) };
     let (verdicts, summary) = verdicts_of(&config, &events(), 1);
     assert_eq!(verdicts.iter().map(|verdict| verdict.request.correlation_id).collect::<Vec<_>>(), [17]);

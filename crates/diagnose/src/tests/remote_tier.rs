@@ -41,7 +41,7 @@ fn one_reader() -> Vec<Event> {
 }
 
 #[test]
-fn a_fetch_that_waited_for_a_remote_log_reader_is_named_with_peer_and_bytes() {
+fn remote_tier_read_names_the_peer_and_bytes() {
     let verdict = fetched(one_reader());
     assert_eq!((&*verdict.chain, verdict.confidence), (&[Cause::RemoteTierRead][..], Confidence::Strong));
     assert_eq!(&*verdict.root, "remote-tier-read:10.9.9.9:443");
@@ -53,7 +53,7 @@ fn a_fetch_that_waited_for_a_remote_log_reader_is_named_with_peer_and_bytes() {
 }
 
 #[test]
-fn who_read_too_little_or_something_else_is_not_it() {
+fn reader_with_too_few_bytes_or_at_another_time_is_no_cause() {
     let cause = |readers| fetched(readers).cause;
     assert_eq!(WANTED, u64::from(fetch().partitions[0].bytes));
     let of = |bytes| vec![call(50, 20, 21, PEER, 0), call(50, 690, 691, PEER, bytes)];
@@ -73,7 +73,7 @@ fn who_read_too_little_or_something_else_is_not_it() {
 }
 
 #[test]
-fn of_two_readers_that_fit_none_is_chosen_and_a_fetch_that_may_have_waited_is_not_judged() {
+fn two_fitting_readers_or_a_possible_long_poll_name_no_reader() {
     let second = |tid, end| vec![call(tid, 30, 31, PEER, 0), call(tid, end - 1, end, PEER, 600)];
     let both = [one_reader(), second(51, 695)].concat();
     assert_eq!(fetched(both).cause, Cause::Unobserved);
@@ -112,7 +112,7 @@ fn slow_file_read(tid: u32, start: i64, end: i64, bytes: u64) -> Vec<Event> {
 }
 
 #[test]
-fn a_storage_of_files_is_named_with_the_device_behind_it() {
+fn file_based_storage_is_named_with_the_slow_device_behind_it() {
     let verdict =
         fetched([vec![op(file_read(50, 20, 21, 10))], slow_file_read(50, 40, 690, WANTED)].concat());
     assert_eq!(verdict.chain, [Cause::RemoteTierRead, Cause::SlowDevice]);
@@ -127,7 +127,7 @@ fn a_storage_of_files_is_named_with_the_device_behind_it() {
 }
 
 #[test]
-fn a_read_of_a_file_of_which_nothing_is_known_is_the_root() {
+fn unexplained_file_read_of_a_reader_is_the_root() {
     let verdict = fetched(vec![op(file_read(50, 20, 691, WANTED))]);
     assert_eq!(&*verdict.root, "remote-tier-read:tier/topicF-6/00000000000000000000-id.log");
     assert_eq!(fetched(vec![op(file_read(50, 20, 691, WANTED - 1))]).cause, Cause::Unobserved);
@@ -138,7 +138,7 @@ fn a_read_of_a_file_of_which_nothing_is_known_is_the_root() {
 }
 
 #[test]
-fn who_was_at_a_read_when_the_fetch_came_reads_for_another() {
+fn reader_busy_when_the_fetch_arrives_reads_for_another_fetch() {
     let earlier = |from| vec![op(file_read(50, from, 100, 17)), op(file_read(50, 100, 691, WANTED))];
     let own = || slow_file_read(51, 40, 690, WANTED);
     let verdict = fetched([earlier(-90), own()].concat());
@@ -148,7 +148,7 @@ fn who_was_at_a_read_when_the_fetch_came_reads_for_another() {
 }
 
 #[test]
-fn a_network_thread_that_served_others_meanwhile_is_not_what_the_fetch_waited_for() {
+fn remote_read_takes_precedence_over_a_busy_network_thread() {
     let busy = || {
         let other = numbered(Request { correlation_id: 9, client: "10.0.0.9:1".parse().unwrap(), ..fetch() });
         vec![write(&other, ms(10), us(699_800))]
@@ -169,7 +169,7 @@ fn timed_out(data: Option<Nanos>, readers: Vec<Event>) -> Option<Verdict> {
 }
 
 #[test]
-fn an_answer_without_records_for_which_the_storage_was_too_slow_is_named() {
+fn empty_response_during_a_slow_remote_read_names_the_read() {
     let there = Some(ms(-20));
     let verdict = timed_out(there, slow_file_read(50, 20, 900, 4_096)).unwrap();
     assert_eq!(verdict.chain, [Cause::RemoteTierRead, Cause::SlowDevice]);
@@ -186,7 +186,7 @@ fn an_answer_without_records_for_which_the_storage_was_too_slow_is_named() {
 }
 
 #[test]
-fn a_fetch_that_waited_for_data_is_a_long_poll_whoever_reads() {
+fn fetch_that_waits_for_data_is_a_long_poll_despite_a_reader() {
     assert_eq!(timed_out(None, slow_file_read(50, 20, 900, 4_096)), None);
     assert_eq!(timed_out(Some(ms(600)), slow_file_read(50, 20, 900, 4_096)), None);
 }

@@ -34,7 +34,7 @@ fn queued() -> Vec<Event> {
 }
 
 #[test]
-fn a_request_that_no_handler_was_free_for_has_the_cause_of_what_kept_them() {
+fn queued_request_has_the_cause_of_the_busy_handlers() {
     let verdict = of(queued(), 1);
     assert_eq!(verdict.stages.longest(), Stage::Queue);
     assert_eq!(verdict.chain, [Cause::HandlersBusy, Cause::JournalCommit]);
@@ -67,7 +67,7 @@ fn queued_behind_a_lock(partition: i32) -> Vec<Event> {
 }
 
 #[test]
-fn handlers_that_waited_for_a_log_were_kept_by_what_kept_its_holder() {
+fn handlers_waiting_for_a_log_have_the_cause_of_its_holder() {
     let verdict = of(queued_behind_a_lock(1), 1);
     assert_eq!(verdict.cause, Cause::JournalCommit, "{:?}", verdict.chain);
     assert_eq!(&*verdict.root, "journal-commit:loop0:2285");
@@ -108,7 +108,7 @@ fn queued_for_unknown_handlers() -> Vec<Event> {
 }
 
 #[test]
-fn handlers_are_busy_where_each_of_them_is_seen_to_be() {
+fn handlers_busy_needs_evidence_for_every_handler() {
     let with = |computing: Vec<Event>| {
         let mut events = queued_for_unknown_handlers();
         events.splice(2..2, computing);
@@ -123,7 +123,7 @@ fn handlers_are_busy_where_each_of_them_is_seen_to_be() {
 }
 
 #[test]
-fn the_handler_that_took_a_request_and_was_held_up_kept_it_whatever_others_did() {
+fn delay_of_the_handler_that_took_the_request_explains_the_queue() {
     let with = |tid, since: i64| {
         let mut events = queued_for_unknown_handlers();
         let stalled = append(tid, 4, ms(since), ms(1_149), 53);
@@ -138,7 +138,7 @@ fn the_handler_that_took_a_request_and_was_held_up_kept_it_whatever_others_did()
 }
 
 #[test]
-fn handlers_that_were_busy_for_no_known_reason_are_the_cause_themselves() {
+fn handlers_busy_for_an_unknown_reason_are_the_cause() {
     let events = queued().into_iter().filter(|event| !matches!(event, Event::OffCpu(_)));
     let verdict = of(events, 1);
     assert_eq!((verdict.cause, verdict.chain), (Cause::HandlersBusy, vec![Cause::HandlersBusy]));
@@ -162,7 +162,7 @@ fn rewriting(number: u32, handler: u32, bytes: u32) -> Vec<Event> {
 }
 
 #[test]
-fn handlers_that_wrote_batches_anew_were_busy_with_that() {
+fn handlers_busy_with_recompression_name_it_as_the_cause() {
     let with = |bytes: [u32; 2]| {
         let ours = numbered(request(1, 6, 1_000, 1_155, 1));
         let mut events = vec![read(&ours, us(1_000_100), us(1_000_200))];
@@ -186,7 +186,7 @@ fn handlers_that_wrote_batches_anew_were_busy_with_that() {
 }
 
 #[test]
-fn a_handler_that_was_free_in_time_was_not_waited_for() {
+fn handler_that_was_free_in_time_is_no_cause() {
     let events =
         queued().into_iter().filter(|event| !matches!(event, Event::OffCpu(_))).map(|event| match event {
             Event::FileOp(busy) if busy.end == ms(1_150) => op(FileOp { end: ms(999), ..*busy }),
@@ -197,7 +197,7 @@ fn a_handler_that_was_free_in_time_was_not_waited_for() {
 }
 
 #[test]
-fn a_request_that_appends_nothing_waits_for_handlers_that_are_all_busy() {
+fn request_without_an_append_waits_if_all_handlers_are_busy() {
     let mut metadata = numbered(request(1, 6, 1_000, 1_155, 1));
     (metadata.api, metadata.api_key) = ("METADATA", 3);
     let with = |handlers: &[u32]| {
@@ -259,7 +259,7 @@ fn unread(reader: u32) -> Vec<Event> {
 }
 
 #[test]
-fn a_network_thread_that_reads_from_the_device_keeps_its_other_connections_waiting() {
+fn device_read_in_a_network_thread_delays_its_other_connections() {
     let verdict = of(unread(NETWORK), 1);
     assert_eq!(verdict.stages.longest(), Stage::Receive);
     assert_eq!(verdict.chain, [Cause::NetworkThreadsBusy, Cause::DiskReadInNetworkThread]);
@@ -267,7 +267,7 @@ fn a_network_thread_that_reads_from_the_device_keeps_its_other_connections_waiti
 }
 
 #[test]
-fn what_had_been_read_ahead_and_was_still_on_its_way_is_a_read_from_the_device_too() {
+fn wait_for_readahead_counts_as_a_device_read() {
     let without_lack = |stack: &str| {
         let mut events = unread(NETWORK);
         let Event::FileOp(read) = &mut events[0] else { unreachable!() };
@@ -282,7 +282,7 @@ fn what_had_been_read_ahead_and_was_still_on_its_way_is_a_read_from_the_device_t
 }
 
 #[test]
-fn a_request_is_handed_on_when_its_network_thread_has_served_all_connections() {
+fn device_read_of_the_network_thread_delays_the_hand_over() {
     let events = |reader: u32| {
         let (ours, _) = all_stages();
         vec![
@@ -300,7 +300,7 @@ fn a_request_is_handed_on_when_its_network_thread_has_served_all_connections() {
 
 /// Over TLS an earlier call may have read a request's bytes, with those of the request before it.
 #[test]
-fn a_tls_request_that_an_earlier_call_read_is_handed_on_by_the_same_thread() {
+fn tls_request_read_by_an_earlier_call_has_its_connections_thread() {
     let events = |reader: u32| {
         let (ours, _) = all_stages();
         let (seen_by, arrival_end) = (Some(RequestSource::TlsAgent), us(1_000_200));
@@ -318,7 +318,7 @@ fn a_tls_request_that_an_earlier_call_read_is_handed_on_by_the_same_thread() {
 }
 
 #[test]
-fn another_network_threads_read_is_not_blamed() {
+fn read_of_another_network_thread_is_not_blamed() {
     let mut events = unread(4);
     let Event::SocketOp(call) = &mut events[1] else { unreachable!() };
     call.tid = 4;
@@ -326,7 +326,7 @@ fn another_network_threads_read_is_not_blamed() {
 }
 
 #[test]
-fn a_network_thread_that_was_at_work_for_others_is_the_cause_itself() {
+fn network_thread_busy_with_others_is_the_cause_itself() {
     let mut events = unread(NETWORK);
     let Event::FileOp(read) = &mut events[0] else { unreachable!() };
     read.disk_bytes = Some(0);
@@ -348,7 +348,7 @@ fn a_network_thread_that_was_at_work_for_others_is_the_cause_itself() {
 
 /// On a connection that a quota mutes; its client learned of it before the watch began.
 #[test]
-fn a_network_thread_that_serves_others_now_and_then_is_not_busy() {
+fn occasional_short_calls_do_not_make_a_network_thread_busy() {
     let (ours, _) = all_stages();
     let others = (1_011..1_149).map(|at| sendfile(&ours, at, at));
     let mut events: Vec<Event> = others
@@ -371,7 +371,7 @@ fn a_network_thread_that_serves_others_now_and_then_is_not_busy() {
 }
 
 #[test]
-fn records_that_had_been_written_were_evicted() {
+fn disk_read_of_recently_written_records_is_cache_eviction() {
     let mut events = unread(NETWORK);
     let Event::FileOp(read) = &mut events[0] else { unreachable!() };
     read.topic_partition = append(9, 0, ms(0), ms(0), 0).topic_partition;
@@ -390,7 +390,7 @@ fn records_that_had_been_written_were_evicted() {
 }
 
 #[test]
-fn a_fetch_whose_own_records_come_from_the_device_says_so() {
+fn fetch_whose_records_come_from_the_device_names_the_read() {
     let mut ours = Request { data: Some(ms(-5)), ..fetch() };
     ours.response = Some(ms(20));
     ours.response_bytes = Some(70_000);
@@ -418,7 +418,7 @@ fn a_fetch_whose_own_records_come_from_the_device_says_so() {
 
 /// Over TLS the network thread reads records into a buffer, encrypts them and writes them.
 #[test]
-fn a_tls_fetch_waits_for_the_reads_of_its_own_partitions() {
+fn tls_fetch_waits_for_reads_of_its_own_partitions() {
     let numbered = Request { data: Some(ms(-5)), response: Some(ms(20)), ..fetch() };
     let writes = [(ms(20), us(20_100)), (ms(649), us(649_900))];
     let of_partition = |tid: u32, partition: i32| {
@@ -441,7 +441,7 @@ fn a_tls_fetch_waits_for_the_reads_of_its_own_partitions() {
 }
 
 #[test]
-fn the_follower_that_was_last_is_named() {
+fn last_follower_is_named() {
     let (mut ours, mut events) = all_stages();
     ours.acks = Some(-1);
     (ours.response, ours.end) = (Some(ms(1_800)), Some(ms(1_800)));
@@ -485,7 +485,7 @@ fn the_follower_that_was_last_is_named() {
 }
 
 #[test]
-fn a_client_over_its_quota_is_told_so() {
+fn quota_that_mutes_the_connection_is_named() {
     let mut before = request(1, 6, 900, 1_000, 1);
     before.throttle_ms = Some(400);
     let mut ours = numbered(request(2, 6, 1_010, 1_405, 2));
@@ -525,7 +525,7 @@ fn a_client_over_its_quota_is_told_so() {
 }
 
 #[test]
-fn a_produce_request_behind_a_long_poll_of_its_connection_waited_for_that() {
+fn produce_request_behind_a_long_poll_names_the_long_poll() {
     let ahead = Request { end: Some(ms(500)), response: Some(ms(500)), partitions: Vec::new(), ..fetch() };
     let mut behind = request(2, 6, 10, 510, 2);
     behind.client = ahead.client;
@@ -536,7 +536,7 @@ fn a_produce_request_behind_a_long_poll_of_its_connection_waited_for_that() {
 }
 
 #[test]
-fn what_lay_in_the_socket_did_not_come_slowly() {
+fn large_request_unread_in_the_socket_is_not_slow_client() {
     let with = |seen_by, request_bytes, read_at| {
         let ours = request(1, 6, 1_000, 1_205, 1);
         let ours = numbered(Request { seen_by, request_bytes, arrival_end: ms(1_202), ..ours });
@@ -568,7 +568,7 @@ fn delayed_by_its_reader(meanwhile: Vec<Event>) -> Verdict {
 }
 
 #[test]
-fn a_request_is_not_in_the_queue_before_its_reader_has_served_the_others() {
+fn request_is_not_queued_while_its_reader_serves_others() {
     let (other, _) = all_stages();
     let meanwhile = |start: i64, tid: u32| {
         let Event::SocketOp(mut call) = sendfile(&other, start, 1_150) else { unreachable!() };
@@ -588,7 +588,7 @@ fn a_request_is_not_in_the_queue_before_its_reader_has_served_the_others() {
 }
 
 #[test]
-fn a_reader_that_computes_without_a_call_has_not_handed_on_what_it_read() {
+fn request_is_not_queued_while_its_reader_computes() {
     let samples = |tid| sampled(tid, (0..6).map(|i| 1_015 + 25 * i)).collect::<Vec<_>>();
     assert_eq!(delayed_by_its_reader(samples(NETWORK)).chain, [Cause::NetworkThreadsBusy]);
     assert_eq!(delayed_by_its_reader(samples(4)).cause, Cause::Unobserved);

@@ -93,7 +93,7 @@ fn every_stage_of_a_produce_request_has_its_time() {
 }
 
 #[test]
-fn what_no_source_saw_stays_unobserved() {
+fn time_without_a_source_is_unobserved() {
     let (_, events) = all_stages();
     let without = |left_out: &[usize]| {
         let remaining = events.iter().enumerate().filter(|(i, _)| !left_out.contains(i));
@@ -117,7 +117,7 @@ fn what_no_source_saw_stays_unobserved() {
 /// With TLS sequence numbers identify nothing: a request that an agent saw is read and answered by the calls within
 /// the broker's own.
 #[test]
-fn a_request_on_a_tls_connection_is_read_and_answered_within_its_calls() {
+fn tls_request_is_read_and_answered_within_the_broker_calls() {
     let (numbered, mut events) = all_stages();
     let ours = Request {
         seen_by: Some(RequestSource::TlsAgent),
@@ -146,7 +146,7 @@ fn a_request_on_a_tls_connection_is_read_and_answered_within_its_calls() {
 }
 
 #[test]
-fn a_read_of_another_connection_or_of_other_bytes_is_not_ours() {
+fn read_of_another_connection_or_of_other_bytes_is_ignored() {
     let (ours, events) = all_stages();
     let Event::SocketOp(read) = &events[0] else { unreachable!() };
     for other in [
@@ -190,7 +190,7 @@ fn raised_the_watermark_behind_another(partition: i32, answered: i64) -> Vec<Eve
 }
 
 #[test]
-fn who_appended_waits_for_the_log_once_more_to_raise_the_high_watermark() {
+fn raising_the_high_watermark_waits_for_the_log_again() {
     let (verdicts, _) = run(raised_the_watermark_behind_another(6, 1_182));
     assert_eq!(verdicts[0].chain, [Cause::LogLock, Cause::JournalCommit]);
     assert_eq!(verdicts[0].stages.of(Stage::Lock), ms(169));
@@ -198,7 +198,7 @@ fn who_appended_waits_for_the_log_once_more_to_raise_the_high_watermark() {
 }
 
 #[test]
-fn a_response_is_not_held_up_by_another_log_nor_by_one_that_was_free_before() {
+fn response_does_not_wait_for_another_or_an_already_free_log() {
     for (partition, answered) in [(5, 1_182), (6, 1_260)] {
         let (verdicts, _) = run(raised_the_watermark_behind_another(partition, answered));
         assert_eq!(verdicts[0].cause, Cause::Unobserved, "{partition} {answered}");
@@ -207,7 +207,7 @@ fn a_response_is_not_held_up_by_another_log_nor_by_one_that_was_free_before() {
 }
 
 #[test]
-fn with_acks_all_the_last_follower_ends_the_remote_stage() {
+fn last_follower_ends_the_remote_stage_with_acks_all() {
     let (mut ours, mut events) = all_stages();
     ours.acks = Some(-1);
     ours.end = Some(ms(1_400));
@@ -293,7 +293,7 @@ fn only_a_partition_with_one_replica_is_known_to_have_no_followers() {
 /// A compressed message of magic 0 or 1 does not contain its number of records.
 /// So the offset that a follower fetches once it has them all is unknown.
 #[test]
-fn when_followers_had_a_batch_is_not_known_where_it_does_not_say_how_many_records_it_has() {
+fn replication_time_is_unobserved_without_a_record_count() {
     let with = |records, fetched| {
         let (mut ours, mut events) = all_stages();
         ours.acks = Some(-1);
@@ -314,7 +314,7 @@ fn when_followers_had_a_batch_is_not_known_where_it_does_not_say_how_many_record
 }
 
 #[test]
-fn what_the_answering_thread_did_is_not_blamed_while_followers_may_have_been_waited_for() {
+fn busy_network_thread_is_not_blamed_if_followers_are_unobserved() {
     // It wrote another response from 1,181 ms until right before.
     let busy = || {
         let other = numbered(request(9, 5, 1_000, 1_599, 9));
@@ -330,7 +330,7 @@ fn what_the_answering_thread_did_is_not_blamed_while_followers_may_have_been_wai
 }
 
 #[test]
-fn what_others_lacked_is_not_blamed_while_followers_may_have_been_waited_for() {
+fn starved_threads_are_not_blamed_if_followers_are_unobserved() {
     let starved = || {
         let Event::OffCpu(mut away) = off_cpu(9, ms(1_181), ms(1_599), "") else { unreachable!() };
         away.preempted = true;
@@ -341,7 +341,7 @@ fn what_others_lacked_is_not_blamed_while_followers_may_have_been_waited_for() {
 }
 
 #[test]
-fn who_waits_behind_one_that_may_have_waited_for_followers_is_told_so() {
+fn doubt_about_followers_extends_to_the_request_behind() {
     let (mut ours, mut events) = all_stages();
     ours.acks = Some(-1);
     (ours.response, ours.end) = (Some(ms(1_600)), Some(ms(1_600)));
@@ -379,7 +379,7 @@ pub(super) fn fetch() -> Request {
 }
 
 #[test]
-fn a_fetch_is_slow_only_for_what_it_did_not_ask_for() {
+fn fetch_is_slow_only_beyond_its_intended_wait() {
     let with = |data: Option<i64>| run([request_event(Request { data: data.map(ms), ..fetch() })]).0.pop();
     assert_eq!(with(Some(650)).unwrap().stages.of(Stage::Remote), ms(500), "no longer than it had asked for");
     assert_eq!(with(Some(450)).unwrap().stages.of(Stage::Remote), ms(450));
@@ -395,7 +395,7 @@ fn a_fetch_is_slow_only_for_what_it_did_not_ask_for() {
 /// A consumer that reads old records from tiered storage: an earlier response's high watermark shows that they were
 /// there.
 #[test]
-fn a_slow_fetch_of_records_that_were_there_is_no_long_poll() {
+fn slow_fetch_of_available_records_is_no_long_poll() {
     let patient = Request { max_wait_ms: Some(650), ..fetch() };
     let slow = Request { data: Some(ms(-20)), ..patient.clone() };
     let behind = |ahead: &Request| Request {
@@ -414,7 +414,7 @@ fn a_slow_fetch_of_records_that_were_there_is_no_long_poll() {
 }
 
 #[test]
-fn a_request_whose_response_was_not_seen_whole_is_not_known_to_have_been_kept() {
+fn incomplete_response_is_no_intended_wait() {
     let is_intended =
         |end, data| is_mostly_intended_wait(&Window::default(), &Request { end, data, ..fetch() });
     assert!(is_intended(Some(ms(700)), Some(ms(450))));
@@ -424,7 +424,7 @@ fn a_request_whose_response_was_not_seen_whole_is_not_known_to_have_been_kept() 
 }
 
 #[test]
-fn data_that_is_not_written_yet_cannot_be_read() {
+fn fetch_waits_until_its_data_is_written() {
     let mut stalled = append(7, 6, ms(460), ms(640), 40);
     stalled.batch = stalled.batch.map(|head| model::BatchHead { base_offset: 40, ..head });
     let late = Request { data: Some(ms(450)), max_wait_ms: Some(650), ..fetch() };
@@ -434,7 +434,7 @@ fn data_that_is_not_written_yet_cannot_be_read() {
 }
 
 #[test]
-fn other_requests_are_worked_on_from_their_read_to_their_response() {
+fn handler_stage_without_appends_lasts_from_read_to_response() {
     let mut metadata = numbered(request(1, 6, 0, 200, 0));
     (metadata.api, metadata.api_key) = ("METADATA", 3);
     let (verdicts, _) = run([
@@ -451,7 +451,7 @@ fn other_requests_are_worked_on_from_their_read_to_their_response() {
 }
 
 #[test]
-fn who_waits_behind_a_long_poll_is_not_slow() {
+fn request_behind_a_long_poll_is_not_slow() {
     let ahead = Request { end: Some(ms(500)), response: Some(ms(500)), ..fetch() };
     let ahead = Request { partitions: Vec::new(), ..ahead };
     let mut behind = request(2, 6, 10, 510, 0);
@@ -463,7 +463,7 @@ fn who_waits_behind_a_long_poll_is_not_slow() {
 }
 
 #[test]
-fn a_cause_that_explains_less_than_nothing_does_is_not_named() {
+fn cause_smaller_than_the_unexplained_time_is_not_named() {
     // The append took 110 ms, 50 of them waiting for the journal.
     let (_, mut events) = all_stages();
     events[2] = off_cpu(7, ms(1_071), ms(1_121), JOURNAL_STACK);
@@ -472,7 +472,7 @@ fn a_cause_that_explains_less_than_nothing_does_is_not_named() {
 }
 
 #[test]
-fn stages_are_told_of_quick_requests_where_that_is_asked_for() {
+fn stages_of_includes_quick_requests_of_the_chosen_apis() {
     let (_, events) = all_stages();
     let quick = request(2, 6, 2_000, 2_003, 2);
     let other = Request { api: "METADATA", api_key: 3, ..request(3, 6, 2_000, 2_003, 3) };

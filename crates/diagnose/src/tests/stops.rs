@@ -47,7 +47,7 @@ fn causes(verdicts: &[Verdict]) -> Vec<(Cause, Confidence)> {
 }
 
 #[test]
-fn all_requests_of_a_stop_have_it_as_their_root_and_who_did_it() {
+fn all_requests_of_a_stop_have_it_as_their_root_and_name_the_sender() {
     let mut events = five();
     events.push(stopped(stop()));
     let (verdicts, summary) = run(events);
@@ -62,20 +62,20 @@ fn all_requests_of_a_stop_have_it_as_their_root_and_who_did_it() {
 }
 
 #[test]
-fn a_stop_in_which_nothing_was_asked_slows_nobody() {
+fn stop_without_requests_is_no_cause() {
     assert_eq!(run([stopped(stop())]).0, []);
     let before = ProcessStop { start: ms(500), end: ms(900), ..stop() };
     assert_eq!(causes(&with(five(), [stopped(before)])), [(Cause::Unobserved, Confidence::Weak); 5]);
 }
 
 #[test]
-fn another_process_stops_nobody_here() {
+fn stop_of_another_process_is_no_cause() {
     let other = ProcessStop { pid: 9, ..stop() };
     assert_eq!(causes(&with(five(), [stopped(other)])), [(Cause::Unobserved, Confidence::Weak); 5]);
 }
 
 #[test]
-fn a_freezer_and_a_tracer_are_told_as_far_as_they_were_seen() {
+fn names_the_freezer_or_tracer_as_far_as_known() {
     let describe = |kind, by: &str| {
         let by_tid = (!by.is_empty()).then_some(7);
         let stop = ProcessStop { kind, by_tid, by: by.into(), ..stop() };
@@ -93,7 +93,7 @@ fn a_freezer_and_a_tracer_are_told_as_far_as_they_were_seen() {
 }
 
 #[test]
-fn what_the_stack_of_a_stopped_thread_shows_is_no_wait_of_its_append() {
+fn stack_of_a_stopped_thread_is_no_wait_of_its_append() {
     let within = || {
         vec![
             off_cpu(7, ms(1_002), ms(1_400), STOPPED),
@@ -110,7 +110,7 @@ fn what_the_stack_of_a_stopped_thread_shows_is_no_wait_of_its_append() {
 }
 
 #[test]
-fn a_pause_of_the_jvm_takes_longer_by_the_stop_in_it() {
+fn process_stop_takes_precedence_over_a_jvm_pause() {
     let pause = JvmPause {
         start: ms(985),
         end: ms(1_410),
@@ -128,7 +128,7 @@ fn a_pause_of_the_jvm_takes_longer_by_the_stop_in_it() {
 }
 
 #[test]
-fn a_request_that_nobody_read_meanwhile_did_not_come_slowly() {
+fn large_request_during_a_stop_is_not_slow_client() {
     let large =
         |bytes| Request { arrival_end: ms(1_401), request_bytes: bytes, ..request(1, 1, 1_000, 1_403, 1) };
     let of = |bytes| vec![op(append(1, 1, ms(1_401), ms(1_402), 1)), request_event(large(bytes))];
@@ -140,7 +140,7 @@ fn a_request_that_nobody_read_meanwhile_did_not_come_slowly() {
 }
 
 #[test]
-fn who_waits_for_a_log_whose_holder_was_stopped_waits_for_the_stop() {
+fn log_lock_waiter_has_the_stop_of_the_holder() {
     // Its append began before the stop and ended after it: another producer of the partition waits behind it.
     let events = vec![
         op(append(7, 0, ms(995), ms(1_402), 1)),

@@ -57,7 +57,7 @@ fn verdict_of(again: Nanos, complete: Nanos, is_read_seen: bool) -> Verdict {
 }
 
 #[test]
-fn bytes_that_had_no_room_waited_for_whoever_was_served() {
+fn blocked_bytes_wait_for_the_request_in_service() {
     let verdict = verdict_of(ms(1_151), ms(1_154), true);
     assert_eq!(verdict.chain, [Cause::HeadOfLine, Cause::JournalCommit]);
     assert_eq!((&*verdict.root, verdict.confidence), ("journal-commit:loop0:2285", Confidence::Strong));
@@ -69,20 +69,20 @@ fn bytes_that_had_no_room_waited_for_whoever_was_served() {
 }
 
 #[test]
-fn the_last_bytes_may_come_late() {
+fn last_bytes_may_arrive_late() {
     // All but the last came at once: the reason for their wait is another matter, and took less.
     assert_eq!(verdict_of(ms(1_151), ms(1_159), true).chain, [Cause::HeadOfLine, Cause::JournalCommit]);
 }
 
 #[test]
-fn a_client_that_goes_on_as_slowly_was_not_held_up() {
+fn client_that_continues_slowly_is_not_blocked() {
     assert_eq!(verdict_of(us(1_150_200) + Nanos::from_millis(60), ms(1_300), true).cause, Cause::SlowClient);
     let quicker_but_not_much = us(1_150_200) + Nanos::from_millis(38);
     assert!(!verdict_of(quicker_but_not_much, ms(1_200), true).chain.contains(&Cause::HeadOfLine));
 }
 
 #[test]
-fn without_the_brokers_reads_nothing_is_said() {
+fn unobserved_reads_give_no_cause() {
     assert_eq!(verdict_of(ms(1_151), ms(1_154), false).cause, Cause::Unobserved);
 }
 
@@ -106,7 +106,7 @@ fn verdict_behind_two(read_since: Nanos, complete: Nanos) -> Verdict {
 }
 
 #[test]
-fn bytes_wait_for_whoever_is_served_where_others_are_read_first() {
+fn blocked_bytes_behind_two_requests_wait_for_the_one_in_service() {
     let verdict = verdict_behind_two(us(990_100), us(1_150_300));
     assert_eq!(verdict.chain, [Cause::HeadOfLine, Cause::HeadOfLine, Cause::JournalCommit]);
     let text = &verdict.evidence[0].text;
@@ -117,13 +117,13 @@ fn bytes_wait_for_whoever_is_served_where_others_are_read_first() {
 }
 
 #[test]
-fn what_comes_later_than_at_once_had_not_waited_for_room() {
+fn bytes_that_arrive_late_are_not_blocked() {
     let verdict = verdict_behind_two(us(990_100), us(1_159_900));
     assert!(!verdict.chain.contains(&Cause::HeadOfLine), "{:?}", verdict.chain);
 }
 
 #[test]
-fn there_was_room_until_the_one_that_is_served_was_read() {
+fn bytes_are_not_blocked_before_the_served_request_is_read() {
     // Read only at 1,148 ms: until then nothing shows that the bytes had no room, and 2 ms are not long.
     let verdict = verdict_behind_two(ms(1_148), us(1_150_300));
     assert!(!verdict.chain.contains(&Cause::HeadOfLine), "{:?}", verdict.chain);

@@ -44,7 +44,7 @@ fn named(verdict: &Verdict) -> (Vec<Cause>, Confidence) {
 }
 
 #[test]
-fn what_the_waker_of_the_answering_thread_did_is_the_cause() {
+fn futex_wait_of_the_network_thread_has_the_cause_of_its_waker() {
     let verdict = answered_late(
         stalled(1_005, 1_107).into_iter().chain([parked(NETWORK, 1_004_000, 1_108_000, 8, WAKE)]),
     );
@@ -59,7 +59,7 @@ fn what_the_waker_of_the_answering_thread_did_is_the_cause() {
 }
 
 #[test]
-fn a_waker_of_which_nothing_is_known_is_named_by_itself() {
+fn unexplained_waker_is_named_itself() {
     let verdict = answered_late([parked(NETWORK, 1_004_000, 1_108_000, 77, WAKE)]);
     assert_eq!(named(&verdict), (vec![Cause::JavaWait], Confidence::Strong));
     assert_eq!(&*verdict.root, "java-wait:woken-by:77");
@@ -68,7 +68,7 @@ fn a_waker_of_which_nothing_is_known_is_named_by_itself() {
 }
 
 #[test]
-fn an_interrupt_or_nobody_that_was_seen_ends_the_way() {
+fn interrupt_or_unknown_waker_gives_no_cause() {
     let by = |tid, stack| answered_late([parked(NETWORK, 1_004_000, 1_108_000, tid, stack)]).cause;
     assert_eq!(by(8, TIMER), Cause::Unobserved);
     assert_eq!(by(0, WAKE), Cause::Unobserved);
@@ -89,7 +89,7 @@ fn threads_that_woke_each_other_are_followed_once() {
 }
 
 #[test]
-fn a_way_over_several_threads_ends_at_what_the_last_did() {
+fn chain_of_wakers_ends_at_the_cause_of_the_last() {
     let verdict =
         answered_late(stalled(1_007, 1_105).into_iter().chain([
             parked(NETWORK, 1_004_000, 1_108_000, 9, WAKE),
@@ -102,7 +102,7 @@ fn a_way_over_several_threads_ends_at_what_the_last_did() {
 }
 
 #[test]
-fn a_lock_that_goes_from_handler_to_handler_was_held_by_who_woke_the_first() {
+fn lock_passed_between_handlers_names_the_first_waker() {
     let handlers = (0..9_u32).map(|i| {
         let at = 1_105_000 + i64::from(i) * 200;
         parked(20 + i, 1_001_000, at, if i == 0 { 77 } else { 19 + i }, WAKE)
@@ -126,7 +126,7 @@ fn appended_late(more: impl IntoIterator<Item = Event>) -> Verdict {
 }
 
 #[test]
-fn a_handler_that_waited_for_another_thread_since_the_request_was_read_is_followed() {
+fn futex_wait_of_the_handler_after_the_read_is_followed() {
     let followed = stalled(1_003, 1_105).into_iter().chain([parked(7, 1_001_000, 1_106_000, 8, WAKE)]);
     assert_eq!(
         named(&appended_late(followed)),
@@ -135,7 +135,7 @@ fn a_handler_that_waited_for_another_thread_since_the_request_was_read_is_follow
 }
 
 #[test]
-fn a_handler_that_waited_for_work_is_not() {
+fn handler_that_waits_for_work_is_not_followed() {
     let unobserved = |events: Vec<Event>| assert_eq!(appended_late(events).cause, Cause::Unobserved);
     // Since before the request was read.
     unobserved(vec![parked(7, 900_000, 1_106_000, 8, WAKE)]);
@@ -151,7 +151,7 @@ fn a_handler_that_waited_for_work_is_not() {
 }
 
 #[test]
-fn after_its_append_a_handler_waited_for_the_request_where_the_response_followed_at_once() {
+fn wait_after_the_append_counts_if_the_response_follows_at_once() {
     let with = |end: i64| answered_late([parked(7, 1_002_100, end, 8, WAKE)]);
     assert_eq!(named(&with(1_108_000)), (vec![Cause::JavaWait], Confidence::Strong));
     assert_eq!(with(1_080_000).cause, Cause::Unobserved, "it may have answered before");
@@ -159,7 +159,7 @@ fn after_its_append_a_handler_waited_for_the_request_where_the_response_followed
 }
 
 #[test]
-fn what_the_jvm_reports_of_a_wait_counts_and_not_its_waker() {
+fn jvm_report_of_a_wait_takes_precedence_over_its_waker() {
     let ours = numbered(request(1, 6, 1_000, 1_110, 1));
     let (verdicts, _) = run([
         read(&ours, us(1_000_100), us(1_000_200)),
@@ -177,7 +177,7 @@ fn what_the_jvm_reports_of_a_wait_counts_and_not_its_waker() {
 }
 
 #[test]
-fn a_holder_of_the_log_that_waited_for_another_thread_is_followed() {
+fn log_holder_that_waits_for_another_thread_is_followed() {
     let ours = numbered(request(1, 6, 1_000, 1_110, 1));
     let (verdicts, _) = run(stalled(1_002, 1_104).into_iter().chain([
         read(&ours, us(1_000_100), us(1_000_200)),
@@ -208,7 +208,7 @@ fn queued_behind(parked: Event) -> Verdict {
 }
 
 #[test]
-fn a_request_in_the_queue_waits_for_what_its_handler_waited_for_with_another() {
+fn queued_request_has_the_futex_wait_of_its_handler() {
     let verdict = queued_behind(parked(7, 990_000, 1_103_000, 77, WAKE));
     assert_eq!(named(&verdict), (vec![Cause::HandlersBusy, Cause::JavaWait], Confidence::Strong));
     assert_eq!(queued_behind(parked(7, 990_000, 1_103_000, NETWORK, WAKE)).cause, Cause::Unobserved, "idle");

@@ -172,7 +172,7 @@ mod tests {
     proptest! {
         /// Whenever the index is first used, and in any order of arrival.
         #[test]
-        fn those_of_a_base_offset_are_found_the_latest_first(
+        fn by_base_offset_lists_the_latest_append_first(
             offsets in proptest::collection::vec(0_i64..4, 0..40),
             asked in proptest::collection::vec(any::<bool>(), 40),
             forgotten in 0_i64..40,

@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_two_sources_saw_of_one_thread_and_monitor_is_the_same() {
+    fn same_wait_needs_two_sources_and_one_thread_and_monitor() {
         let usdt = wait(LockSource::Usdt, 10, 20);
         let jfr = wait(LockSource::Jfr, 11, 22);
         assert!(is_same_wait(&usdt, &jfr) && is_same_wait(&jfr, &usdt));
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_the_probes_and_the_stack_the_flight_recordings() {
+    fn unite_takes_probe_times_and_the_jfr_stack() {
         let holder = |name: &str| Some(LockHolder { tid: Some(9), thread: name.into() });
         let usdt = wait(LockSource::Usdt, 10, 20);
         let jfr = LockWait { stack: "a;b".into(), holder: holder("jfr"), ..wait(LockSource::Jfr, 11, 22) };

@@ -100,7 +100,7 @@ mod tests {
     use super::ThreadPool;
 
     #[test]
-    fn a_pool_is_known_by_what_the_kernel_keeps_of_a_name() {
+    fn recognizes_pools_by_truncated_thread_names() {
         for (name, pool) in [
             ("data-plane-kafk", Some(ThreadPool::Handlers)),
             ("kafka-request-handler-7", Some(ThreadPool::Handlers)),

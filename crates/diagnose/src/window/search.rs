@@ -69,7 +69,7 @@ mod tests {
     proptest! {
         /// Also if elements came and went since the last search.
         #[test]
-        fn what_is_found_is_what_a_search_of_all_finds(
+        fn cached_search_matches_a_full_binary_search(
             rounds in proptest::collection::vec((proptest::collection::vec(0_i64..40, 0..30), 0_usize..10, 0_i64..45), 1..12),
         ) {
             let near = CachedSearch::default();

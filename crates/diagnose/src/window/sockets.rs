@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_is_found_wherever_the_search_begins_also_where_numbers_wrap() {
+    fn finds_a_byte_from_any_start_and_across_wraparound() {
         let mut sockets = Sockets::default();
         let begin = u32::MAX - 150;
         for i in 0..20_u32 {
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_is_within_a_stretch_if_all_of_it_is() {
+    fn last_read_within_needs_the_whole_read_in_the_stretch() {
         let mut sockets = Sockets::default();
         for start in [0, 10, 20] {
             sockets.push(&op(7, start, start as u32, 10));
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_of_a_call_that_was_not_seen_is_of_no_other() {
+    fn byte_of_a_missing_call_matches_no_other_call() {
         let mut sockets = Sockets::default();
         for i in [0, 1, 2, 4, 5_u32] {
             sockets.push(&op(7, i64::from(i) * 10, i * 20, 20));
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_in_order_however_they_come_and_go_when_they_are_old() {
+    fn calls_are_ordered_for_any_arrival_and_old_ones_are_dropped() {
         let mut sockets = Sockets::default();
         for start in [20, 0, 10, 40, 30] {
             sockets.push(&op(7, start, start as u32, 10));

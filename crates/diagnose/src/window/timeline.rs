@@ -244,7 +244,7 @@ mod tests {
     proptest! {
         /// Compares with a search of all events, in any order of arrival and removal.
         #[test]
-        fn what_is_found_is_what_looking_at_each_finds(
+        fn timeline_queries_match_an_exhaustive_search(
             events in proptest::collection::vec((0_i64..60, 0_i64..30), 0..40),
             taken in proptest::collection::vec(0_i64..60, 0..4),
             horizons in proptest::collection::vec(0_i64..60, 0..3),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_close_is_one_episode_whose_start_stays() {
+    fn close_spans_form_one_episode_with_a_stable_start() {
         let mut episodes = Episodes::default();
         for (start, end) in [(0, 100), (900, 1_500), (2_500, 2_600), (9_000, 9_100)] {
             episodes.add(stretch(start, end));
@@ -308,7 +308,7 @@ mod tests {
     proptest! {
         /// Compares with a model that marks every millisecond, in any order of arrival.
         #[test]
-        fn the_order_of_arrival_changes_nothing(spans in proptest::collection::vec((0_i64..9_000, 0_i64..900), 0..20)) {
+        fn arrival_order_does_not_change_episodes(spans in proptest::collection::vec((0_i64..9_000, 0_i64..900), 0..20)) {
             let mut episodes = Episodes::default();
             for &(start, length) in &spans {
                 episodes.add(stretch(start, start + length));

@@ -187,7 +187,7 @@ mod tests {
     use super::{Message, zigzag};
 
     #[test]
-    fn numbers_are_as_protobuf_has_them() {
+    fn encodes_numbers_like_the_protobuf_documentation() {
         // The examples of protobuf.dev/programming-guides/encoding.
         let mut message = Message::default();
         message.unsigned(1, 150);

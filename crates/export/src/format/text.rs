@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn prometheus_text_is_as_it_has_to_be() {
+    fn renders_prometheus_text_format() {
         let text = render(Dialect::Prometheus);
         assert!(text.contains("# TYPE brokerscope_topic_bytes_total counter\n"), "{text}");
         let quoted = r#"brokerscope_topic_bytes_total{topic="a\"b\\c\nd",api="PRODUCE"} 7"#;
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn open_metrics_names_families_without_total_and_ends() {
+    fn openmetrics_family_names_lack_total_and_output_ends_with_eof() {
         let text = render(Dialect::OpenMetrics);
         assert!(text.contains("# TYPE brokerscope_topic_bytes counter\n"), "{text}");
         assert!(text.contains("# UNIT brokerscope_topic_bytes bytes\n"), "{text}");

@@ -73,7 +73,7 @@ mod tests {
     use super::Endpoint;
 
     #[test]
-    fn an_address_is_read_as_people_write_it() {
+    fn parses_collector_urls_with_defaults() {
         for (url, host, port, path) in [
             ("http://collector", "collector", 4318, "/v1/traces"),
             ("http://127.0.0.1:9/", "127.0.0.1", 9, "/v1/traces"),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_with_what_is_wrong() {
+    fn refuses_invalid_urls_with_a_reason() {
         for (url, why) in [
             ("https://collector", "TLS"),
             ("collector:4318", "http://"),

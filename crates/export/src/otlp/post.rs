@@ -133,7 +133,7 @@ mod tests {
     use super::{Answer, understand};
 
     #[test]
-    fn answers_are_understood() {
+    fn classifies_collector_responses() {
         let later = |after| Answer::Later { after };
         let taken = |rejected_spans| Answer::Taken { rejected_spans };
         for (answer, meant) in [
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_an_error_at_every_length() {
+    fn truncated_or_foreign_responses_are_errors() {
         let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n";
         for length in 0..answer.len() {
             assert!(understand(&answer[..length]).is_err(), "{length}");

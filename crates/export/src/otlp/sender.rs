@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_give_way_and_are_counted() {
+    fn full_queue_drops_and_counts_the_oldest_batches() {
         let queue = Queue::new(100);
         assert_eq!(queue.push(batch(40, 1)), 0);
         assert_eq!(queue.push(batch(40, 2)), 0);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_at_the_end_is_told_once() {
+    fn close_counts_remaining_traces_once() {
         let queue = Queue::new(100);
         queue.push(batch(10, 3));
         assert_eq!(queue.close(Instant::now()), 3);

@@ -188,7 +188,7 @@ mod tests {
     use super::Ids;
 
     #[test]
-    fn requests_have_ids_of_their_own_and_roots_the_same_again() {
+    fn ids_are_unique_and_stable_per_root() {
         let mut ids = Ids::default();
         assert_ne!(ids.new_trace(), ids.new_trace());
         assert_ne!(ids.new_span(), ids.new_span());

@@ -22,7 +22,7 @@ fn busy() -> Exporter {
 }
 
 #[test]
-fn every_metric_that_is_listed_is_told_in_that_order_and_no_other() {
+fn exports_exactly_the_listed_metrics_in_order() {
     for made in [exporter as fn() -> Exporter, busy] {
         let mut exporter = made();
         let text = String::from_utf8(exporter.write(Format::Text, &ProcessUsage::default())).unwrap();
@@ -43,7 +43,7 @@ fn every_metric_that_is_listed_is_told_in_that_order_and_no_other() {
 }
 
 #[test]
-fn what_nothing_was_seen_of_is_zero_where_its_labels_are_known() {
+fn series_with_known_labels_start_at_zero() {
     let metrics = collect([]);
     assert_eq!(metrics.of_series("slow_roots_total{cause=\"journal-commit\"}"), 0.0);
     assert_eq!(metrics.of_series("losses_total{kind=\"probe-events-dropped\"}"), 0.0);
@@ -56,7 +56,7 @@ fn what_nothing_was_seen_of_is_zero_where_its_labels_are_known() {
 }
 
 #[test]
-fn a_plan_that_says_the_same_twice_is_told_once() {
+fn duplicate_plan_purposes_share_one_series() {
     let plan = [("a\n", false), ("a\n", true), ("b", false)];
     let plan = plan.map(|(purpose, is_served)| (purpose.to_owned(), is_served)).to_vec();
     let metrics = super::collect_from(exporter_of(BrokerInfo { plan, ..about() }), []);
@@ -66,7 +66,7 @@ fn a_plan_that_says_the_same_twice_is_told_once() {
 
 /// Blessed by `BLESS=1 cargo test -p export`, like every golden.
 #[test]
-fn the_documented_table_is_the_list() {
+fn documented_metrics_table_matches_the_catalog() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/metrics.md");
     let page = fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(BEGIN).expect("where the table begins");
@@ -83,7 +83,7 @@ fn the_documented_table_is_the_list() {
 }
 
 #[test]
-fn open_metrics_shows_examples_of_slow_requests_within_its_bounds() {
+fn openmetrics_exemplars_of_slow_requests_respect_the_length_limit() {
     let mut exporter = exporter();
     for event in stall_events() {
         let event = match event {

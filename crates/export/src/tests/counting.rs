@@ -32,7 +32,7 @@ fn requests_are_counted_by_api_with_their_bytes() {
 }
 
 #[test]
-fn what_failed_or_waited_on_purpose_is_apart() {
+fn failed_requests_and_long_polls_are_counted_separately() {
     let unanswered = Request { end: None, response: None, response_bytes: None, ..produce(1, "a", 1_000, 0) };
     let refused = Request { error_code: Some(2), ..produce(2, "a", 1_000, 1_003) };
     // No data came within the half second that the client let the broker wait.
@@ -52,7 +52,7 @@ fn what_failed_or_waited_on_purpose_is_apart() {
 }
 
 #[test]
-fn throttled_clients_are_counted_with_their_time() {
+fn throttled_requests_are_counted_with_their_throttle_time() {
     let throttled = |number, ms| Request { throttle_ms: Some(ms), ..produce(number, "a", 1_000, 1_001) };
     let metrics = collect(
         [throttled(1, 1_500), throttled(2, 250), throttled(3, 0), throttled(4, -7)].map(request_event),
@@ -62,7 +62,7 @@ fn throttled_clients_are_counted_with_their_time() {
 }
 
 #[test]
-fn batches_tell_their_fill() {
+fn produce_batches_are_counted_by_bytes_and_records() {
     let mut request = produce(1, "a", 1_000, 1_001);
     request.partitions.push(Partition { bytes: 16_384, records: None, ..request.partitions[0].clone() });
     request.partitions.push(Partition { bytes: 0, ..request.partitions[0].clone() });
@@ -75,7 +75,7 @@ fn batches_tell_their_fill() {
 }
 
 #[test]
-fn stages_are_of_all_requests_and_add_up_to_their_latencies() {
+fn stage_durations_add_up_to_request_latencies() {
     let mut events = stall_events();
     // A quick request, with its write.
     events.push(op(append(9, "orders", 1_202, 1_205, 3)));
@@ -100,7 +100,7 @@ fn stages_are_of_all_requests_and_add_up_to_their_latencies() {
 }
 
 #[test]
-fn slow_requests_are_told_by_cause_and_their_root_once() {
+fn slow_requests_are_counted_by_cause_and_each_root_once() {
     let metrics = collect(stall_events());
     let of = "{api=\"PRODUCE\",cause=\"journal-commit\"}";
     assert_eq!(metrics.of_series(&format!("slow_requests_total{of}")), 2.0);
@@ -111,7 +111,7 @@ fn slow_requests_are_told_by_cause_and_their_root_once() {
 }
 
 #[test]
-fn without_evidence_no_cause_is_named() {
+fn slow_requests_without_evidence_have_no_root_cause() {
     let metrics = collect([request_event(produce(1, "orders", 1_000, 1_200))]);
     assert_eq!(metrics.of_series("slow_requests_total{api=\"PRODUCE\",cause=\"unobserved\"}"), 1.0);
     assert!(!metrics.each().any(|(name, count)| name.contains("slow_roots_total") && count > 0.0));
@@ -138,7 +138,7 @@ fn kernel_counts(api_key: i16, requests: u64, latencies_ms: &[(i64, u64)]) -> Ev
 }
 
 #[test]
-fn what_the_kernel_counted_is_not_counted_again_by_the_events_of_slow_requests() {
+fn requests_counted_by_the_kernel_are_not_counted_again_as_events() {
     let exporter = exporter_of(BrokerInfo { is_always_on: true, ..about() });
     // The two slow requests are among the ten, as is a quick one that is delivered with them; two are not answered yet.
     let mut events = vec![
@@ -175,14 +175,14 @@ fn what_the_kernel_counted_is_not_counted_again_by_the_events_of_slow_requests()
 }
 
 #[test]
-fn what_a_kernel_counted_adds_nothing_where_each_request_is_an_event() {
+fn kernel_counts_are_ignored_if_every_request_is_an_event() {
     let metrics = collect([request_event(produce(1, "a", 1_000, 1_001)), kernel_counts(0, 1, &[(1, 1)])]);
     assert_eq!(metrics.of_series("requests_total{api=\"PRODUCE\"}"), 1.0);
     assert_eq!(metrics.of_series("request_duration_seconds_count{api=\"PRODUCE\"}"), 1.0);
 }
 
 #[test]
-fn an_escalation_is_no_restart_and_what_only_it_sees_is_not_counted() {
+fn escalation_is_no_restart_and_its_events_are_not_counted() {
     let exporter = exporter_of(BrokerInfo { is_always_on: true, ..about() });
     let change = |at_ms, state| BrokerChange { at: ms(at_ms), pid: 7, state }.into();
     let (start, end, kind) = (ms(1_010), ms(1_020), StopKind::Signal);

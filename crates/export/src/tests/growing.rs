@@ -32,7 +32,7 @@ fn event(state: &mut u64, step: i64) -> Event {
 }
 
 #[test]
-fn no_counter_goes_back() {
+fn counters_never_decrease() {
     let (mut exporter, mut state) = (exporter(), 7);
     let mut before: BTreeMap<String, f64> = BTreeMap::new();
     for step in 0..6_000 {

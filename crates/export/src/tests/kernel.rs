@@ -31,7 +31,7 @@ fn block(direction: Direction, bytes: u32, file: Option<&str>) -> Event {
 }
 
 #[test]
-fn writes_of_log_dirs_are_told_by_device_with_the_longest_of_a_minute() {
+fn log_dir_writes_are_counted_by_device_with_a_one_minute_maximum() {
     let elsewhere = FileOp { device: other_device(), ..append(1, "a", 1_000, 1_002, 2) };
     let own_log = FileOp { kind: FileKind::Other, ..append(1, "a", 1_000, 1_900, 3) };
     let mut exporter = exporter();
@@ -53,7 +53,7 @@ fn writes_of_log_dirs_are_told_by_device_with_the_longest_of_a_minute() {
 }
 
 #[test]
-fn files_are_told_by_kind_and_what_came_from_disk_apart() {
+fn file_bytes_are_counted_by_kind_and_disk_reads_separately() {
     let on = |call, kind, bytes, disk_bytes| FileOp {
         op: call,
         kind,
@@ -78,7 +78,7 @@ fn files_are_told_by_kind_and_what_came_from_disk_apart() {
 }
 
 #[test]
-fn block_requests_are_told_by_whose_file_they_hold() {
+fn block_ios_are_counted_by_direction_and_file_kind() {
     let metrics = collect([
         block(Direction::Read, 4_096, Some("a-0/00000000000000000000.log")),
         block(Direction::Write, 512, None),
@@ -93,7 +93,7 @@ fn block_requests_are_told_by_whose_file_they_hold() {
 }
 
 #[test]
-fn commits_are_told_with_their_phases() {
+fn journal_commits_are_counted_with_their_phases() {
     let without = JournalCommit { phases: None, ..commit(2, 2_000, 2_010) };
     let metrics =
         collect([commit(1, 1_000, 1_140), without].map(|commit| Event::JournalCommit(Box::new(commit))));
@@ -124,7 +124,7 @@ fn lock_wait(source: LockSource, start: i64, end: i64) -> LockWait {
 }
 
 #[test]
-fn locks_are_told_by_role_and_source_and_dumps_prove_no_length() {
+fn lock_waits_are_counted_by_role_and_source_without_thread_dumps() {
     let waits = [
         lock_wait(LockSource::Jfr, 1_000, 1_119),
         lock_wait(LockSource::Usdt, 1_000, 1_119),
@@ -140,7 +140,7 @@ fn locks_are_told_by_role_and_source_and_dumps_prove_no_length() {
 }
 
 #[test]
-fn stops_of_the_jvm_are_told_by_kind() {
+fn jvm_pauses_are_counted_by_kind() {
     let pause = |kind, length: i64| {
         Event::JvmPause(Box::new(JvmPause {
             start: ms(1_000),
@@ -158,7 +158,7 @@ fn stops_of_the_jvm_are_told_by_kind() {
 }
 
 #[test]
-fn stops_of_the_process_are_told_by_what_stopped_it() {
+fn process_stops_are_counted_by_kind() {
     let stop = |kind, length: i64| {
         Event::ProcessStop(Box::new(ProcessStop {
             start: ms(1_000),
@@ -178,7 +178,7 @@ fn stops_of_the_process_are_told_by_what_stopped_it() {
 }
 
 #[test]
-fn cpus_that_were_away_are_told_by_how_it_shows() {
+fn cpu_gaps_are_counted_by_kind() {
     let gap = |kind, length: i64, stolen| {
         Event::CpuGap(Box::new(CpuGap {
             start: ms(1_000),
@@ -215,7 +215,7 @@ fn reading() -> [Event; 3] {
 }
 
 #[test]
-fn threads_are_busy_on_a_processor_in_its_queue_in_calls_and_for_locks() {
+fn thread_busy_ratio_adds_cpu_run_queue_blocked_and_lock_time() {
     let preempted = OffCpu { preempted: true, ..off_cpu(1, 1_000, None, 1_900) };
     let idle = OffCpu {
         stack: text("schedule;futex_wait_queue;futex_wait;do_futex"),
@@ -237,7 +237,7 @@ fn threads_are_busy_on_a_processor_in_its_queue_in_calls_and_for_locks() {
 }
 
 #[test]
-fn the_next_reading_of_threads_begins_anew() {
+fn thread_blocked_time_resets_after_each_sample() {
     let mut exporter = exporter();
     exporter.push(Event::OffCpu(Box::new(off_cpu(1, 1_000, None, 2_000))));
     for event in reading() {
@@ -251,7 +251,7 @@ fn the_next_reading_of_threads_begins_anew() {
 }
 
 #[test]
-fn rates_of_the_host_become_counters() {
+fn host_rates_become_counters() {
     let metrics = collect([
         sample(HostScope::Device, "sda", "util_ratio", 0.75),
         sample(HostScope::Device, "sda", "reads_per_second", 10.0),
@@ -271,7 +271,7 @@ fn rates_of_the_host_become_counters() {
 }
 
 #[test]
-fn trouble_and_losses_are_counted() {
+fn tcp_troubles_dirty_throttles_and_losses_are_counted() {
     let loss =
         |kind, count| Event::Loss(Loss { start: ms(1_000), end: ms(1_001), kind, count, detail: text("") });
     let (at, kind) = (ms(1_000), TcpEventKind::ZeroWindow);
@@ -290,7 +290,7 @@ fn trouble_and_losses_are_counted() {
 }
 
 #[test]
-fn tls_is_counted_by_listener_and_listeners_are_bounded() {
+fn tls_traffic_is_counted_by_a_bounded_number_of_listeners() {
     let tls = |port: u16, connections| {
         let listener = std::net::SocketAddr::from(([10, 0, 0, 1], port));
         Event::TlsTraffic(TlsTraffic { start: ms(0), end: ms(1_000), listener, connections, bytes: 100 })
@@ -303,7 +303,7 @@ fn tls_is_counted_by_listener_and_listeners_are_bounded() {
 }
 
 #[test]
-fn a_restart_is_told_and_nothing_begins_anew() {
+fn broker_restart_is_counted_and_counters_continue() {
     let mut exporter = exporter();
     let changed = |at: i64, pid, state| Event::BrokerChange(BrokerChange { at: ms(at), pid, state });
     exporter.push(changed(900, 1, BrokerState::Watched));
@@ -325,7 +325,7 @@ fn a_restart_is_told_and_nothing_begins_anew() {
 }
 
 #[test]
-fn times_that_make_no_sense_do_no_harm() {
+fn operations_with_invalid_times_are_counted() {
     let backwards = FileOp { start: Nanos::MAX, end: Nanos::MIN, ..append(1, "a", 0, 0, 1) };
     let metrics = collect([op(backwards), op(append(1, "a", 1_000, 1_001, 1))]);
     assert_eq!(metrics.of_series("file_operations_total{op=\"write\",kind=\"log\"}"), 2.0);

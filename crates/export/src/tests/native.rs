@@ -118,7 +118,7 @@ fn native_counts(histogram: &Fields) -> BTreeMap<i64, i64> {
 }
 
 #[test]
-fn histograms_are_told_in_both_ways_and_agree() {
+fn protobuf_has_matching_classic_and_native_histograms() {
     let mut exporter = exporter();
     for (number, length) in [(1, 1_000), (2, 1_000), (3, 2_000), (4, 3_000), (5, 0)] {
         exporter.push(request_event(produce(number, "a", 10_000, 10_000 + length)));
@@ -145,7 +145,7 @@ fn histograms_are_told_in_both_ways_and_agree() {
 }
 
 #[test]
-fn every_family_with_a_metric_is_told_once_and_types_are_right() {
+fn protobuf_families_are_unique_and_have_the_catalog_type() {
     let mut exporter = exporter();
     for event in stall_events() {
         exporter.push(event);

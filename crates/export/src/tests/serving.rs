@@ -57,7 +57,7 @@ fn get(address: SocketAddr, path: &str, accept: &str) -> (String, String) {
 }
 
 #[test]
-fn metrics_are_told_in_the_format_that_was_asked_for() {
+fn serves_metrics_in_the_accepted_format() {
     let (address, site) = serve();
     site.feed(|exporter| exporter.push(request_event(produce(1, "orders", 1_000, 1_020))));
     let (head, body) = get(address, "/metrics", "text/plain");
@@ -76,7 +76,7 @@ fn metrics_are_told_in_the_format_that_was_asked_for() {
 }
 
 #[test]
-fn health_and_readiness_are_told() {
+fn serves_health_and_readiness() {
     let (address, site) = serve();
     assert!(get(address, "/healthz", "").0.starts_with("HTTP/1.1 200 "));
     let (head, body) = get(address, "/readyz", "");
@@ -88,7 +88,7 @@ fn health_and_readiness_are_told() {
 }
 
 #[test]
-fn a_source_that_is_down_is_said_by_readiness_and_metrics() {
+fn readiness_and_metrics_report_a_source_that_is_down() {
     let source = |purpose: &str, down: Option<&str>| SourceHealth {
         purpose: purpose.to_owned(),
         down: down.map(str::to_owned),
@@ -108,7 +108,7 @@ fn a_source_that_is_down_is_said_by_readiness_and_metrics() {
 }
 
 #[test]
-fn only_what_reads_is_answered() {
+fn accepts_head_and_refuses_post() {
     let (address, _site) = serve();
     let post = send(address, b"POST /metrics HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}");
     assert!(post.starts_with("HTTP/1.1 405 "), "{post}");
@@ -117,7 +117,7 @@ fn only_what_reads_is_answered() {
 }
 
 #[test]
-fn nonsense_is_refused_and_silence_holds_nobody_up() {
+fn refuses_malformed_requests_while_silent_clients_are_connected() {
     let (address, _site) = serve();
     // Fewer silent clients than there are slots.
     let silent: Vec<_> = (0..12).map(|_| TcpStream::connect(address).unwrap()).collect();
@@ -152,7 +152,7 @@ fn connect_from(host: u32, to: SocketAddr) -> TcpStream {
 }
 
 #[test]
-fn silent_and_slow_clients_keep_no_scraper_out() {
+fn silent_and_slow_clients_do_not_block_scrapes() {
     let limit = getrlimit(Resource::Nofile);
     let enough = limit.current.map(|current| current.max(8_192));
     setrlimit(Resource::Nofile, Rlimit { current: enough, ..limit }).unwrap();
@@ -175,7 +175,7 @@ fn silent_and_slow_clients_keep_no_scraper_out() {
 }
 
 #[test]
-fn who_says_nothing_is_closed_before_long() {
+fn incomplete_request_times_out() {
     let (address, _site) = serve();
     let (mut silent, connected) = (TcpStream::connect(address).unwrap(), Instant::now());
     silent.write_all(b"GET /metrics").unwrap();
@@ -186,7 +186,7 @@ fn who_says_nothing_is_closed_before_long() {
 }
 
 #[test]
-fn a_feeding_thread_that_hangs_holds_up_no_answer_for_long() {
+fn hanging_feeding_thread_does_not_block_answers() {
     let (address, site) = serve();
     let (hangs, is_hanging) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
@@ -205,7 +205,7 @@ fn a_feeding_thread_that_hangs_holds_up_no_answer_for_long() {
 }
 
 #[test]
-fn an_address_that_is_taken_is_said() {
+fn bind_error_names_the_address_in_use() {
     let (address, _site) = serve();
     let error = Server::bind(address).unwrap_err();
     assert!(error.to_string().contains(&address.to_string()), "{error}");

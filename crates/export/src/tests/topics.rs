@@ -5,7 +5,7 @@ use super::broker::{fetch, partition, produce, request_event};
 use super::{collect, exporter, scrape};
 
 #[test]
-fn the_first_topics_have_places_and_all_others_share_one() {
+fn first_topics_have_series_and_others_share_one() {
     let mut both = produce(9, "a", 1_000, 1_010);
     both.partitions.push(partition("a", 1, 100, 77));
     both.partitions.push(partition("b", 0, 50, 78));
@@ -24,7 +24,7 @@ fn the_first_topics_have_places_and_all_others_share_one() {
 }
 
 #[test]
-fn after_a_minute_a_busier_topic_takes_a_place_and_the_others_keep_what_they_had() {
+fn busier_topic_replaces_a_quiet_one_and_other_counters_continue() {
     let mut exporter = exporter();
     let mut number = 0;
     let mut send = |topic: &str, at: i64, exporter: &mut crate::Exporter| {
@@ -51,7 +51,7 @@ fn after_a_minute_a_busier_topic_takes_a_place_and_the_others_keep_what_they_had
 }
 
 #[test]
-fn however_many_topics_come_and_whatever_they_are_called_few_are_told() {
+fn topic_series_are_bounded_for_any_number_and_names_of_topics() {
     let mut exporter = exporter();
     for number in 0..30_000 {
         let topic = format!("{number}\n\"{{}}\\\x1b[2J{}", "x".repeat(number as usize % 400));

@@ -60,7 +60,7 @@ fn machine(proc: &Path, pid: u32, caught: &str) -> Machine {
 }
 
 #[test]
-fn old_and_new_machines_are_asked_as_they_understand() {
+fn jcmd_works_with_the_old_and_the_streaming_attach_protocol() {
     let old = |request: &[u8]| match request {
         b"1\0getversion\0options\0\0\0" => &b"-1\nOperation getversion not recognized!\n"[..],
         b"1\0jcmd\0VM.uptime\0\0\0" => b"0\n12.3 s\n",
@@ -83,7 +83,7 @@ fn old_and_new_machines_are_asked_as_they_understand() {
 }
 
 #[test]
-fn only_the_machine_s_own_socket_is_asked() {
+fn refuses_a_socket_that_is_not_the_jvms() {
     let refused = |machine: &Machine, why: &str| {
         let error = Client::of(machine).unwrap_err().to_string();
         assert!(error.contains("it is not the JVM's") && error.contains(why), "{error}");
@@ -110,7 +110,7 @@ fn only_the_machine_s_own_socket_is_asked() {
 }
 
 #[test]
-fn nothing_is_written_out_of_a_machine_s_root() {
+fn trigger_file_is_not_written_outside_the_process_root() {
     let (dir, proc) = proc();
     let machine = machine(&proc, PID, "4");
     let host = dir.path().join("host");
@@ -135,7 +135,7 @@ fn sleeping() -> Child {
 }
 
 #[test]
-fn a_process_that_does_not_handle_the_signal_is_left_alone() {
+fn process_without_a_sigquit_handler_gets_no_signal_and_no_file() {
     let (_dir, proc) = proc();
     let mut process = sleeping();
     // Every signal except SIGQUIT.
@@ -154,7 +154,7 @@ fn a_process_that_does_not_handle_the_signal_is_left_alone() {
 }
 
 #[test]
-fn the_file_that_tells_a_machine_to_listen_goes_again() {
+fn trigger_file_is_removed_on_drop() {
     let (_dir, proc) = proc();
     let machine = machine(&proc, PID, "4");
     let [cwd, tmp] = ["cwd", "root/tmp"].map(|place| proc.join(format!("{PID}/{place}")));

@@ -270,7 +270,7 @@ mod header_tests {
     }
 
     #[test]
-    fn every_jdk_says_name_and_ids_in_its_own_way() {
+    fn parses_the_thread_header_of_every_jdk() {
         for (line, name, java_id, native_id) in [
             (
                 r#""data-plane-kafka-request-handler-24" #73 daemon prio=5 os_prio=0 tid=0x00007f6c2c5d1800 nid=0x1184 waiting for monitor entry [0x00007f6b0f3f2000]"#,
@@ -304,7 +304,7 @@ mod header_tests {
     }
 
     #[test]
-    fn other_lines_begin_no_thread() {
+    fn other_lines_are_not_thread_headers() {
         for line in [
             "",
             "\"",
@@ -319,7 +319,7 @@ mod header_tests {
     }
 
     #[test]
-    fn headers_come_one_by_one_and_a_cut_one_not_at_all() {
+    fn thread_headers_omits_a_truncated_header() {
         let dump = b"Full thread dump\n\n\"\xffa\" #1 tid=0x1 nid=0x12 runnable\r\n\tat x.y(Z.java)\n\"b\" #2 tid=0x1 nid=0x34";
         let mut headers = Vec::new();
         thread_headers(&dump[..], |header| headers.push((header.name.to_string(), header.native_id)))

@@ -133,7 +133,7 @@ fn rows(blocked: &LockContention) -> Vec<(String, String, Vec<String>, String)> 
 }
 
 #[test]
-fn the_javacore_of_the_case_says_who_holds_the_log_and_who_waits_in_append() {
+fn javacore_yields_the_lock_holder_and_the_waiters_in_append() {
     let dumps = read(OPENJ9);
     let [dump] = &dumps[..] else { panic!("{dumps:?}") };
     assert_eq!((dump.format, dump.line, dump.pid), (DumpFormat::OpenJ9, 1, 4660));
@@ -175,7 +175,7 @@ fn the_javacore_of_the_case_says_who_holds_the_log_and_who_waits_in_append() {
 }
 
 #[test]
-fn real_brokers_wait_for_the_logs_lock_in_append() {
+fn real_hotspot_dumps_yield_one_contended_lock_in_append() {
     for (text, pid, dumps, lines, waits, address) in [
         (HOTSPOT_17, None, 2, vec![2, 73], 9, 0xfd2c_1c70),
         (HOTSPOT_25, Some(17_133), 3, vec![3, 46, 111], 8, 0xfbb5_a3d8),
@@ -201,7 +201,7 @@ fn real_brokers_wait_for_the_logs_lock_in_append() {
 }
 
 #[test]
-fn the_section_on_locks_alone_says_who_waits() {
+fn javacore_lock_section_alone_yields_owner_and_waiters() {
     let text = r#"3LKMONOBJECT       java/lang/Object@0xB56658D8: Flat locked by "Worker "Thread" 0" (0x92A3EC00), entry count 1
 3LKWAITERQ            Waiting to enter:
 3LKWAITER                "Worker "Thread" 1" (0x92703F00)
@@ -224,7 +224,7 @@ fn the_section_on_locks_alone_says_who_waits() {
 }
 
 #[test]
-fn every_line_of_a_hotspot_dump_means_what_it_says() {
+fn parses_every_kind_of_line_of_a_hotspot_dump() {
     let dumps = read(HOTSPOT.as_bytes());
     let [dump] = &dumps[..] else { panic!("{dumps:?}") };
     assert_eq!((dump.format, dump.line, dump.pid), (DumpFormat::HotSpot, 3, 4460));
@@ -260,7 +260,7 @@ fn every_line_of_a_hotspot_dump_means_what_it_says() {
 }
 
 #[test]
-fn line_ends_and_bytes_that_are_no_text_change_nothing_else() {
+fn crlf_and_invalid_utf8_do_not_change_the_other_content() {
     let crlf = HOTSPOT.replace('\n', "\r\n");
     assert_eq!(read(crlf.as_bytes()), read(HOTSPOT.as_bytes()));
     let mut bytes = HOTSPOT.as_bytes().to_vec();
@@ -271,7 +271,7 @@ fn line_ends_and_bytes_that_are_no_text_change_nothing_else() {
 }
 
 #[test]
-fn dumps_follow_one_another_in_a_log_whatever_wrote_them() {
+fn reads_consecutive_dumps_of_both_formats_from_a_log() {
     let log = "[2024-05-19 15:04:46,001] INFO x (kafka.Log)\njava.lang.Error: \"x\" #1\n\tat kafka.X.y(X.scala:1)\n";
     let cut = &HOTSPOT[..HOTSPOT.find("\"parked\"").unwrap()];
     let text = [
@@ -301,7 +301,7 @@ fn dumps_follow_one_another_in_a_log_whatever_wrote_them() {
 }
 
 #[test]
-fn a_thread_without_ids_is_said_with_its_line_and_its_frames_are_nobodys() {
+fn broken_thread_header_is_a_defect_and_its_frames_are_dropped() {
     let text = "\"a\" #1 prio=5 tid=0x1 nid=0x1 runnable\n\tat a.A.a(A)\n\"b\" #2 prio=5 tid=0x1 runn\n\tat b.B.b(B)\nJNI global refs: 1";
     let dump = &read(text.as_bytes())[0];
     assert_eq!(kinds(dump), [(3, DefectKind::BrokenThread)]);
@@ -310,7 +310,7 @@ fn a_thread_without_ids_is_said_with_its_line_and_its_frames_are_nobodys() {
 }
 
 #[test]
-fn two_owners_of_one_lock_are_none() {
+fn lock_with_two_owners_has_no_owner() {
     let holder = "\"h\" #1 prio=5 tid=0x1 nid=0x1 runnable\n\tat a.A.a(A)\n\t- locked <0x5> (a X)\n\n";
     let waiter =
         "\"w\" #1 prio=5 tid=0x1 nid=0x2 runnable\n\tat a.A.a(A)\n\t- waiting to lock <0x5> (a X)\n\n";
@@ -326,7 +326,7 @@ impl std::io::Read for BrokenReader {
 }
 
 #[test]
-fn what_is_no_dump_is_refused_with_a_line() {
+fn refuses_other_text_with_the_line_number() {
     for (text, expected) in [
         (&b""[..], "line 0: no thread dump up to the end"),
         (
@@ -345,7 +345,7 @@ fn what_is_no_dump_is_refused_with_a_line() {
 }
 
 #[test]
-fn a_truncated_dump_is_read_as_far_as_it_goes() {
+fn truncated_dump_yields_the_threads_before_the_cut() {
     // All prefixes take half a minute; these cut every kind of line somewhere, and many in each position.
     for (whole, step) in [(HOTSPOT.as_bytes(), 3), (OPENJ9, 7)] {
         let full = &read(whole)[0];
@@ -383,7 +383,7 @@ fn mixture() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn any_mixture_of_lines_is_read_or_refused(text in mixture()) {
+    fn any_mixture_of_lines_is_parsed_or_refused(text in mixture()) {
         if let Ok(dumps) = all(&text) {
             let blocked = lock_contention(&dumps);
             let waits: usize = dumps.iter().map(|dump| dump.blocked().count()).sum();
@@ -395,7 +395,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn any_bytes_are_parsed_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let _ = all(&bytes);
     }
 }

@@ -346,7 +346,7 @@ mod stamp_tests {
     use super::{Zone, in_zone, parse, parse_date_line};
 
     #[test]
-    fn a_date_is_read_in_the_zone_it_was_written_in() {
+    fn parses_a_date_in_its_time_zone() {
         let time = parse_date_line("2026-11-21 18:07:17").unwrap();
         assert_eq!(in_zone(time, &Zone::utc()), Some(Nanos(1_795_284_437_000_000_000)));
         let east = Zone(TimeZone::fixed(jiff::tz::offset(1)));
@@ -356,7 +356,7 @@ mod stamp_tests {
     }
 
     #[test]
-    fn other_lines_are_no_date() {
+    fn other_lines_are_not_dates() {
         for line in
             ["", "2026-11-21 18:07", "2026-11-21T18:07:17", "2026-13-21 18:07:17", "[2026-11-21 18:07:1]"]
         {
@@ -371,7 +371,7 @@ mod text_tests {
     use super::{MAX_ENTRIES, MAX_NAME_BYTES, MAX_TEXT_BYTES, TextPool};
 
     #[test]
-    fn text_is_shared_and_bounded() {
+    fn equal_text_is_shared_and_long_text_is_bounded() {
         let mut pool = TextPool::default();
         let (one, other) = (pool.text("kafka").unwrap(), pool.text("kafka").unwrap());
         assert!(std::sync::Arc::ptr_eq(&one, &other));
@@ -379,7 +379,7 @@ mod text_tests {
     }
 
     #[test]
-    fn a_dump_that_never_ends_takes_its_room_and_the_next_has_its_own() {
+    fn text_limits_apply_to_each_dump() {
         let mut pool = TextPool::default();
         for n in 0..MAX_TEXT_BYTES / MAX_NAME_BYTES {
             let text = format!("{n:0MAX_NAME_BYTES$}");

@@ -40,7 +40,7 @@ fn names(pause: &JvmPause) -> (JvmPauseKind, &str, &str, Option<u32>) {
 }
 
 #[test]
-fn kafkas_own_log_tells_every_pause_of_its_collector() {
+fn reads_every_collector_pause_of_kafkas_gc_log() {
     let pauses = read(KAFKA_17);
     assert_eq!(pauses.len(), 7);
     let g1 = "G1 Evacuation Pause";
@@ -57,7 +57,7 @@ fn kafkas_own_log_tells_every_pause_of_its_collector() {
 }
 
 #[test]
-fn a_safepoint_says_how_long_the_jvm_waited_for_its_threads() {
+fn safepoint_has_its_time_to_safepoint() {
     let pauses = read(KAFKA_25);
     let remark = pauses.iter().find(|pause| &*pause.operation == "G1PauseRemark").unwrap();
     assert_eq!(remark.kind, JvmPauseKind::Safepoint);
@@ -75,7 +75,7 @@ fn a_safepoint_says_how_long_the_jvm_waited_for_its_threads() {
 }
 
 #[test]
-fn every_collector_has_its_words() {
+fn parses_the_pauses_of_every_collector() {
     for (line, operation, cause, length) in [
         (
             "[0.577s][info][gc] GC(0) Pause Young (Allocation Failure) 100M->98M(365M) 196.792ms",
@@ -118,7 +118,7 @@ fn every_collector_has_its_words() {
 }
 
 #[test]
-fn older_jdks_tell_the_whole_stop() {
+fn parses_the_safepoints_of_jdk_8_and_11() {
     let jdk8 = one(
         "2024-05-19T15:04:47.458+0200: 12.345: Total time for which application threads were stopped: 0.0123000 seconds, Stopping threads took: 0.0001000 seconds",
     );
@@ -131,7 +131,7 @@ fn older_jdks_tell_the_whole_stop() {
 }
 
 #[test]
-fn uptimes_need_the_start_of_the_jvm_or_one_date() {
+fn uptimes_require_the_jvm_start_or_one_date() {
     let error = all(SERIAL, None).unwrap_err().to_string();
     assert!(error.starts_with("line 2: a pause has no date: log with the decoration time"), "{error}");
     let dated = [b"[2026-11-21T19:00:01.500+0100][1.500s][info][gc] Using G1\n".as_slice(), SERIAL].concat();
@@ -147,7 +147,7 @@ fn uptimes_need_the_start_of_the_jvm_or_one_date() {
 }
 
 #[test]
-fn what_is_no_such_log_is_refused_and_other_lines_tell_nothing() {
+fn refuses_other_text_and_ignores_other_lines() {
     let error = all(b"hello\nworld\n", None).unwrap_err().to_string();
     assert!(error.starts_with("line 2: no GC log line up to the end"), "{error}");
     for line in [
@@ -163,7 +163,7 @@ fn what_is_no_such_log_is_refused_and_other_lines_tell_nothing() {
 }
 
 #[test]
-fn a_log_that_is_cut_off_tells_what_it_has() {
+fn truncated_log_yields_the_pauses_before_the_cut() {
     for text in ALL {
         let whole = read(text);
         for end in (0..text.len()).step_by(11) {
@@ -175,7 +175,7 @@ fn a_log_that_is_cut_off_tells_what_it_has() {
 
 proptest! {
     #[test]
-    fn any_mixture_of_pieces_is_read_or_refused(
+    fn any_mixture_of_fragments_is_parsed_or_refused(
         pieces in prop::collection::vec(
             prop::sample::select(vec![
                 "[", "]", "[2024-05-19T15:04:47.458+0000]", "[12.345s]", "[99999999999999999999s]", "GC(", "1", ") ",
@@ -189,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_parsed_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = all(&bytes, Some(START));
     }
 }

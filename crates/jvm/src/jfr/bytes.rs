@@ -295,7 +295,7 @@ mod tests {
     use super::{Bytes, Text};
 
     #[test]
-    fn integers_of_one_to_nine_bytes_are_read() {
+    fn reads_varints_of_one_to_nine_bytes() {
         for (bytes, value) in [
             (&[0][..], 0),
             (&[0x7f], 0x7f),
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn every_encoding_of_a_string_is_read() {
+    fn reads_every_string_encoding() {
         for (bytes, text) in [
             (&[0][..], ""),
             (&[1], ""),

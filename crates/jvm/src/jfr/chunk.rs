@@ -342,7 +342,7 @@ mod locks_tests {
     use super::is_lock;
 
     #[test]
-    fn only_synchronizers_of_locks_are_locks() {
+    fn only_lock_synchronizers_are_locks() {
         for class in [
             "ReentrantLock$NonfairSync",
             "ReentrantLock$FairSync",

@@ -246,7 +246,7 @@ mod clock_tests {
     }
 
     #[test]
-    fn ticks_of_another_frequency_are_nanoseconds() {
+    fn converts_ticks_of_another_frequency_to_nanoseconds() {
         let clock = Clock::of_file(header(0, 2_400_000_000));
         assert_eq!(clock.at(77 + 2_400_000_000 * 86_400), Nanos(UTC_NS + 86_400 * SECOND_NS as i64));
         assert_eq!(clock.length(24), Nanos(10));
@@ -254,7 +254,7 @@ mod clock_tests {
     }
 
     #[test]
-    fn a_counter_that_is_not_as_fast_as_the_jvm_thinks_stays_within_a_second_of_its_drift() {
+    fn live_clock_corrects_a_wrong_counter_frequency() {
         let (nominal, real) = (2_400_000_000, 2_400_120_000);
         let mut clock = Clock::live(header(0, nominal), ClockOffset::at(pair(0, 0)), pair(0, 0));
         for second in 1..3600 {
@@ -267,7 +267,7 @@ mod clock_tests {
     }
 
     #[test]
-    fn a_wall_clock_that_is_set_moves_no_event() {
+    fn wall_clock_step_does_not_move_events() {
         let mut clock = Clock::live(header(0, SECOND_NS), ClockOffset::at(pair(0, 0)), pair(0, 0));
         let set_ns = 7_000_000_000;
         // Set after the flush and before it was read, then before the flush.

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_ends_when_threads_are_let_go() {
+    fn safepoint_ends_when_threads_continue() {
         let merge = |begin: Option<_>, operation: Option<_>, end: Option<_>| {
             let operation = operation.map(|times| (span(times), Arc::from("Cleanup")));
             let (begin, end) = (begin.map(span), end.map(span));

@@ -5,7 +5,7 @@ use jvm::jfr::JfrEvent;
 use crate::{samples, writer};
 
 #[test]
-fn a_call_of_a_request_handler_is_told_and_none_of_another_method() {
+fn reports_request_handler_calls_but_no_other_methods() {
     let (all, summary, read) = samples::read(&writer::recording()[..]);
     read.unwrap();
     assert_eq!((summary.damaged, summary.events), (0, 9));

@@ -32,7 +32,7 @@ fn patch_size(bytes: &mut [u8]) {
 }
 
 #[test]
-fn a_cut_recording_is_an_error_and_tells_no_more_than_the_whole() {
+fn truncated_recording_is_an_error_without_extra_events() {
     for name in NAMES {
         let whole = samples::recording(name);
         let all = samples::read(&whole[..]).0.len();
@@ -44,7 +44,7 @@ fn a_cut_recording_is_an_error_and_tells_no_more_than_the_whole() {
 }
 
 #[test]
-fn a_cut_recording_tells_what_was_before_the_cut() {
+fn truncated_recording_yields_events_before_the_cut() {
     let (whole, events_at) = described_first(NAMES[0]);
     let all = samples::read(&whole[..]).0.len();
     let mut counts = Vec::new();
@@ -64,7 +64,7 @@ fn a_cut_recording_tells_what_was_before_the_cut() {
 }
 
 #[test]
-fn every_prefix_of_a_recording_tells_a_part_of_it() {
+fn every_prefix_yields_no_extra_events() {
     let whole = writer::recording();
     let all = samples::read(&whole[..]);
     all.2.unwrap();
@@ -81,7 +81,7 @@ fn every_prefix_of_a_recording_tells_a_part_of_it() {
 }
 
 #[test]
-fn a_changed_byte_is_an_error_or_another_recording() {
+fn changed_byte_adds_at_most_one_event() {
     let whole = writer::recording();
     for place in 0..whole.len() {
         for byte in [0, 0x7f, 0x80, 0xff] {
@@ -94,7 +94,7 @@ fn a_changed_byte_is_an_error_or_another_recording() {
 }
 
 #[test]
-fn what_is_no_recording_is_said_to_be_none() {
+fn refuses_other_files_and_unknown_versions() {
     for bytes in [
         &b"PK\x03\x04 something else entirely, of some length, and more than a header of it...."[..],
         &[0; 99],
@@ -116,7 +116,7 @@ fn two_recordings_in_one_file_are_two_chunks() {
 }
 
 #[test]
-fn a_size_that_is_not_there_takes_no_memory() {
+fn refuses_a_chunk_size_beyond_the_file() {
     let mut bytes = samples::recording(NAMES[0]);
     bytes[SIZE].copy_from_slice(&u64::MAX.to_be_bytes());
     assert!(samples::read(&bytes[..]).2.is_err());
@@ -143,7 +143,7 @@ fn many_threads() -> Vec<u8> {
 }
 
 #[test]
-fn a_few_megabytes_of_a_recording_do_not_become_hundreds() {
+fn memory_for_shared_strings_is_bounded() {
     let whole = writer::recording();
     let described = writer::event(0, &many_strings());
     let strings = [&whole[..68], &described].concat();

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::samples::{self, NAMES, or_none};
 
 #[test]
-fn a_recording_tells_what_the_jdk_says_of_it() {
+fn reads_the_same_events_as_the_jdk() {
     for name in NAMES {
         if env::var_os("BLESS").is_some() {
             let output = ask(&jfr().expect("no jfr in JAVA_HOME or on the PATH"), name);
@@ -31,7 +31,7 @@ fn a_recording_tells_what_the_jdk_says_of_it() {
 }
 
 #[test]
-fn the_jdk_at_hand_says_what_is_committed() {
+fn installed_jfr_tool_matches_the_committed_lines() {
     let Some(jfr) = jfr() else {
         println!("DID NOT RUN: no jfr in JAVA_HOME or on the PATH");
         return;

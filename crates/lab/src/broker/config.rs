@@ -96,7 +96,7 @@ mod properties_tests {
     use super::*;
 
     #[test]
-    fn the_node_listens_on_loopback_and_own_properties_come_last() {
+    fn listens_on_loopback_and_appends_own_properties() {
         let mut options = BrokerOptions::new("/x");
         options.properties.push(("num.io.threads".to_owned(), "3".to_owned()));
         options.metadata_dir = Some("/meta".into());
@@ -115,7 +115,7 @@ mod properties_tests {
     }
 
     #[test]
-    fn tls_is_one_more_listener() {
+    fn keystore_adds_a_tls_listener() {
         let mut options = BrokerOptions::new("/x");
         options.keystore = Some("/key".into());
         let text = text(&options, Path::new("/data"), (1234, 1235, Some(1236)));
@@ -129,7 +129,7 @@ mod properties_tests {
     }
 
     #[test]
-    fn nothing_in_a_value_starts_another_line() {
+    fn escapes_newlines_and_separators() {
         assert_eq!(escape("a\nlog.dirs=/x\\", false), "a\\nlog.dirs=/x\\\\");
         assert_eq!(escape(" a b", false), "\\ a b");
         assert_eq!(escape("a=b c", true), "a\\=b\\ c");
@@ -141,7 +141,7 @@ mod logging_tests {
     use super::*;
 
     #[test]
-    fn requests_are_logged_only_when_wanted() {
+    fn writes_a_request_logger_only_for_a_request_log() {
         assert!(!xml(None).contains("kafka.request.logger"));
         let with = xml(Some(Path::new("/a&b/request.log")));
         assert!(with.contains("fileName=\"/a&amp;b/request.log\""));

@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_produce_request_is_laid_out_as_version_7_says() {
+    fn encodes_produce_version_7() {
         let frame = Request::produce("t", 3, 1, &[b"one", b"second"]).frame(9, "me");
         let expected = b"\0\0\0\x07\0\0\0\x09\0\x02me\
             \xff\xff\0\x01\0\0\x75\x30\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x03";
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_says_its_length_its_count_and_its_checksum() {
+    fn batch_has_its_length_record_count_and_checksum() {
         let batch = batch(&[b"one", b"second"], 7);
         let number = |at: usize| u32::from_be_bytes(batch[at..at + 4].try_into().unwrap());
         assert_eq!(number(8) as usize, batch.len() - 12);
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_has_a_number_of_partitions_or_its_brokers() {
+    fn encodes_topics_by_partition_count_or_assignment() {
         let mut topic = Topic { name: "t".to_owned(), partitions: 2, ..Topic::default() };
         let anywhere = b"\0\0\0\x01\0\x01t\0\0\0\x02\0\x01\0\0\0\0\0\0\0\0\0\0\x75\x30\0";
         assert_eq!(Request::create_topic(&topic).body[..], *anywhere);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_is_stored_for_a_group_without_members() {
+    fn encodes_offset_commit_and_find_coordinator() {
         let body = Request::commit_offset("g", "t", 3, 7).body;
         let expected = b"\0\x01g\xff\xff\xff\xff\0\0\xff\xff\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x03\0\0\0\0\0\0\0\x07\xff\xff\xff\xff\0\0";
         assert_eq!(body[..], *expected);
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_joins_and_gives_its_group_an_assignment() {
+    fn encodes_join_group_and_sync_group() {
         let expected = b"\0\x01g\0\0\x75\x30\0\0\x75\x30\0\x01m\0\x03lab\0\0\0\x01\0\x03any\0\0\0\0";
         assert_eq!(Request::join_group("g", "m").body[..], *expected);
         let answer = |error: u8| {
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_is_set_and_taken_away() {
+    fn encodes_quota_changes_and_removals() {
         let set = b"\0\0\0\x01\0\0\0\x01\0\x09client-id\0\x01c\0\0\0\x01\0\x01k\x3f\xf0\0\0\0\0\0\0\0\0";
         assert_eq!(Request::alter_quota("c", "k", Some(1.0)).body[..], *set);
         let taken = Request::alter_quota("c", "k", None).body;
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fetch_request_is_laid_out_as_version_4_says() {
+    fn encodes_fetch_version_4() {
         let frame = Request::fetch("t", 0, 5, 1024, 10).frame(1, "c");
         let expected =
             b"\0\0\0\x37\0\x01\0\x04\0\0\0\x01\0\x01c\xff\xff\xff\xff\0\0\0\x0a\0\0\0\x01\0\0\x04\0\0\
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_found_and_cut_responses_are_none() {
+    fn finds_error_codes_and_rejects_truncated_responses() {
         let produce = b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x03\0\x06\0\0\0\0\0\0\0\0\
             \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
         assert_eq!(first_error(ApiKey::Produce, produce.to_vec()), Some(6));
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fetch_goes_on_after_the_last_whole_batch() {
+    fn next_offset_follows_the_last_complete_batch() {
         let mut first = batch(&[b"a", b"b"], 1).to_vec();
         first[..8].copy_from_slice(&10_i64.to_be_bytes());
         let cut = &batch(&[b"c"], 1)[..40];
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn words_follow_from_the_seed() {
+    fn same_seed_yields_the_same_words() {
         let of = |seed| words(1000, &mut Rng::with_seed(seed));
         assert_eq!(of(1).len(), 1000);
         assert!(of(1).iter().all(|byte| byte.is_ascii_lowercase() || *byte == b' '));

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_reads_while_another_is_stuck_in_a_write() {
+    fn one_thread_reads_while_another_blocks_in_a_write() {
         const BYTES: usize = 24 << 20;
         // The server reads no more until its bytes are read: neither socket's buffers hold everything.
         let (client, server) = client_of(|mut stream| {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_any_size_are_read_in_any_pieces() {
+    fn reads_tls_records_of_any_size() {
         const BYTES: usize = 4 << 20;
         let sent: Vec<u8> = (0..BYTES).map(|at| (at % 251) as u8).collect();
         let expected = sent.clone();
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn each_write_leaves_as_a_record_and_the_end_is_an_end() {
+    fn sends_each_write_as_a_record_and_reads_until_close() {
         let (client, server) = client_of(|mut stream| {
             let mut bytes = [0; 16];
             assert_eq!(stream.read(&mut bytes).unwrap(), 2);

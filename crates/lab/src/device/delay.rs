@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn only_operations_that_touch_the_range_are_held_back() {
+    fn delays_only_operations_that_overlap_the_range() {
         let mut delays = Delays::new(1);
         delays.rules.push(journal());
         for (offset, length, held) in
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_stay_in_bounds_and_follow_from_the_seed() {
+    fn delays_are_within_bounds_and_depend_on_the_seed() {
         let draw = |seed| {
             let mut delays = Delays::new(seed);
             delays.rules.push(journal());
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_rules_the_longest_counts_and_huge_ranges_do_not_overflow() {
+    fn longest_delay_applies_and_huge_ranges_do_not_overflow() {
         let mut delays = Delays::new(1);
         delays.rules.push(Delay { length: u64::MAX, least_ms: 5, most_ms: 5, ..journal() });
         delays.rules.push(Delay { least_ms: 9, most_ms: 9, ..journal() });
@@ -210,7 +210,7 @@ mod pace_tests {
     use super::*;
 
     #[test]
-    fn writes_wait_for_those_before_them_and_for_no_others() {
+    fn paced_writes_wait_for_earlier_writes_only() {
         let mut delays = Delays::new(1);
         delays.pace = Some(Pace { write_us: 2_000, bytes_per_second: 1_000_000 });
         let mut hold_us = |direction, length, now_us| delays.hold(direction, 0, length, now_us).as_micros();
@@ -222,7 +222,7 @@ mod pace_tests {
     }
 
     #[test]
-    fn extremes_do_not_overflow() {
+    fn extreme_paces_do_not_overflow() {
         let mut delays = Delays::new(1);
         delays.pace = Some(Pace { write_us: u64::MAX, bytes_per_second: 0 });
         let mut hold_us = |now_us| delays.hold(Direction::Write, 0, u64::MAX, now_us).as_micros();
@@ -238,7 +238,7 @@ mod delay_line_tests {
     use super::*;
 
     #[test]
-    fn what_is_due_first_is_finished_first() {
+    fn finishes_operations_in_the_order_of_their_due_time() {
         let line = DelayLine::start();
         let (sender, receiver) = mpsc::channel();
         for (hold_ms, name) in [(60, "late"), (0, "at once"), (20, "soon")] {

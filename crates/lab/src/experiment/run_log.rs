@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_experiment_goes_on_where_it_was() {
+    fn resumes_an_experiment_from_its_log() {
         let directory = tempfile::tempdir().unwrap();
         write_run_log(directory.path());
         let again = RunLog::open(directory.path(), "fs", Machine::default(), &[spec("a", 25)]).unwrap();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_otherwise_is_not_mixed_in() {
+    fn refuses_runs_with_other_parameters_or_machines() {
         let directory = tempfile::tempdir().unwrap();
         write_run_log(directory.path());
         let open = |experiment, machine, specs: &[RunSpec]| {
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_what_it_tells_of_and_nothing_else() {
+    fn forget_removes_only_recordings_in_the_log() {
         let directory = tempfile::tempdir().unwrap();
         write_run_log(directory.path());
         for (id, repetition) in [("a", 1), ("a", 2), ("mine", 1)] {
@@ -333,7 +333,7 @@ mod machine_tests {
     use super::*;
 
     #[test]
-    fn fields_are_read_as_the_kernel_writes_them() {
+    fn parses_cpuinfo_and_meminfo() {
         let cpuinfo = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nmodel name\t: other\n";
         assert_eq!(field(cpuinfo, "model name").as_deref(), Some("Some CPU @ 2 GHz"));
         assert_eq!(field(cpuinfo, "model"), None);
@@ -342,7 +342,7 @@ mod machine_tests {
     }
 
     #[test]
-    fn a_difference_is_named() {
+    fn names_the_difference_between_machines() {
         let here = Machine { cores: 2, java: "17".to_owned(), ..Machine::default() };
         assert_eq!(here.differs(&here), None);
         let there = Machine { java: "25".to_owned(), ..here.clone() };

@@ -101,14 +101,14 @@ mod order_tests {
     use super::*;
 
     #[test]
-    fn each_configuration_is_run_once_before_any_is_run_again() {
+    fn runs_each_configuration_once_before_any_repetition() {
         let runs = order(&['a', 'b', 'c'], 2);
         assert_eq!(runs, [(&'a', 1), (&'b', 1), (&'c', 1), (&'b', 2), (&'c', 2), (&'a', 2)]);
         assert!(order::<char>(&[], 3).is_empty() && order(&['a'], 0).is_empty());
     }
 
     #[test]
-    fn a_guess_gives_way_to_what_runs_took() {
+    fn finished_runs_replace_the_guess() {
         let mut estimate = Estimate { guess: Duration::from_secs(40), took: Vec::new() };
         assert_eq!(estimate.of_runs(3), Duration::from_secs(120));
         estimate.took = vec![Duration::from_secs(30), Duration::from_secs(50)];
@@ -123,7 +123,7 @@ mod progress_tests {
     use crate::error::Error;
 
     #[test]
-    fn a_bar_fills() {
+    fn progress_bar_fills() {
         let whole = Duration::from_secs(20);
         assert_eq!(bar(Duration::ZERO, whole), format!("  [{}] 0 of 20 s", ".".repeat(30)));
         assert!(bar(Duration::from_secs(10), whole).starts_with("  [###############..............."));
@@ -131,14 +131,14 @@ mod progress_tests {
     }
 
     #[test]
-    fn times_are_said_roughly() {
+    fn rounds_times_to_seconds_or_minutes() {
         assert_eq!(roughly(Duration::from_secs(42)), "about 42 s");
         assert_eq!(roughly(Duration::from_secs(840)), "about 14 min");
         assert_eq!(roughly(Duration::from_secs(841)), "about 15 min");
     }
 
     #[test]
-    fn what_is_checked_meanwhile_ends_it() {
+    fn failed_check_ends_the_wait() {
         let failed = watch(Duration::from_secs(60), || Err(Error::Interrupted));
         assert!(matches!(failed, Err(Error::Interrupted)));
     }

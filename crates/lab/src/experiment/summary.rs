@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_counts_where_all_runs_of_it_are_on_one_side() {
+    fn step_marks_overlapping_and_too_few_runs() {
         for (before, after, expected) in [
             (vec![100.0, 110.0, 90.0], vec![150.0, 170.0, 140.0], "+50 %"),
             (vec![100.0, 110.0, 90.0], vec![80.0, 70.0, 85.0], "-20 %"),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn spreads_name_the_median_and_both_ends() {
+    fn spread_has_the_median_and_both_ends() {
         assert_eq!(spread(vec![3.0, 1.0, 2.0], 1), "2.0 (1.0–3.0)");
         assert_eq!(spread(vec![4.0, 1.0], 2), "2.50 (1.00–4.00)");
         assert_eq!(spread(vec![7.25], 0), "7");
@@ -185,7 +185,7 @@ mod bottleneck_tests {
     use super::*;
 
     #[test]
-    fn the_largest_causes_are_named() {
+    fn bottleneck_names_the_largest_causes() {
         let share = |ns: u64| format!("{{\"requests\":1,\"time_ns\":{ns}}}");
         let summary = format!(
             "{{\"type\":\"summary\",\"requests\":90,\"slow\":4,\"by_cause\":{{\"a\":{},\"b\":{},\"c\":{},\"d\":{}}}}}",

@@ -335,7 +335,7 @@ mod measured_tests {
     use super::*;
 
     #[test]
-    fn only_what_was_sent_while_it_was_measured_counts() {
+    fn counts_only_requests_sent_during_the_measurement() {
         let answer =
             |second: i64, ms: i64| Answer { sent_ns: second * 1_000_000_000, latency_ns: ms * 1_000_000 };
         let mut answers: Vec<Answer> = (0..1000).map(|_| answer(11, 2)).collect();
@@ -348,7 +348,7 @@ mod measured_tests {
     }
 
     #[test]
-    fn nothing_is_nothing() {
+    fn no_answers_yield_default_latency() {
         assert_eq!(Latency::of(&[], 65), Latency::default());
         assert!(Latency::default().miss_percent().abs() < f64::EPSILON);
     }

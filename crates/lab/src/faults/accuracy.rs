@@ -166,7 +166,7 @@ mod documents {
     }
 
     #[test]
-    fn thousands_are_grouped() {
+    fn groups_thousands() {
         for (number, text) in
             [(0, "0"), (999, "999"), (1_000, "1,000"), (13_534, "13,534"), (1_234_567, "1,234,567")]
         {
@@ -175,14 +175,14 @@ mod documents {
     }
 
     #[test]
-    fn the_documents_quote_the_kept_run() {
+    fn documents_quote_the_stored_accuracy_run() {
         let accuracy = load_accuracy();
         check_part("README.md", &accuracy.in_short());
         check_part(PAGE, &accuracy.in_full());
     }
 
     #[test]
-    fn the_kept_run_has_faults_of_the_lab_only() {
+    fn stored_accuracy_run_has_only_known_faults() {
         let names: BTreeSet<&str> = ALL.iter().map(|fault| fault.name).collect();
         for row in load_accuracy().matrix {
             assert!(names.contains(row.fault.as_str()), "{}", row.fault);

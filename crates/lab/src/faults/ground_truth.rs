@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_is_what_the_log_says() {
+    fn logged_pause_allows_the_matching_causes() {
         let observed = Observation::by_jvm(&[
             pause("G1CollectForAllocation", 0, 40, 1),
             pause("Cleanup", 50, 90, 1),
@@ -322,13 +322,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_slows_nobody() {
+    fn ignores_short_pauses() {
         let short = Pause { end_ns: 900_000, ..pause("Cleanup", 0, 0, 0) };
         assert_eq!(Observation::by_jvm(&[short]), []);
     }
 
     #[test]
-    fn a_moment_that_is_told_of_twice_counts_once() {
+    fn overlapping_observations_count_once() {
         // The stamp's millisecond is added to each.
         let observed = Observation::by_jvm(&[
             pause("G1A", 10, 20, 0),
@@ -350,7 +350,7 @@ mod kernel_stats_tests {
     use super::*;
 
     #[test]
-    fn a_wait_began_its_length_before_it_was_added_at_the_earliest() {
+    fn wait_starts_at_most_its_length_before_the_previous_reading() {
         assert_eq!(wait(99_999, 10_000_000, 14_000_000), None);
         let observed = wait(6_000_000, 10_000_000, 14_000_000).unwrap();
         assert_eq!((observed.start_ns, observed.end_ns), (4_000_000, 14_000_000));
@@ -359,7 +359,7 @@ mod kernel_stats_tests {
     }
 
     #[test]
-    fn waits_last_as_long_as_they_took_and_not_as_long_as_nobody_looked() {
+    fn waits_count_for_their_length_not_for_the_reading_interval() {
         let waits = [wait(730_000, 10_000_000, 14_000_000), wait(300_000, 10_000_000, 14_000_000)];
         let waits: Vec<Observation> = waits.into_iter().flatten().collect();
         let of = |waits: &[Observation], start_ns, end_ns| observed_ns(waits, start_ns, end_ns, |_| true);
@@ -373,7 +373,7 @@ mod kernel_stats_tests {
     }
 
     #[test]
-    fn a_device_is_busy_that_has_done_something_or_is_at_it() {
+    fn device_is_busy_with_finished_or_pending_requests() {
         let directory = tempfile::tempdir().unwrap();
         let stat = directory.path().join("stat");
         let write_stat = |reads: i64, writes: i64, under_way: i64, flushes: i64| {
@@ -394,13 +394,13 @@ mod kernel_stats_tests {
     }
 
     #[test]
-    fn this_process_has_an_account() {
+    fn reads_schedstat_of_this_process() {
         let mut counts = Counts::of("/proc/self/schedstat".into(), DELAY_NS).unwrap();
         assert!(counts.read_increases().unwrap().len() > DELAY_NS);
     }
 
     #[test]
-    fn a_disk_is_slow_when_the_requests_of_a_kind_were() {
+    fn disk_is_slow_if_one_kind_of_requests_is_slow() {
         let directory = tempfile::tempdir().unwrap();
         let stat = directory.path().join("stat");
         let write_stat = |reads: [i64; 2], writes: [i64; 2], flushes: [i64; 2]| {
@@ -421,7 +421,7 @@ mod kernel_stats_tests {
     }
 
     #[test]
-    fn what_it_tells_lasts_as_long_as_the_requests_took() {
+    fn slow_disk_observation_lasts_as_long_as_its_requests() {
         let observed = slow(201, 1_000_000_000);
         assert_eq!((observed.start_ns, observed.end_ns), (799_000_000, 1_000_000_000));
         assert!(observed.truth.allows("slow-device", &[]) && !observed.truth.allows("memory-reclaim", &[]));

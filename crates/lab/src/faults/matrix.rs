@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_injected_and_columns_named() {
+    fn rows_are_injected_causes_and_columns_are_named_causes() {
         let results = [
             result("stall", "journal-commit", &[("journal-commit", 3), ("unobserved", 1)]),
             result("lock", "log-lock", &[("log-lock", 4)]),
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_observed_is_a_column() {
+    fn counts_observed_causes_apart_from_injected_ones() {
         let mut observed = result("stall", "journal-commit", &[("journal-commit", 3), ("gc-pause", 1)]);
         let score = observed.score.as_mut().unwrap();
         score.observed.insert("journal-commit".to_owned(), 1);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_letter_for_every_column() {
+    fn every_column_has_a_letter() {
         let named: Vec<(String, u64)> = (0..30).map(|at| (format!("cause-{at}"), 1)).collect();
         let named: Vec<(&str, u64)> = named.iter().map(|(name, count)| (name.as_str(), *count)).collect();
         let results = [result("many", "x", &named)];

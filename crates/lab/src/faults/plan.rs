@@ -421,7 +421,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_in_fifty_is_slower_than_the_threshold() {
+    fn one_request_in_fifty_exceeds_the_threshold() {
         let answers: Vec<Answer> =
             (1..=300).map(|ms| Answer { sent_ns: 0, latency_ns: ms * 1_000_000 }).collect();
         assert_eq!(slowest(answers.iter()), 294);
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_injected_is_tried_again_and_counted_and_given_up_at_last() {
+    fn retries_failed_injections_up_to_a_limit() {
         let try_window = |of: &mut u32, at: u32| {
             *of += 1;
             let window = Window { start_ns: i64::from(*of), ..Window::default() };
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_must_be_named_and_what_leads_through_may_be() {
+    fn truth_allows_its_root_or_a_cause_in_the_chain() {
         let truth = Truth::of(&["slow-device"]).through(&["handlers-busy"]).client("p-").api("PRODUCE");
         assert!(truth.is_about("p-1", "PRODUCE"));
         assert!(!truth.is_about("q-1", "PRODUCE") && !truth.is_about("p-1", "FETCH"));

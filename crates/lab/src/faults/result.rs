@@ -241,7 +241,7 @@ mod targets_tests {
     }
 
     #[test]
-    fn faults_the_whole_and_exactness_are_targets() {
+    fn targets_cover_each_fault_the_total_and_exactness() {
         assert_eq!(missed(&[result(95, 100)]), 1, "the whole");
         assert_eq!(missed(&[result(99, 100), result(94, 100)]), 2);
         assert_eq!(missed(&[result(100, 100)]), 0);
@@ -258,7 +258,7 @@ mod targets_tests {
     }
 
     #[test]
-    fn a_window_that_nobody_felt_or_that_was_not_injected_misses() {
+    fn windows_without_effect_or_injection_miss_the_target() {
         let mut idle = result(100, 100);
         idle.windows.push(idle.windows[0].clone());
         idle.score.as_mut().unwrap().of_windows.push(0);
@@ -270,7 +270,7 @@ mod targets_tests {
     }
 
     #[test]
-    fn a_window_that_was_injected_at_last_reaches_the_target_which_says_so() {
+    fn retried_window_reaches_the_target_and_is_reported() {
         let mut late = result(100, 100);
         late.windows[0].failed_attempts = vec![FailedAttempt::default(); 2];
         assert_eq!(missed(&[late.clone()]), 0);
@@ -280,7 +280,7 @@ mod targets_tests {
     }
 
     #[test]
-    fn a_quiet_run_may_blame_nothing_that_nothing_else_shows() {
+    fn quiet_run_misses_the_target_on_spurious_blame() {
         let mut quiet = result(0, 0);
         quiet.windows[0].truths.clear();
         assert_eq!(missed(&[quiet.clone()]), 1, "nobody was slow");

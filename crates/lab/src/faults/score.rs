@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_count_where_most_of_their_latency_lies() {
+    fn request_counts_for_the_window_with_most_of_its_latency() {
         let windows = [window(vec![Truth::of(&["journal-commit"])])];
         let lines = [
             verdict("a", 1100, 1300, "journal-commit", "exact"),
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_thread_waited_is_no_blame_and_no_answer_unless_it_was_injected() {
+    fn kernel_wait_is_right_only_if_injected() {
         let windows = [window(vec![Truth::of(&["journal-commit"])])];
         let lines = [
             verdict("a", 1100, 1300, "kernel-wait", "exact"),
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_seen_waiting_for_most_of_the_time_must_be_told_where() {
+    fn counts_unobserved_verdicts_with_long_off_cpu_waits() {
         let waited = |cause: &str, ms: i64| {
             let plain = verdict("a", 1100, 1300, cause, "weak");
             let plain = plain.strip_suffix('}').unwrap();
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn each_client_has_its_own_truth_and_a_quiet_window_none() {
+    fn each_client_has_its_own_truth_and_quiet_windows_have_none() {
         let truths =
             vec![Truth::of(&["slow-client"]).client("slow"), Truth::of(&["journal-commit"]).client("o")];
         let lines = [
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_fault_of_the_same_recording_slowed_is_passed_over() {
+    fn ignores_requests_slowed_by_another_fault_in_the_recording() {
         let lines = [
             verdict("a", 1100, 1300, "journal-commit", "exact"),
             verdict("a", 4100, 4300, "slow-client", "exact"),
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failed_attempt_slowed_is_counted_and_not_judged() {
+    fn counts_requests_of_failed_attempts_without_judging_them() {
         let attempt = FailedAttempt { start_ns: 0, end_ns: 400_000_000, ..FailedAttempt::default() };
         let truths = vec![Truth::of(&["journal-commit"])];
         let windows = [Window { failed_attempts: vec![attempt], ..window(truths) }];
@@ -538,13 +538,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_verdict_is_refused() {
+    fn refuses_lines_that_are_not_verdicts() {
         assert!(score("nonsense", &FaultResult::default()).is_err());
         assert!(score(r#"{"type":"verdict"}"#, &FaultResult::default()).is_err());
     }
 
     #[test]
-    fn a_stop_that_the_jvm_logged_is_counted_apart_in_windows_and_outside() {
+    fn counts_logged_pauses_as_observed_in_windows_and_outside() {
         let pause = |start_ms: i64, end_ms: i64| Pause {
             operation: "G1CollectForAllocation".to_owned(),
             start_ns: start_ms * 1_000_000,
@@ -596,7 +596,7 @@ mod verdict_tests {
     }
 
     #[test]
-    fn only_the_part_of_a_wait_that_lies_in_a_request_counts() {
+    fn only_the_part_of_a_wait_within_the_request_counts() {
         let waited =
             |start, end| Evidence { kind: OFF_CPU.to_owned(), start_ns: start * MS, end_ns: end * MS };
         let verdict = |waits| Verdict { evidence: waits, ..exact_verdict("unobserved", 0, 100) };
@@ -606,7 +606,7 @@ mod verdict_tests {
     }
 
     #[test]
-    fn unobserved_only_what_was_injected_is_right() {
+    fn only_the_injected_cause_is_right_without_observations() {
         assert_eq!(worth("journal-commit", &[]), Judgement::Injected);
         assert_eq!(worth("slow-device", &[]), Judgement::Wrong);
         assert_eq!(worth("unobserved", &[]), Judgement::Wrong);
@@ -614,7 +614,7 @@ mod verdict_tests {
     }
 
     #[test]
-    fn what_is_not_seen_must_be_said() {
+    fn unobserved_verdict_must_name_the_expected_doubt() {
         let truth = Truth::of(&["unobserved"]).because("followers");
         let silent = exact_verdict("unobserved", 0, 100);
         assert_eq!(silent.judge(&truth, 50 * MS, &[]), Judgement::Wrong);
@@ -628,7 +628,7 @@ mod verdict_tests {
     }
 
     #[test]
-    fn a_collection_that_took_most_of_a_request_is_a_true_cause_and_the_injected_one_is_none() {
+    fn long_collection_replaces_the_injected_cause() {
         let observed = collection(10, 70, 1);
         assert_eq!(worth("gc-pause", &observed), Judgement::Observed);
         assert_eq!(worth("safepoint", &observed), Judgement::Wrong);
@@ -641,21 +641,21 @@ mod verdict_tests {
     }
 
     #[test]
-    fn both_are_true_where_what_is_left_is_slow_by_itself() {
+    fn both_causes_are_right_if_the_rest_is_slow_by_itself() {
         let observed = collection(-20, 49, 1);
         assert_eq!(worth("gc-pause", &observed), Judgement::Observed);
         assert_eq!(worth("journal-commit", &observed), Judgement::Injected);
     }
 
     #[test]
-    fn a_collection_of_less_than_half_of_a_request_is_no_cause_of_it() {
+    fn collection_under_half_of_a_request_is_not_its_cause() {
         let observed = collection(10, 50, 1);
         assert_eq!(worth("gc-pause", &observed), Judgement::Wrong);
         assert_eq!(worth("journal-commit", &observed), Judgement::Injected);
     }
 
     #[test]
-    fn what_is_injected_may_be_what_held_up_or_lengthened_a_stop() {
+    fn injected_cause_may_delay_or_lengthen_a_pause() {
         let held_up = collection(10, 90, 70);
         assert_eq!(worth("journal-commit", &held_up), Judgement::Injected);
         assert_eq!(worth("safepoint", &held_up), Judgement::Observed);
@@ -665,7 +665,7 @@ mod verdict_tests {
     }
 
     #[test]
-    fn a_stop_that_was_injected_must_be_in_the_log_too() {
+    fn injected_pause_must_be_in_the_jvm_log() {
         let injected = Truth::of(&["gc-pause"]).slows_pauses();
         let verdict = exact_verdict("gc-pause", 0, 100);
         assert_eq!(verdict.judge(&injected, 50 * MS, &collection(10, 40, 0)), Judgement::Injected);
@@ -677,7 +677,7 @@ mod verdict_tests {
     }
 
     #[test]
-    fn outside_windows_observations_are_all_there_is() {
+    fn verdict_is_observed_only_if_an_observation_matches() {
         let observed = collection(10, 90, 0);
         assert!(exact_verdict("gc-pause", 0, 100).is_observed(&observed));
         assert!(!exact_verdict("run-queue", 0, 100).is_observed(&observed));
@@ -685,7 +685,7 @@ mod verdict_tests {
     }
 
     #[test]
-    fn who_arrives_in_a_pause_behind_another_is_held_up_by_all_of_it() {
+    fn request_behind_another_counts_the_pause_before_its_arrival() {
         let observed = collection(-60, 40, 0);
         let behind = |start, end| {
             let alone = exact_verdict("gc-pause", start, end);

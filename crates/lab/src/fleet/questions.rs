@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_did_not_name_it_is_said() {
+    fn conclusion_lists_commands_that_missed_the_fault() {
         let data = FleetData {
             injected: 4,
             brokers: 9,
@@ -305,7 +305,7 @@ mod named_tests {
     }
 
     #[test]
-    fn a_broker_counts_as_named_where_it_is_the_first_and_for_its_state() {
+    fn broker_is_named_if_it_is_first_and_for_its_state_files() {
         let summary = json!({"type": "summary", "brokers": 9});
         let output = |rows: &[Value]| lines(&[rows, std::slice::from_ref(&summary)].concat());
         let slow = difference("4", "longest_write_ms", "log");
@@ -328,7 +328,7 @@ mod named_tests {
     }
 
     #[test]
-    fn files_count_as_named_where_all_of_them_come_first_and_the_finding_is_theirs() {
+    fn files_are_named_if_all_come_first_with_a_finding() {
         let finding = json!({"text": "reads without egress: …", "kind": KIND, "file": state_file(5)});
         let all = [KIND; PARTITIONS as usize];
         assert_eq!(by_files(&files(&all, &finding)).unwrap(), "reads without egress: …");
@@ -352,7 +352,7 @@ mod named_tests {
     }
 
     #[test]
-    fn a_reduction_counts_as_told_where_it_is_that_of_the_files() {
+    fn reduction_is_named_if_it_matches_the_files() {
         let cleaned = CleanupResult { before_bytes: 114_210, after_bytes: 210 };
         let answer = by_logs(&logged(PARTITIONS, 1_000), cleaned).unwrap();
         assert!(answer.starts_with("1000 segments") && answer.contains("-99.80 %"), "{answer}");
@@ -363,7 +363,7 @@ mod named_tests {
     }
 
     #[test]
-    fn advice_counts_with_all_settings_and_the_caveat() {
+    fn advice_needs_all_settings_and_the_caveat() {
         let output = |settings: &[(&str, &str)], risk: &str| {
             let changes: Vec<Value> =
                 settings.iter().map(|(name, new)| json!({"setting": name, "new": new})).collect();
@@ -379,7 +379,7 @@ mod named_tests {
     }
 
     #[test]
-    fn reads_are_gone_where_the_state_is_still_looked_up_but_not_on_the_disk() {
+    fn cleanup_works_if_reads_remain_but_not_from_disk() {
         let output = |reads: u64, disk_reads: u64| {
             lines(&[
                 json!({"type": "files", "kind": KIND, "reads": reads, "disk_reads": disk_reads}),

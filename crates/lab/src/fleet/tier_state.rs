@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_agent_is_told_of_its_broker_and_files() {
+    fn passes_the_log_dir_and_settings_to_the_agent() {
         let state = TierState {
             jar: "/a/tier-state.jar".into(),
             orders: "/o".into(),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_as_large_as_published_sizes_say() {
+    fn entry_size_matches_published_sizes() {
         let published = CleanupResult { before_bytes: 147_891_612, after_bytes: 601_218 };
         assert_eq!(published.segments(), 1_292_021);
         assert!(SOURCE.contains(&format!("int ENTRY_BYTES = {ENTRY_BYTES};")) && SOURCE.contains(FILE));

@@ -184,7 +184,7 @@ mod search_tests {
     use super::*;
 
     #[test]
-    fn the_best_is_found_and_no_more_is_tried_than_allowed() {
+    fn search_finds_the_best_within_its_budget() {
         let mut bench = MadeUp::new(rate, advised);
         let start = Configuration::out_of_the_box();
         bench.measure(&start, "", 3).unwrap();
@@ -201,7 +201,7 @@ mod search_tests {
     }
 
     #[test]
-    fn without_a_search_the_best_is_the_best_that_is_known() {
+    fn search_without_budget_returns_the_best_known_configuration() {
         let mut bench = MadeUp::new(rate, advised);
         let (start, other) =
             (Configuration::out_of_the_box(), Configuration::out_of_the_box().with(Setting::Mtu, 9_000));
@@ -213,7 +213,7 @@ mod search_tests {
     }
 
     #[test]
-    fn draws_follow_from_the_seed() {
+    fn same_seed_draws_the_same_configuration() {
         let of = |seed| draw(&mut Rng::with_seed(seed)).id();
         assert_eq!(of(3), of(3));
         assert!((1..9).map(of).collect::<std::collections::BTreeSet<_>>().len() > 4);

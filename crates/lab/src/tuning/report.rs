@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn each_step_is_told_with_its_evidence_and_what_was_decided() {
+    fn report_lists_each_step_with_evidence_and_decision() {
         let (bench, tuning_loop) = followed(8);
         let text = all(&bench, &tuning_loop, None, &arguments());
         for line in [
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_reached_with_nine_tenths_and_not_with_less() {
+    fn target_is_nine_tenths_of_the_best_throughput() {
         let (mut bench, tuning_loop) = followed(8);
         for (found, expected) in [(380.0, "92 % of its throughput in 5 step(s)"), (500.0, "70 % of its")] {
             let search_result = make_search_result(&mut bench, &tuning_loop, found);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compared_is_the_course_and_the_best_each_once() {
+    fn labels_name_each_compared_configuration_once() {
         let (mut bench, tuning_loop) = followed(8);
         let search_result = make_search_result(&mut bench, &tuning_loop, 350.0);
         let compared = labels(&tuning_loop, Some(&search_result));

@@ -446,7 +446,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn advice_is_followed_until_none_is_left_and_what_makes_it_worse_is_undone() {
+    fn follows_all_advice_and_undoes_changes_that_make_it_worse() {
         let mut bench = MadeUp::new(rate, advised);
         let tuning_loop = follow(&mut bench, Configuration::out_of_the_box(), (8, 3)).unwrap();
         let steps: Vec<(&str, Decision)> =
@@ -475,7 +475,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn it_ends_with_the_last_step_that_is_wanted() {
+    fn stops_after_the_maximum_number_of_steps() {
         let mut bench = MadeUp::new(rate, advised);
         let tuning_loop = follow(&mut bench, Configuration::out_of_the_box(), (1, 1)).unwrap();
         assert_eq!(tuning_loop.steps.len(), 1);
@@ -483,7 +483,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_raises_p99_for_nothing_is_not_kept_and_for_throughput_is() {
+    fn higher_p99_is_accepted_only_with_higher_throughput() {
         let of = |throughput, p99| Decision::of(&Comparison { throughput, p99, ..Comparison::default() });
         assert_eq!(of(Outcome::Same, Outcome::Higher), Decision::Worse);
         assert_eq!(of(Outcome::Higher, Outcome::Higher), Decision::Better);
@@ -506,11 +506,11 @@ pub(super) mod advice_tests {
     }
 
     #[test]
-    fn advice_is_read_from_what_advise_prints() {
+    fn parses_the_json_output_of_advise() {
         let lines = [
             r#"{"type":"advice","rank":1,"rule":"mtu","evidence":"e","changes":[{"setting":"ip link set uplink mtu","old":"1500","new":"9000","target":{"of":"interface","name":"mtu","value":"9000"},"together":false},{"setting":"x","old":"","new":"y","target":null,"together":true}],"cost_ns":null}"#,
             r#"{"type":"missing","input":"i","why":"w","rules":[]}"#,
-            r#"{"type":"summary","given":1}"#,
+            r#"{"type":"summary","recommendations":1}"#,
         ];
         let read = read(&lines.join("\n")).unwrap();
         assert_eq!((read.len(), read[0].rule.as_str(), read[0].changes.len()), (1, "mtu", 2));
@@ -519,7 +519,7 @@ pub(super) mod advice_tests {
     }
 
     #[test]
-    fn the_first_that_the_lab_can_do_is_done_and_the_others_are_explained() {
+    fn chooses_the_first_feasible_advice_and_explains_the_others() {
         let person = Change { target: None, ..change("", "CPUs", 4) };
         let all = [
             advice("run-queue", vec![person]),
@@ -542,7 +542,7 @@ pub(super) mod advice_tests {
     }
 
     #[test]
-    fn what_belongs_together_is_made_together_or_not_at_all() {
+    fn applies_joint_changes_together_or_not_at_all() {
         let both = vec![
             change("topics", "partitions", 2),
             Change { together: true, ..change("log-dirs", "devices", 2) },
@@ -555,7 +555,7 @@ pub(super) mod advice_tests {
     }
 
     #[test]
-    fn what_goes_beyond_the_lab_is_done_as_far_as_it_can_be() {
+    fn limits_a_value_to_the_maximum_of_the_lab() {
         let six = [advice("device-saturation", vec![change("log-dirs", "devices", 6)])];
         let three = Configuration::out_of_the_box().with(Setting::Devices, 3);
         let four = choose(&six, &three, &[]).choice.unwrap().tuned;
@@ -570,7 +570,7 @@ mod measuring_tests {
     use super::*;
 
     #[test]
-    fn a_comparison_is_read_as_compare_prints_it() {
+    fn parses_the_json_output_of_compare() {
         let lines = [
             r#"{"type":"configuration","configuration":"a","base":true,"latency_p99_ns":69000000,"runs":[]}"#,
             r#"{"type":"configuration","configuration":"b","base":false,"latency_p99_ns":null}"#,

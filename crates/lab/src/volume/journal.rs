@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extents_are_read_and_neighbours_joined() {
+    fn parses_extents_and_joins_neighbours() {
         let output = "Inode: 8   Type: regular    Mode:  0600   Flags: 0x80000\n\
                     Generation: 0\nSize of extra inode fields: 32\nEXTENTS:\n\
                     (ETB0):77, (0-16383):32768-49151, (16384-32766):49152-65534, (32767):9\n";
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_mapped_journal_is_read_without_its_map() {
+    fn skips_indirect_blocks_of_a_block_mapped_journal() {
         let output = "BLOCKS:\n(0-11):66-77, (IND):78, (12-1023):79-1090\nTOTAL: 1025\n";
         assert_eq!(
             parse_blocks(output, 1024),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_between_is_everything_else() {
+    fn between_returns_all_ranges_outside_the_extents() {
         let extent = |offset, length| Extent { offset, length };
         assert_eq!(between(&[]), [extent(0, u64::MAX)]);
         assert_eq!(
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_yields_nothing() {
+    fn malformed_debugfs_output_yields_no_extents() {
         for output in ["", "EXTENTS:\n", "EXTENTS:\n(0-1):9-3, (x):1, (0):", "stat: Inode <8> not found"] {
             assert!(parse_blocks(output, 4096).is_empty(), "{output:?}");
         }
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ext4_is_refused() {
+    fn refuses_a_device_without_ext4() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), [0; 4096]).unwrap();
         assert!(block_size(file.path()).unwrap_err().to_string().contains("no ext4"));
@@ -196,7 +196,7 @@ mod xfs_log_tests {
     use super::*;
 
     #[test]
-    fn a_block_s_number_is_its_group_and_its_place_in_it() {
+    fn xfs_block_number_is_a_group_and_an_offset() {
         let output =
             "logstart = 131077\nlogblocks = 2560\nblocksize = 4096\nagblocks = 65536\nagblklog = 16\n";
         let expected = Extent { offset: (2 * 65_536 + 5) * 4096, length: 2560 * 4096 };
@@ -206,7 +206,7 @@ mod xfs_log_tests {
     }
 
     #[test]
-    fn an_external_log_and_nonsense_are_none() {
+    fn external_log_and_malformed_output_yield_none() {
         assert_eq!(parse(""), None);
         let external = "logstart = 0\nlogblocks = 1\nblocksize = 4096\nagblocks = 9\nagblklog = 4\n";
         assert_eq!(parse(external), None);

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_for_work_is_not_busy() {
+    fn omits_threads_that_only_wait_for_work() {
         let events = [
             off_cpu(1, (1_000, 1_099, 1_099), EPOLL),
             off_cpu(2, (1_000, 1_098, 1_098), FUTEX),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_busy_thread_waits_for_work_are_of_another_kind_and_room_is_for_the_rest_first() {
+    fn idle_waits_are_marked_and_dropped_first_at_the_limit() {
         let mut events = vec![off_cpu(3, (1_050, 1_053, 1_053), JOURNAL)];
         events.extend((0..200).map(|n| off_cpu(3, (900 + n, 901 + n, 901 + n), EPOLL)));
         let kinds = kinds(Vec::new(), &events);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_is_evidence_is_shown_and_is_not_idle() {
+    fn wait_in_the_evidence_is_not_idle() {
         let events = [off_cpu(1, (1_010, 1_090, 1_090), FUTEX), off_cpu(1, (1_095, 1_100, 1_100), FUTEX)];
         let expected = [(1, "off-cpu"), (1, "idle")];
         assert_eq!(kinds(vec![of(EvidenceKind::OffCpu, 1)], &events), expected);

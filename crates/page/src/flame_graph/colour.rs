@@ -88,7 +88,7 @@ mod tests {
     use model::CpuState;
 
     #[test]
-    fn a_frames_kind_is_in_its_name() {
+    fn frame_kind_follows_from_its_name() {
         for (name, kind) in [
             ("vfs_write_[k]", Kind::Kernel),
             ("java.util.ArrayList.add_[j]", Kind::Java),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_of_the_state() {
+    fn colours_depend_on_the_state() {
         assert_ne!(Kind::Kernel.colour(CpuState::On, "a"), Kind::Kernel.colour(CpuState::Off, "a"));
         assert_eq!(hex(0, 100, 50), "#ff0000");
         assert_eq!(hex(240, 100, 50), "#0000ff");

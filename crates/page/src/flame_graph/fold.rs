@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_stack_is_one_line() {
+    fn equal_stacks_are_merged_into_one_line() {
         let on = |us| stack_time(CpuState::On, "handler", "main;write_[k]", us);
         assert_eq!(folded(&[on(5), on(7)], &BOTH[..1]), "handler;main;write_[k] 12\n");
         let other = stack_time(CpuState::On, "other", "", 1);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn on_and_off_the_cpu_have_a_root_each_where_both_are_asked_for() {
+    fn on_and_off_cpu_have_separate_roots_if_both_are_selected() {
         let both = [stack_time(CpuState::Off, "t", "a", 9), stack_time(CpuState::On, "t", "a", 2)];
         assert_eq!(folded(&both, BOTH), "on CPU;t;a 2\noff CPU;t;a 9\n");
         assert_eq!(folded(&both[..1], BOTH), "off CPU;t;a 9\n");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn names_from_outside_neither_break_a_line_nor_make_a_frame() {
+    fn hostile_names_do_not_break_lines_or_add_frames() {
         let hostile = stack_time(CpuState::On, "a;b\n\x1b[2J", "f 1\r\n;g\u{202e}", 3);
         assert_eq!(folded(&[hostile], &BOTH[..1]), "a,b\\x0a\\x1b[2J;f 1\\x0d\\x0a;g\\u{202e} 3\n");
         assert_eq!(folded(&[stack_time(CpuState::On, "", ";;", 1)], &BOTH[..1]), "[unnamed thread] 1\n");

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_begin_alike_are_one() {
+    fn common_stack_prefixes_share_frames() {
         let frames = frames_of(&[("t;a;b", 5), ("t;a", 2), ("t;c", 3), ("u;a", 1)]);
         let expected = [
             ("all", 0, 0, 11),
@@ -98,14 +98,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_sorts_between_a_frame_and_its_separator_does_not_part_them() {
+    fn name_sorting_before_the_separator_does_not_split_frames() {
         // As text, "a b" sorts between "a" and "a;x".
         let frames = frames_of(&[("a", 1), ("a b", 2), ("a;x", 4)]);
         assert_eq!(frames.iter().filter(|(name, ..)| name == "a").count(), 1, "{frames:?}");
     }
 
     #[test]
-    fn a_panel_stays_drawable() {
+    fn panel_has_a_bounded_number_of_frames() {
         let names: Vec<String> = (0..3 * MAX_FRAMES).map(|i| format!("t;{i}")).collect();
         let layout =
             lay_out("all", names.iter().enumerate().map(|(i, name)| (name.as_str(), total(i as i64))));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_a_panel_too() {
+    fn empty_panel_has_a_root_frame() {
         let layout = lay_out("all", std::iter::empty());
         assert_eq!((layout.frames.len(), layout.rows, layout.left_out), (1, 1, 0));
     }

@@ -213,7 +213,7 @@ mod tests {
     use super::{Kind, fit};
 
     #[test]
-    fn a_name_is_cut_to_its_frame() {
+    fn names_are_shortened_to_fit_their_frame() {
         let pixels = |chars: usize| 6.1 + super::CHAR_WIDTH * chars as f64;
         assert_eq!(fit("ext4_dirty_inode", Kind::Kernel, pixels(16)), "ext4_dirty_inode");
         assert_eq!(fit("ext4_dirty_inode", Kind::Kernel, pixels(8)), "ext4_d..");

@@ -37,7 +37,7 @@ mod tests {
     use super::text;
 
     #[test]
-    fn no_name_is_markup() {
+    fn escapes_markup_and_control_characters() {
         assert_eq!(text("operator<<(a&, \"b\")"), "operator&lt;&lt;(a&amp;, &quot;b&quot;)");
         assert_eq!(text("'/><script>alert(1)</script>"), "&#39;/&gt;&lt;script&gt;alert(1)&lt;/script&gt;");
         assert_eq!(text("]]>\0\x1b\u{ffff}\u{202e}"), "]]&gt;\\x00\\x1b\u{fffd}\\u{202e}");

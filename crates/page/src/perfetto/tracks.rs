@@ -134,7 +134,7 @@ mod tests {
     use super::rows;
 
     #[test]
-    fn what_shares_time_is_in_rows_of_its_own() {
+    fn overlapping_slices_go_to_separate_rows() {
         let times = [(0, 10), (5, 8), (10, 12), (7, 9), (8, 11)];
         assert_eq!(rows(&times), [0, 1, 0, 2, 1]);
     }

@@ -175,18 +175,18 @@ fn advice_report() -> AdviceReport {
 }
 
 #[test]
-fn page_data() {
+fn page_json_matches_the_golden_file() {
     golden("page.json", |out| html::write_json(out, &page()).unwrap());
 }
 
 #[test]
-fn a_trace_and_a_note() {
+fn trace_and_markdown_match_the_golden_files() {
     golden("page.perfetto.json", |out| perfetto::write(out, &page()).unwrap());
     golden("page.md", |out| markdown::write(out, &page()).unwrap());
 }
 
 #[test]
-fn a_trace_keeps_the_rules_of_its_format() {
+fn trace_follows_the_trace_event_format() {
     let mut out = Vec::new();
     perfetto::write(&mut out, &page()).unwrap();
     let (slices, arrows) = trace::check(&serde_json::from_slice(&out).unwrap());
@@ -194,7 +194,7 @@ fn a_trace_keeps_the_rules_of_its_format() {
 }
 
 #[test]
-fn a_page_holds_its_data_and_nothing_in_it_ends_the_element() {
+fn page_contains_its_data_and_data_cannot_close_the_element() {
     let mut out = Vec::new();
     html::write(&mut out, &page()).unwrap();
     let out = String::from_utf8(out).unwrap();
@@ -211,7 +211,7 @@ fn a_page_holds_its_data_and_nothing_in_it_ends_the_element() {
 }
 
 #[test]
-fn a_page_of_nothing_is_a_page() {
+fn writes_an_empty_page() {
     let page = Page::of(vec![
         Collector::new(None, Nanos::from_millis(100))
             .finish(RecordingInfo::default(), &Conclusion::default()),
@@ -224,7 +224,7 @@ fn a_page_of_nothing_is_a_page() {
 /// A page stays bounded and does not panic with impossible times and sizes. There is more of everything than is
 /// shown.
 #[test]
-fn a_page_is_bounded_whatever_comes() {
+fn page_is_bounded_with_extreme_input() {
     let mut collector = Collector::new(Some(Nanos(0)), Nanos::from_millis(100));
     let mut verdict = sample::own_write();
     for n in 0..3_000_i64 {

@@ -14,7 +14,7 @@ fn fold() -> FoldedStacks {
 }
 
 #[test]
-fn time_by_stack_in_every_form() {
+fn time_by_stack_in_every_format() {
     let both = [CpuState::On, CpuState::Off];
     let about = about();
     golden("stacks.folded", |out| fold().write_folded(out, &both).unwrap());
@@ -26,7 +26,7 @@ fn time_by_stack_in_every_form() {
 
 /// Names come from processes, and a browser runs scripts in a picture.
 #[test]
-fn a_flame_graph_has_one_script_and_it_is_ours() {
+fn flame_graph_has_only_its_own_script() {
     let mut out = Vec::new();
     write_svg(&mut out, &fold(), &[CpuState::On, CpuState::Off], &about()).unwrap();
     let svg = String::from_utf8(out).unwrap();

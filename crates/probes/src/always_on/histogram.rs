@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn every_latency_is_within_one_percent_of_its_buckets_middle() {
+    fn bucket_middles_are_within_one_percent_of_the_latency() {
         let mut latency = 1_u64;
         while latency < 1 << (MAX_LATENCY_BITS - 1) {
             for near in [latency - 1, latency, latency + 1, latency + latency / 3] {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_in_the_order_of_latencies_and_the_last_takes_the_rest() {
+    fn bucket_middles_map_back_and_the_last_bucket_takes_the_rest() {
         for bucket in 0..BUCKETS {
             assert_eq!(bucket_of(middle_of(bucket)), bucket);
         }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_the_latencies() {
+    fn quantiles_match_the_latencies() {
         let latencies: Vec<u64> = (1..=1000).map(|n| n * 10_007).collect();
         let histogram = of(&latencies);
         for (share, truth) in [(0.0, 10_007), (0.5, 5_003_500), (0.99, 9_906_930), (1.0, 10_007_000)] {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_is_the_difference() {
+    fn since_returns_the_added_latencies() {
         let (earlier, now) = (of(&[5, 900]), of(&[5, 900, 900, 70_000]));
         let added = now.since(&earlier);
         assert_eq!((added.answered(), added.api_key, added.local_port), (2, 3, 9092));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn unused_memory_is_no_histogram() {
+    fn unused_memory_is_not_a_histogram() {
         let words: Vec<AtomicU64> = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
         assert_eq!(Histogram::read(&words), None);
     }

@@ -96,7 +96,7 @@ mod tests {
     use super::{bytes_of, copy_stamped};
 
     #[test]
-    fn what_changes_or_is_of_another_stamp_is_not_copied() {
+    fn copies_only_words_with_the_expected_stamp() {
         let words: Vec<AtomicU64> = [7, 1, 2].map(AtomicU64::new).into();
         assert_eq!(copy_stamped(&words, 0, 7), Some([7, 1, 2]));
         assert_eq!(copy_stamped::<3>(&words, 0, 8), None);

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn all_but_btrfs_is_used_by_tracepoints() {
+    fn tracepoints_serve_all_purposes_except_btrfs() {
         let plan = Plan::choose(&able());
         assert_eq!(missing(&plan), [Purpose::BtrfsAppends]);
         assert!(why(&plan, Purpose::BtrfsAppends).contains("btrfs"));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn before_6_3_functions_serve_requests_with_sendpage_where_it_is() {
+    fn functions_serve_requests_without_the_socket_tracepoints() {
         let mut facts = able();
         facts.tracepoints.remove("sock/sock_recv_length");
         let plan = Plan::choose(&facts);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn file_systems_are_missing_alone() {
+    fn missing_file_systems_affect_only_their_appends() {
         let mut facts = able();
         facts.tracepoints.remove("xfs/xfs_file_buffered_write");
         facts.untyped_modules.insert("ext4".to_owned());
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_program_takes_its_purpose_away() {
+    fn refused_program_removes_its_purpose() {
         let plan = Plan::choose(&able()).without("always_on_switch", "too large");
         assert!(why(&plan, Purpose::Waits).contains("too large"));
         let plan = plan.without("always_on_send", "invalid");
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_used_where_bpf_or_types_are_missing() {
+    fn no_purpose_is_used_without_bpf_btf_or_ring_buffer() {
         for facts in [
             Facts { bpf_refused: Some("EPERM".to_owned()), ..able() },
             Facts { btf: false, ..able() },

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn an_append_is_decoded_and_no_shorter_one() {
+    fn decodes_an_append_but_no_truncated_one() {
         let Some(Record::Append(append_record)) = decode(&append()) else { panic!("it is no append") };
         assert_eq!((append_record.tid, append_record.device), (77, (7, 3)));
         assert_eq!((append_record.first_ns, append_record.length), (1_000, 4_096));
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_what_became_of_it() {
+    fn decodes_the_outcome_of_a_request() {
         let mut bytes = vec![0; 64];
         bytes[8] = 1;
         bytes[16..24].copy_from_slice(&5_000_u64.to_ne_bytes());
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_the_cpu_has_a_name_and_no_stack() {
+    fn decodes_a_runnable_wait_without_a_stack() {
         let mut bytes = vec![0; 64];
         bytes[8] = 3;
         bytes[40..44].copy_from_slice(&(-1_i32).to_ne_bytes());
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_in_a_read_names_the_file() {
+    fn wait_in_a_read_has_the_file() {
         let mut bytes = vec![0; 512];
         assert_eq!(decode_wait(&bytes, &mut Stacks::default()).unwrap().file_call, None);
         bytes[80..88].copy_from_slice(&9_u64.to_ne_bytes());
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_nothing() {
+    fn decodes_nothing_from_other_bytes() {
         assert_eq!(decode(&[0; 64]), None);
         assert_eq!(SlowRequest::decode(&[0; 100]), None);
         let mut stacks = Stacks::default();

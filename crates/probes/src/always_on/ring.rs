@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn all_records_of_all_cpus_are_read_until_one_is_overwritten() {
+    fn reads_all_records_of_all_cpus_and_counts_an_overwritten_one() {
         let writer = Writer::new(3);
         assert_eq!(writer.read(0), (vec![], 0));
         for cpu in 0..3 {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_overwritten_before_the_time_is_no_loss() {
+    fn records_overwritten_before_the_start_are_not_losses() {
         let writer = written(5 * SLOTS + 77);
         let oldest = 4 * SLOTS + 77;
         for number in [oldest + 30, oldest + 500, 5 * SLOTS + 76] {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_overwritten_since_is_counted_and_never_less() {
+    fn overwritten_records_are_never_undercounted() {
         let writer = written(5 * SLOTS + 77);
         let oldest = 4 * SLOTS + 77;
         let extra = MAX_CHANGE_NS / 1_000_000 + 2 * (1 << (BITS - MARK_BITS));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_written_is_a_loss() {
+    fn record_being_written_counts_as_lost() {
         let writer = written(10);
         writer.begin(0);
         let (times, lost) = writer.read(0);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_beside_the_writer_sees_whole_records_only() {
+    fn concurrent_reader_reads_only_whole_records() {
         let (writer, is_done) = (Writer::new(1), AtomicBool::new(false));
         thread::scope(|scope| {
             scope.spawn(|| {

@@ -249,14 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn names_come_innermost_first_and_are_joined_outermost_first() {
+    fn joins_names_from_innermost_first_to_outermost_first() {
         assert_eq!(join_names(b"0000.log\0topicA-0\0data\0"), "data/topicA-0/0000.log");
         assert_eq!(join_names(b""), "");
         assert_eq!(join_names(b"\xff.log\0d\0"), "d/\u{fffd}.log");
     }
 
     #[test]
-    fn an_older_place_than_asked_for_is_none() {
+    fn path_older_than_the_requested_time_is_none() {
         let mut paths = Paths::default();
         paths.learn((1, 7, 0), place(10, "a"));
         assert_eq!(name(&mut paths, 7, 10).as_deref(), Some("a"));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_use_is_kept_and_the_rest_forgotten() {
+    fn used_paths_survive_and_unused_paths_are_evicted() {
         let mut paths = Paths::default();
         paths.learn((1, 0, 0), place(1, "used"));
         paths.learn((1, 1, 0), place(1, "unused"));

@@ -97,7 +97,7 @@ fn operation(decoder: &mut Decoder, bytes: &[u8]) -> FileOp {
 }
 
 #[test]
-fn a_stop_of_the_process() {
+fn decodes_a_process_stop() {
     let record = |reason: u8, tid: u32| {
         let start = 1_000 * u64::from(reason);
         let head = Bytes::default().u32(26).u32(31).u64(start).u64(401_000).u32(tid);
@@ -124,7 +124,7 @@ fn a_stop_of_the_process() {
 }
 
 #[test]
-fn a_cpu_that_was_taken_away() {
+fn decodes_a_cpu_gap() {
     let record = |tid: u32, is_gap: u8| {
         let head = Bytes::default().u32(27).u32(3).u64(1_000).u64(401_000).u64(390_000).u32(tid);
         head.text("data-plane-kafk", 16).u8(is_gap).u8(0).u16(0).0
@@ -147,7 +147,7 @@ fn a_cpu_that_was_taken_away() {
 }
 
 #[test]
-fn a_write() {
+fn decodes_a_write() {
     let mut decoder = decoder(None);
     let path = file_path(99, 500, b"0000.log\0topicA-0\0data\0");
     assert_eq!(decoder.decode(&path), Decoding::Context);
@@ -166,7 +166,7 @@ fn a_write() {
 }
 
 #[test]
-fn a_read_whose_path_was_lost() {
+fn decodes_a_read_whose_path_was_lost() {
     let mut decoder = decoder(None);
     assert_eq!(decoder.decode(&file_path(99, 500, b"old.log\0")), Decoding::Context);
     let read = operation(&mut decoder, &file_op(2, 99, 501, 0, b""));
@@ -186,7 +186,7 @@ fn given_paths(relative: bool, from: &[u8], to: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_rename() {
+fn decodes_the_path_arguments_of_rename_and_unlink() {
     let mut decoder = decoder(None);
     let rename = operation(&mut decoder, &file_op(11, 0, 0, 0, &given_paths(false, b"/d/a\0", b"/d/b\0")));
     let given = rename.path_arguments.unwrap();
@@ -202,7 +202,7 @@ fn a_rename() {
 }
 
 #[test]
-fn a_given_path_that_was_not_read_or_cut_is_none() {
+fn unread_or_truncated_path_argument_is_none() {
     for text in [Vec::new(), vec![b'x'; 1024]] {
         let bytes = file_op(12, 0, 0, 0, &given_paths(false, &text, b""));
         assert_eq!(operation(&mut decoder(None), &bytes).path_arguments.unwrap().from.text, None);
@@ -210,7 +210,7 @@ fn a_given_path_that_was_not_read_or_cut_is_none() {
 }
 
 #[test]
-fn lengths_in_a_record_are_not_trusted() {
+fn excessive_lengths_in_a_record_are_bounded() {
     let write = operation(&mut decoder(None), &file_op(1, 9, 0, 255, b"HEAD"));
     assert_eq!(write.head(), b"HEAD");
     let mut bytes = file_op(12, 0, 0, 0, &given_paths(false, b"/a\0", b""));
@@ -232,7 +232,7 @@ fn off_cpu() -> Vec<u8> {
 }
 
 #[test]
-fn an_off_cpu_interval() {
+fn decodes_an_off_cpu_interval() {
     let Some(Event::Row(OffCpu(interval))) = decode(&mut decoder(None), &off_cpu()) else { panic!() };
     assert_eq!((interval.start.0, interval.end.0, interval.woken), (10, 30, Some(Nanos(20))));
     assert_eq!((interval.pid, interval.tid, &*interval.thread), (42, 7, "kafka"));
@@ -243,7 +243,7 @@ fn an_off_cpu_interval() {
 }
 
 #[test]
-fn a_wakers_stack_belongs_to_its_own_wake_up() {
+fn waker_stack_is_used_once_and_only_for_its_wakeup() {
     for (woken_ns, stack) in [(20, "ksys_write"), (19, "")] {
         let mut decoder = decoder(None);
         let waker = Bytes::default().u32(25).u32(7).u64(woken_ns).u32(0).u32(1).u64(0x1010).0;
@@ -261,7 +261,7 @@ fn kernel_wait(tid: u32, caller: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_long_wait_of_a_file_systems_thread() {
+fn decodes_a_long_wait_of_a_file_system_thread() {
     let symbols =
         "1000 T xfsaild_push\n2000 T __schedule\n3000 T btrfs_commit_transaction\n4000 T wb_workfn\n";
     let mut decoder =
@@ -283,7 +283,7 @@ fn commit(seen: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_commits_phases_are_jiffies_at_the_kernels_own_rate() {
+fn converts_commit_phases_from_jiffies_at_the_kernels_hz() {
     for (hz, flushing_ms) in [(100, 300), (250, 120), (1000, 30)] {
         let Some(Event::Row(JournalCommit(commit))) = decode(&mut decoder(Some(hz)), &commit(1)) else {
             panic!()
@@ -297,7 +297,7 @@ fn a_commits_phases_are_jiffies_at_the_kernels_own_rate() {
 }
 
 #[test]
-fn phases_are_left_out_where_they_were_not_seen_or_the_rate_is_unknown() {
+fn commit_has_no_phases_without_stats_or_hz() {
     for (hz, seen) in [(Some(250), 0), (None, 1), (Some(0), 1)] {
         let Some(Event::Row(JournalCommit(commit))) = decode(&mut decoder(hz), &commit(seen)) else {
             panic!()
@@ -313,7 +313,7 @@ fn block_io(op: u16, rwbs: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_block_request() {
+fn decodes_a_block_request() {
     let Some(Event::BlockIo(io)) = decode(&mut decoder(None), &block_io(1, "")) else { panic!() };
     assert_eq!((io.device, io.queued_ns, io.start_ns, io.end_ns), ((8, 16), Some(1), 2, 3));
     assert_eq!((io.sector, io.bytes, io.tid), (2048, 4096, 55));
@@ -322,7 +322,7 @@ fn a_block_request() {
 }
 
 #[test]
-fn a_block_request_of_a_file_that_was_told() {
+fn block_request_has_a_known_file_path() {
     let mut decoder = decoder(None);
     assert_eq!(decoder.decode(&file_path(99, 500, b"0000.log\0topicA-0\0")), Decoding::Context);
     let Some(Event::BlockIo(io)) = decode(&mut decoder, &block_io(1, "")) else { panic!() };
@@ -330,7 +330,7 @@ fn a_block_request_of_a_file_that_was_told() {
 }
 
 #[test]
-fn a_block_request_of_a_kernel_without_types() {
+fn decodes_a_block_request_without_btf() {
     let mut bytes = block_io(u16::MAX, "WFSM");
     bytes[8..16].fill(0);
     bytes[40..48].fill(0);
@@ -339,7 +339,7 @@ fn a_block_request_of_a_kernel_without_types() {
 }
 
 #[test]
-fn a_pause_for_dirty_pages() {
+fn decodes_a_dirty_throttle_pause() {
     let bytes = Bytes::default().u32(5).u32(7).u64(1).u64(200).u64(10).u64(15).0;
     let Some(Event::Row(DirtyThrottle(pause))) = decode(&mut decoder(None), &bytes) else { panic!() };
     assert_eq!((pause.start.0, pause.end.0, pause.tid), (1, 200_000_001, 7));
@@ -347,7 +347,7 @@ fn a_pause_for_dirty_pages() {
 }
 
 #[test]
-fn every_shorter_record_is_none() {
+fn truncated_and_unknown_records_are_not_decoded() {
     let pause = Bytes::default().u32(5).text("", 36).0;
     let unlink = file_op(12, 0, 0, 0, &given_paths(false, b"", b""));
     let reclaim = Bytes::default().u32(20).text("", 52).0;
@@ -374,7 +374,7 @@ fn every_shorter_record_is_none() {
 }
 
 #[test]
-fn a_direct_reclaim() {
+fn decodes_a_direct_reclaim() {
     let bytes = Bytes::default().u32(20).u32(7).u64(5).u64(9).u64(32).u8(1).text("", 7).text("kafka", 16).0;
     let Decoding::Event(Event::Row(Reclaim(reclaim))) = decoder(None).decode(&bytes) else { panic!() };
     assert_eq!((reclaim.start.0, reclaim.end.0, reclaim.pid, reclaim.tid), (5, 9, 42, 7));
@@ -387,7 +387,7 @@ fn span(function: u16, source: u8) -> Vec<u8> {
 }
 
 #[test]
-fn a_call_of_a_kernel_function() {
+fn decodes_a_kernel_function_span() {
     for (source, seen_by) in [(0, SpanSource::Function), (1, SpanSource::Tracepoints)] {
         let decoded = decoder(None).decode(&span(2, source));
         let Decoding::Event(Event::Row(KernelSpan(span))) = decoded else { panic!() };
@@ -404,7 +404,7 @@ fn a_call_of_a_kernel_function() {
 }
 
 #[test]
-fn a_commit_of_which_only_the_end_is_seen_began_with_the_threads_first_wait_in_it() {
+fn commit_without_a_start_begins_at_its_first_wait() {
     let symbols = "1000 T btrfs_commit_transaction\n2000 T __schedule\n3000 T read\n";
     let symbols = Symbols::read(symbols.as_bytes()).unwrap();
     let mut decoder = Decoder::new(42, None, clock(), Stacks::new(symbols));
@@ -424,7 +424,7 @@ fn a_commit_of_which_only_the_end_is_seen_began_with_the_threads_first_wait_in_i
 }
 
 #[test]
-fn the_function_is_the_outermost_of_a_file_system() {
+fn picks_the_outermost_file_system_function() {
     for (stack, function) in [
         ("ret_from_fork;kthread;xfsaild;xfsaild_push;xfs_log_force;__schedule", Some("xfsaild_push")),
         (

@@ -122,7 +122,7 @@ mod tests {
     use super::{Capabilities, Lockdown};
 
     #[test]
-    fn capabilities_are_bits() {
+    fn parses_capability_bits() {
         let caps = Capabilities::parse("Name:\tx\nCapEff:\t000000c000000000\nCapBnd:\t0\n").unwrap();
         assert!(caps.has(Capabilities::BPF) && caps.has(Capabilities::PERFMON));
         assert!(!caps.has(Capabilities::SYS_ADMIN));

@@ -61,13 +61,13 @@ mod tests {
     use super::{Reading, configured};
 
     #[test]
-    fn the_configuration_names_it() {
+    fn reads_hz_from_the_kernel_configuration() {
         assert_eq!(configured("# CONFIG_HZ_100 is not set\nCONFIG_HZ_250=y\nCONFIG_HZ=250\n"), Some(250));
         assert_eq!(configured("CONFIG_HZ_250=y\n"), None);
     }
 
     #[test]
-    fn timer_list_holds_time_and_jiffies() {
+    fn parses_time_and_jiffies_from_timer_list() {
         let text = "Timer List Version: v0.10\nnow at 1278441522910 nsecs\n\ncpu: 0\n  .idle_jiffies   : 7\n\
                     jiffies: 4295211843\njiffies: 4295211843\n";
         assert_eq!(Reading::parse(text), Some(Reading { ns: 1_278_441_522_910, jiffies: 4_295_211_843 }));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_rate_wins_and_nonsense_has_none() {
+    fn measured_hz_is_the_nearest_known_rate_or_none() {
         let start = Reading { ns: 0, jiffies: 1000 };
         let after = |ticks: u64| Reading { ns: 120_000_000, jiffies: 1000 + ticks };
         for (ticks, hz) in [(12, 100), (29, 250), (30, 250), (31, 250), (36, 300), (37, 300), (121, 1000)] {

@@ -137,7 +137,7 @@ print fmt: \"%d,%d field:\", REC->dev
 ";
 
     #[test]
-    fn fields_have_names_places_and_sizes() {
+    fn parses_names_offsets_and_sizes_of_fields() {
         let format = Format::parse(ISSUE).unwrap();
         assert_eq!(format.id, 2104);
         assert_eq!(format.fields["dev"], Field { offset: 8, size: 4 });
@@ -148,7 +148,7 @@ print fmt: \"%d,%d field:\", REC->dev
     }
 
     #[test]
-    fn what_is_no_format_is_none() {
+    fn invalid_format_is_none() {
         assert_eq!(Format::parse(""), None);
         assert_eq!(Format::parse("ID: many\n"), None);
         assert_eq!(
@@ -158,7 +158,7 @@ print fmt: \"%d,%d field:\", REC->dev
     }
 
     #[test]
-    fn what_is_no_tracepoint_has_no_arguments() {
+    fn unknown_tracepoint_has_no_arguments() {
         assert_eq!(arguments("of_nobody"), None);
     }
 }

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_names_thread_class_monitor_and_holder() {
+    fn decodes_thread_class_monitor_and_holder_of_a_wait() {
         for holder in [7, 0] {
             let Some(Event::LockWait(found)) = decoder().decode(&wait(holder)) else { panic!("no wait") };
             assert_eq!((found.start, found.end, found.pid), (Nanos(2_000), Nanos(6_000), 9));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_collection_is_within_an_operation_and_does_not_wait_for_it() {
+    fn safepoint_has_a_time_to_safepoint_and_a_collection_has_none() {
         let expected = |kind, cause: &str, time_to_safepoint| {
             Some(Event::JvmPause(Box::new(JvmPause {
                 start: Nanos(1_010),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_whole_or_not_at_all() {
+    fn truncated_or_invalid_record_is_not_decoded() {
         let mut decoder = decoder();
         for whole in [wait(7), pause(0, 1)] {
             assert!((0..whole.len()).all(|length| decoder.decode(&whole[..length]).is_none()));

@@ -78,7 +78,7 @@ mod tests {
     use super::JvmFacts;
 
     #[test]
-    fn what_is_no_jvm_offers_nothing() {
+    fn process_without_a_jvm_has_no_probes() {
         let facts = JvmFacts::survey(std::process::id());
         assert!(facts.library.is_err() && facts.probes.is_empty());
         assert!(facts.monitor_probes.is_err() && facts.owner_at.is_err());

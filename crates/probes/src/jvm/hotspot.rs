@@ -185,7 +185,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_field_is_where_the_tables_say() {
+    fn finds_field_offsets_and_type_sizes_in_the_tables() {
         let (memory, exported) = jvm(1);
         let tables = Tables { memory: &memory, exported: &exported };
         assert_eq!(tables.field("ObjectMonitor", "_owner", false), Some(64));
@@ -201,7 +201,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_flag_has_the_value_that_memory_holds() {
+    fn reads_a_flag_from_memory() {
         for value in [0, 1] {
             let (memory, exported) = jvm(value);
             assert_eq!(is_on(&memory, &exported, "DTraceMonitorProbes"), Some(value == 1));
@@ -211,7 +211,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn memory_that_is_not_there_or_makes_no_sense_gives_no_value() {
+    fn missing_or_invalid_memory_yields_no_value() {
         let (memory, exported) = jvm(1);
         for missing in exported.keys() {
             let mut fewer = exported.clone();

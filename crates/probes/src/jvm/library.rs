@@ -137,7 +137,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn a_library_is_reached_through_its_process() {
+    fn reaches_a_library_through_its_process() {
         let mapping = |what| Mapping { start: 0x7f00, end: 0x8f00, offset: 0, what };
         let path = |what| reachable_path(Path::new("/proc/7"), &mapping(what)).display().to_string();
         assert_eq!(path(CodeSource::File("/opt/java/libjvm.so".into())), "/proc/7/root/opt/java/libjvm.so");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_no_jvm() {
+    fn test_process_is_not_a_jvm() {
         let why = Library::of(std::process::id()).unwrap_err();
         assert!(why.contains("is not a JVM"), "{why}");
     }
@@ -166,7 +166,7 @@ mod notes_tests {
     }
 
     #[test]
-    fn probes_are_named_by_their_notes() {
+    fn parses_probe_names_from_elf_notes() {
         let mut section = note(b"stapsdt\0", 3, b"hotspot\0gc__end\0\0");
         section.extend(note(b"GNU\0", 3, b"not\0one\0\0"));
         section.extend(note(b"stapsdt\0", 1, b"not\0one\0\0"));
@@ -176,7 +176,7 @@ mod notes_tests {
     }
 
     #[test]
-    fn notes_that_end_early_or_lie_name_nothing_more() {
+    fn truncated_or_invalid_notes_yield_no_probes() {
         let whole = note(b"stapsdt\0", 3, b"hotspot\0gc__end\0\0");
         for length in 0..whole.len() - 3 {
             assert!(parse_probes(&whole[..length]).is_empty(), "{length}");

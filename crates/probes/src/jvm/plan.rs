@@ -259,7 +259,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn everything_is_used_where_everything_is_there() {
+    fn capable_host_uses_every_purpose() {
         let (host, mut jvm) = capable();
         assert_eq!(missing(&host, &jvm), []);
         // An unknown state of the flag is no reason not to attach.
@@ -270,7 +270,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn holders_are_told_without_a_trap_where_that_works_and_else_by_the_third_probe() {
+    fn holders_come_from_wakeups_or_from_the_exit_probe() {
         let (host, jvm) = capable();
         let holders = |plan: &JvmPlan| {
             plan.used().find(|hook| hook.purpose == JvmPurpose::MonitorHolders).cloned().unwrap()
@@ -296,7 +296,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn without_the_flag_only_monitors_are_missing_and_the_remedy_is_said() {
+    fn monitor_purposes_require_the_jvm_flag() {
         let (host, mut jvm) = capable();
         jvm.monitor_probes = Ok(false);
         let missing = missing(&host, &jvm);
@@ -308,7 +308,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn each_probe_is_missed_by_the_purposes_that_take_it() {
+    fn missing_probe_disables_only_its_purpose() {
         let (mut host, jvm) = capable();
         host.btf = false;
         for purpose in JvmPurpose::ALL {
@@ -323,7 +323,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn nothing_is_used_where_kernel_or_process_do_not_permit() {
+    fn no_purpose_is_used_without_bpf_ids_uprobes_or_jvm() {
         let (host, jvm) = capable();
         let refused = Facts { bpf_refused: Some("EPERM".to_owned()), ..host.clone() };
         let pid_namespace = PidNamespace::Unknown("no iterator".to_owned());

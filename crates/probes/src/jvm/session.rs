@@ -295,7 +295,7 @@ mod tests {
     use crate::jvm::{JvmPlan, JvmPurpose};
 
     #[test]
-    fn shorter_waits_and_a_quarter_of_the_ring_are_left_to_the_programs() {
+    fn settings_have_minimum_wait_and_quarter_ring_wakeup() {
         let (host, jvm) = capable();
         let plan = JvmPlan::choose(&host, &jvm);
         let min_wait = Duration::from_micros(5);

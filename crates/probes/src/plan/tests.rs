@@ -69,7 +69,7 @@ fn why(facts: &Facts, purpose: Purpose) -> (String, Option<String>) {
 }
 
 #[test]
-fn an_able_host_uses_everything() {
+fn capable_host_uses_every_purpose() {
     let plan = Plan::choose(&able());
     assert_eq!(plan.used().count(), Purpose::ALL.len() - BY_FUNCTIONS.len());
     let writes = &plan.hooks[0];
@@ -85,7 +85,7 @@ fn an_able_host_uses_everything() {
 }
 
 #[test]
-fn without_bpf_nothing_remains() {
+fn no_purpose_is_used_without_bpf() {
     for change in [
         |facts: &mut Facts| facts.bpf_refused = Some("EPERM".to_owned()),
         |facts: &mut Facts| facts.lockdown = Lockdown::Confidentiality,
@@ -98,7 +98,7 @@ fn without_bpf_nothing_remains() {
 }
 
 #[test]
-fn without_btf_the_journal_and_the_disk_remain() {
+fn journal_and_disk_purposes_do_not_require_btf() {
     assert_eq!(
         lost_by(|facts| facts.btf = false),
         [
@@ -131,7 +131,7 @@ fn without_btf_the_journal_and_the_disk_remain() {
 }
 
 #[test]
-fn without_btf_completions_come_from_their_classic_tracepoint() {
+fn without_btf_block_io_uses_classic_tracepoints() {
     let mut facts = able();
     facts.btf = false;
     let plan = Plan::choose(&facts);
@@ -141,7 +141,7 @@ fn without_btf_completions_come_from_their_classic_tracepoint() {
 }
 
 #[test]
-fn before_5_11_tracepoints_of_blocks_pass_their_queue_first() {
+fn queue_argument_selects_the_block_programs_before_5_11() {
     let mut facts = able();
     facts.block_queue_argument = true;
     let plan = Plan::choose(&facts);
@@ -154,12 +154,12 @@ fn before_5_11_tracepoints_of_blocks_pass_their_queue_first() {
 }
 
 #[test]
-fn in_a_pid_namespace_of_its_own_only_the_kernels_threads_are_out_of_sight() {
+fn pid_namespace_disables_only_kernel_threads() {
     assert_eq!(lost_by(|facts| facts.pid_namespace = PidNamespace::Below(1)), [Purpose::KernelThreads]);
 }
 
 #[test]
-fn where_ids_cannot_be_translated_what_needs_no_process_remains() {
+fn unknown_pid_namespace_disables_process_purposes() {
     let lost = lost_by(|facts| facts.pid_namespace = PidNamespace::Unknown("no iterator".to_owned()));
     for purpose in [
         Purpose::JournalCommits,
@@ -177,7 +177,7 @@ fn where_ids_cannot_be_translated_what_needs_no_process_remains() {
 }
 
 #[test]
-fn without_tracefs_what_has_types_remains_and_the_remedy_is_to_mount_it() {
+fn without_tracefs_btf_purposes_work_and_remedy_is_to_mount() {
     let mut facts = able();
     facts.tracefs = Tracefs::Missing("EPERM".to_owned());
     facts.tracepoints.clear();
@@ -189,7 +189,7 @@ fn without_tracefs_what_has_types_remains_and_the_remedy_is_to_mount_it() {
 }
 
 #[test]
-fn without_jbd2_only_the_journal_is_missing_and_nothing_is_to_be_done() {
+fn without_jbd2_only_journal_purposes_are_missing() {
     let unload = |facts: &mut Facts| {
         facts.jbd2 = false;
         facts.tracepoints.retain(|name, _| !name.starts_with("jbd2/"));
@@ -203,7 +203,7 @@ fn without_jbd2_only_the_journal_is_missing_and_nothing_is_to_be_done() {
 }
 
 #[test]
-fn each_missing_tracepoint_takes_its_own_purpose_away() {
+fn missing_tracepoint_disables_only_its_purposes() {
     let remove = |name: &'static str| lost_by(move |facts| drop(facts.tracepoints.remove(name)));
     assert_eq!(remove("block/block_rq_issue"), [], "BTF serves");
     assert_eq!(remove("block/block_rq_complete"), [], "BTF serves");
@@ -221,7 +221,7 @@ fn each_missing_tracepoint_takes_its_own_purpose_away() {
 }
 
 #[test]
-fn a_field_that_is_gone_or_of_another_size_is_not_read() {
+fn missing_or_resized_field_disables_its_purpose() {
     let change = |facts: &mut Facts, size: Option<u16>| {
         let format = facts.tracepoints.get_mut("jbd2/jbd2_run_stats").unwrap();
         match size {
@@ -238,7 +238,7 @@ fn a_field_that_is_gone_or_of_another_size_is_not_read() {
 }
 
 #[test]
-fn a_field_that_a_program_does_without_has_no_size() {
+fn missing_optional_field_has_size_zero() {
     let mut facts = able();
     let format = facts.tracepoints.get_mut("filemap/mm_filemap_add_to_page_cache").unwrap();
     format.fields.remove("order");
@@ -249,7 +249,7 @@ fn a_field_that_a_program_does_without_has_no_size() {
 }
 
 #[test]
-fn both_known_sizes_of_rwbs_are_taken_and_no_others() {
+fn accepts_only_the_two_known_sizes_of_rwbs() {
     for (size, known) in [(8, true), (10, true), (0, false), (16, false)] {
         let lost = lost_by(|facts| {
             facts.btf = false;
@@ -261,7 +261,7 @@ fn both_known_sizes_of_rwbs_are_taken_and_no_others() {
 }
 
 #[test]
-fn small_things_missing_take_little_away() {
+fn minor_missing_facts_disable_few_purposes() {
     assert_eq!(
         lost_by(|facts| facts.kallsyms = false),
         [Purpose::KernelStacks, Purpose::BtrfsCommits, Purpose::FutexWaits, Purpose::KernelThreads]
@@ -273,7 +273,7 @@ fn small_things_missing_take_little_away() {
 }
 
 #[test]
-fn every_missing_hook_says_why() {
+fn every_missing_hook_has_a_reason() {
     let mut facts = able();
     facts.bpf_refused = Some("EPERM".to_owned());
     for hook in Plan::choose(&facts).hooks {
@@ -284,7 +284,7 @@ fn every_missing_hook_says_why() {
 }
 
 #[test]
-fn a_file_system_that_is_not_loaded_takes_its_own_purposes_away_and_nothing_is_to_be_done() {
+fn unloaded_file_system_disables_its_purposes_without_remedy() {
     for (group, lost) in [
         ("ext4/", vec![Purpose::FastCommits, Purpose::Ext4Fsyncs]),
         ("xfs/", vec![Purpose::XfsLogGrants, Purpose::XfsLogWrites]),
@@ -301,7 +301,7 @@ fn a_file_system_that_is_not_loaded_takes_its_own_purposes_away_and_nothing_is_t
 }
 
 #[test]
-fn a_module_without_types_is_not_hooked_by_them() {
+fn module_without_btf_disables_its_typed_purposes() {
     let untyped = BTreeSet::from(["btrfs".to_owned()]);
     assert_eq!(lost_by(|facts| facts.untyped_modules = untyped), [Purpose::BtrfsCommits]);
 }
@@ -318,7 +318,7 @@ fn mechanism(plan: &Plan, purpose: Purpose) -> Mechanism {
 }
 
 #[test]
-fn where_functions_can_be_hooked_system_calls_are() {
+fn system_calls_use_function_hooks_if_possible() {
     let plan = Plan::choose(&free());
     assert_eq!(plan.used().count(), Purpose::ALL.len());
     let writes = plan.hooks.iter().find(|hook| hook.purpose == Purpose::FileWrites).unwrap();
@@ -330,7 +330,7 @@ fn where_functions_can_be_hooked_system_calls_are() {
 }
 
 #[test]
-fn without_tracefs_system_calls_remain_by_their_functions() {
+fn system_calls_use_function_hooks_without_tracefs() {
     let mut facts = free();
     facts.tracepoints.clear();
     facts.tracefs = Tracefs::Missing("EPERM".to_owned());
@@ -340,7 +340,7 @@ fn without_tracefs_system_calls_remain_by_their_functions() {
 }
 
 #[test]
-fn what_functions_cannot_serve_tracepoints_do() {
+fn tracepoints_replace_unusable_function_hooks() {
     for change in [
         |facts: &mut Facts| facts.functions.refused = Some("EPERM".to_owned()),
         |facts: &mut Facts| facts.functions.known.clear(),
@@ -355,7 +355,7 @@ fn what_functions_cannot_serve_tracepoints_do() {
 }
 
 #[test]
-fn the_functions_of_a_file_system_that_is_not_loaded_are_missing_alone() {
+fn unloaded_file_system_disables_only_its_functions() {
     let mut facts = free();
     facts.functions.known.retain(|name| !name.starts_with("xfs_"));
     let missing: Vec<_> = Plan::choose(&facts).hooks.into_iter().filter(|hook| !hook.is_used()).collect();
@@ -372,7 +372,7 @@ fn why_missing_functions() -> (String, Option<String>) {
 }
 
 #[test]
-fn a_function_of_old_calls_need_not_be_there() {
+fn functions_of_old_system_calls_are_optional() {
     let mut facts = free();
     facts.functions.known.retain(|name| !name.ends_with("_sys_unlink"));
     assert_eq!(mechanism(&Plan::choose(&facts), Purpose::FileNames), Mechanism::Functions);
@@ -381,7 +381,7 @@ fn a_function_of_old_calls_need_not_be_there() {
 }
 
 #[test]
-fn a_refused_program_takes_its_own_purpose_away_and_what_builds_on_it() {
+fn refused_program_disables_its_purpose_and_dependents() {
     let refuse = |program: &'static str| {
         lost_by(move |facts| drop(facts.refused.insert(program.to_owned(), "R2 unbounded".to_owned())))
     };
@@ -398,7 +398,7 @@ fn a_refused_program_takes_its_own_purpose_away_and_what_builds_on_it() {
 }
 
 #[test]
-fn without_bpf_the_capabilities_that_are_lacking_are_named() {
+fn remedy_names_the_missing_capabilities() {
     let mut facts = able();
     facts.bpf_refused = Some("EPERM".to_owned());
     facts.capabilities = Capabilities(1 << Capabilities::PERFMON);

@@ -118,7 +118,7 @@ mod tests {
     use super::period_ns;
 
     #[test]
-    fn a_clock_of_no_ticks_ticks_once_a_second() {
+    fn sampling_rate_zero_is_one_per_second() {
         assert_eq!(period_ns(99), 10_101_010);
         assert_eq!(period_ns(0), 1_000_000_000);
     }

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_read_as_the_kernel_wrote_it() {
+    fn decodes_an_entry_but_no_truncated_one() {
         let value = [10_u64.to_ne_bytes(), 3_u64.to_ne_bytes()].concat();
         let entry = Entry::read(&key(1), &value).unwrap();
         assert_eq!((entry.user_stack, entry.kernel_stack, entry.state), (7, 9, CpuState::Off));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_counts_until_now_if_it_is_long_enough() {
+    fn ongoing_interval_counts_if_it_is_long_enough() {
         let options = ProfileOptions {
             pid: 1,
             on_cpu_hz: None,
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_says_how_many_frames_it_has() {
+    fn reads_the_counted_frames_of_a_stack() {
         let bytes = [2_u64.to_ne_bytes(), 0x10_u64.to_ne_bytes(), 0x20_u64.to_ne_bytes(), [0; 8]].concat();
         assert!(matches!(frames_of(&bytes), Half::Frames(frames) if frames == [0x10, 0x20]));
         let lying = [u64::MAX.to_ne_bytes(), 0x10_u64.to_ne_bytes()].concat();
@@ -262,7 +262,7 @@ mod frames_tests {
     }
 
     #[test]
-    fn the_kernels_frames_are_marked_and_the_tracers_own_left_out() {
+    fn kernel_frames_are_marked_and_tracer_frames_are_omitted() {
         let text = frames().text(&Half::None, &Half::Frames(vec![0x4010, 0x3010, 0x2010, 0x1010]));
         assert_eq!(&*text, "ksys_write_[k];io_schedule_[k];__schedule_[k]");
         assert_eq!(
@@ -272,7 +272,7 @@ mod frames_tests {
     }
 
     #[test]
-    fn what_is_missing_is_said() {
+    fn lost_and_truncated_stacks_are_marked() {
         assert_eq!(&*frames().text(&Half::Lost, &Half::Lost), "[stack lost];[stack lost]_[k]");
         let deep = Half::Frames(vec![0x1010; MAX_FRAMES]);
         let text = frames().text(&deep, &deep);

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn another_process_closes_last_and_not_before_this_one_has() {
+    fn other_process_closes_the_links_only_after_this_one() {
         let (reads, writes) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         let closer = close_elsewhere(&[writes.as_raw_fd()]).unwrap();
         assert!(!is_closed(reads.as_raw_fd(), 0));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn for_nothing_there_is_no_other() {
+    fn no_process_is_started_for_no_links() {
         assert!(close_elsewhere(&[]).is_none());
     }
 }

@@ -107,13 +107,13 @@ mod tests {
     use super::{MAX_CHILDREN, children_of, descendants, is_file_systems, parent_in};
 
     #[test]
-    fn the_parent_stands_after_the_command() {
+    fn parses_the_parent_after_the_command_name() {
         assert_eq!(parent_in("12 (a) R) S 7 12 12 0"), Some(7));
         assert_eq!(parent_in("12 (a"), None);
     }
 
     #[test]
-    fn grandchildren_are_children() {
+    fn descendants_include_grandchildren_and_are_bounded() {
         let parents = [(2, 1), (3, 2), (4, 3), (5, 1), (6, 9), (1, 1)];
         let mut found = descendants(2, &parents);
         found.sort_unstable();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_seen_until_it_is_gone() {
+    fn finds_a_running_child() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let is_child = children_of(std::process::id()).contains(&child.id());
         child.kill().unwrap();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn file_systems_threads_are_told_by_their_names() {
+    fn recognizes_file_system_threads_by_name() {
         for (name, expected) in [
             ("xfsaild/loop0", true),
             ("btrfs-transaction", true),

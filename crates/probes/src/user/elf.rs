@@ -132,19 +132,19 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn this_programs_own_functions_have_their_names() {
+    fn names_a_function_of_the_test_program() {
         let exe = std::fs::read_link("/proc/self/exe").unwrap();
         let functions = Functions::read(&exe).unwrap();
         let mappings = Mappings::read(Path::new("/proc/self")).unwrap();
-        let here = this_programs_own_functions_have_their_names as fn() as usize as u64;
+        let here = names_a_function_of_the_test_program as fn() as usize as u64;
         let mapping = mappings.mapping_at(here).unwrap();
         let name = functions.name_at(here - mapping.start + mapping.offset).unwrap();
-        assert!(name.contains("this_programs_own_functions_have_their_names"), "{name}");
+        assert!(name.contains("names_a_function_of_the_test_program"), "{name}");
         assert_eq!(functions.name_at(u64::MAX), None);
     }
 
     #[test]
-    fn every_prefix_of_a_program_is_read_or_refused() {
+    fn every_prefix_of_a_program_is_parsed_or_refused() {
         let bytes = std::fs::read("/proc/self/exe").unwrap();
         for length in (0..4096).step_by(7).chain((0..bytes.len()).step_by(bytes.len() / 40)) {
             // Must not panic; names from a truncated file may be wrong.
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_share_their_bytes_in_the_file_do_not_fill_the_memory() {
+    fn memory_for_shared_names_is_bounded() {
         let (mut functions, name) = (Functions::default(), [b'f'; MAX_NAME_BYTES]);
         (0..20_000).for_each(|address| functions.add(address, 1, &name));
         assert!((8_000..10_000).contains(&functions.sorted.len()), "{}", functions.sorted.len());
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_doubles_with_each_letter_stays_as_it_is() {
+    fn exponentially_long_name_is_not_demangled() {
         // Each pair is of the two pairs before it: `S1_`, `S2_` and so on, `S0_` being `std::pair`.
         let pairs = |depth: u32| {
             let nested = |n| {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_shown_as_people_write_them() {
+    fn demangles_names_and_removes_symbol_versions() {
         assert_eq!(demangle("_ZN10JavaThread3runEv"), "JavaThread::run");
         assert_eq!(demangle("write@@GLIBC_2.2.5"), "write");
         assert_eq!(demangle("_Znonsense"), "_Znonsense");

@@ -118,7 +118,7 @@ nonsense
 ";
 
     #[test]
-    fn an_address_is_found_in_the_executable_mapping_that_holds_it() {
+    fn finds_the_executable_mapping_of_an_address() {
         let mappings = Mappings::parse(MAPS.as_bytes()).unwrap();
         let what = |address| mappings.mapping_at(address).map(|mapping| mapping.what.clone());
         assert_eq!(what(0x55d0_c8a0_0010), None, "not executable");
@@ -133,9 +133,9 @@ nonsense
     }
 
     #[test]
-    fn this_process_runs_where_its_own_mappings_say() {
+    fn finds_the_mapping_of_this_test() {
         let mappings = Mappings::read(std::path::Path::new("/proc/self")).unwrap();
-        let here = this_process_runs_where_its_own_mappings_say as fn() as usize as u64;
+        let here = finds_the_mapping_of_this_test as fn() as usize as u64;
         assert!(matches!(mappings.mapping_at(here).unwrap().what, CodeSource::File(_)));
     }
 }

@@ -103,7 +103,7 @@ mod tests {
     use super::{MAX_NAME_BYTES, PerfMap};
 
     #[test]
-    fn entries_are_found_by_address_in_whatever_order_they_came() {
+    fn finds_entries_by_address_in_any_order() {
         let map = PerfMap::parse(
             b"0x00007f0000002000 0x0000000000000100 void java.util.ArrayList.add(int, java.lang.Object)\n\
               7f0000001000 40 Interpreter\n\
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn of_overlapping_entries_the_last_start_wins_then_the_last_in_the_file() {
+    fn overlapping_entries_prefer_the_last_start_then_the_last_line() {
         let map = PerfMap::parse(b"1000 1000 whole\n1800 100 inner\n1800 80 newer\n");
         assert_eq!(map.name_of(0x1810), Some("newer"));
         assert_eq!(map.name_of(0x1890), Some("inner"));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_is_passed_over() {
+    fn skips_invalid_entries() {
         let map = PerfMap::parse(
             b"\n \nnonsense\n1000\n1000 10\n1000 0 empty\nffffffffffffffff 10 beyond the end\n\
               g000 10 no number\n-1 10 negative\n2000 10 \xff\xfe\n",
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_cut_between_characters() {
+    fn long_names_are_truncated_between_characters() {
         let line = format!("1000 10 {}", "é".repeat(MAX_NAME_BYTES));
         let map = PerfMap::parse(line.as_bytes());
         let name = map.name_of(0x1000).unwrap();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_regular_file_of_the_right_owner_is_read() {
+    fn reads_only_a_regular_file_of_the_right_owner() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("perf-1.map");
         std::fs::write(&path, "1000 10 Interpreter\n").unwrap();

@@ -34,7 +34,7 @@ fn items(dir: &Path, ahead: bool) -> (Vec<Result<Event, String>>, Vec<String>) {
 }
 
 #[test]
-fn what_is_read_ahead_is_the_same_in_the_same_order() {
+fn prefetching_returns_the_same_events_in_the_same_order() {
     let dir = many(9_000);
     let here = items(dir.path(), false);
     assert_eq!(here.0.len(), 18_000);
@@ -42,7 +42,7 @@ fn what_is_read_ahead_is_the_same_in_the_same_order() {
 }
 
 #[test]
-fn damage_is_told_in_its_place() {
+fn prefetching_reports_a_damaged_part_in_the_same_position() {
     let dir = many(900);
     let damaged = dir.path().join("off_cpu/part-00002.parquet");
     let length = fs::metadata(&damaged).unwrap().len();
@@ -53,7 +53,7 @@ fn damage_is_told_in_its_place() {
 }
 
 #[test]
-fn whoever_stops_early_waits_for_nothing() {
+fn dropping_a_prefetching_iterator_early_does_not_hang() {
     let dir = many(9_000);
     let recording = Recording::open(dir.path()).unwrap();
     let first = recording.prefetch_events(&Table::ALL).next().unwrap().unwrap();

@@ -112,7 +112,7 @@ fn expected(all: &[Event], choose: &dyn RowFilter) -> Vec<Event> {
 }
 
 #[test]
-fn what_is_read_is_what_looking_at_each_row_chooses() {
+fn filtered_read_returns_the_rows_of_a_row_by_row_check() {
     for (table, event) in [(Table::SocketOps, socket_op as fn(u64) -> Event), (Table::FileOps, file_op)] {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = Writer::create(dir.path(), &Manifest::default(), WriterOptions::default()).unwrap();
@@ -148,7 +148,7 @@ impl RowFilter for Faulty {
 }
 
 #[test]
-fn a_fault_of_the_caller_is_no_damage_of_the_recording() {
+fn panics_of_the_caller_are_not_reported_as_damage() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = Writer::create(dir.path(), &Manifest::default(), WriterOptions::default()).unwrap();
     (0..10).for_each(|n| writer.write(&file_op(n)).unwrap());

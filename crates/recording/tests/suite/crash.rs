@@ -53,7 +53,7 @@ fn kill_after(dir: &std::path::Path, delay: Duration) -> u64 {
 }
 
 #[test]
-fn what_was_flushed_before_a_kill_is_there_without_gaps() {
+fn flushed_events_survive_a_kill_without_gaps() {
     for round in 0..12 {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("recording");
@@ -78,7 +78,7 @@ fn what_was_flushed_before_a_kill_is_there_without_gaps() {
 }
 
 #[test]
-fn a_manifest_that_a_power_cut_left_empty_is_the_one_of_the_beginning() {
+fn damaged_manifest_falls_back_to_the_initial_one() {
     let dir = tempfile::tempdir().unwrap();
     let (dir, manifest) = (dir.path(), Manifest { started_ns: 7, ..Manifest::default() });
     let mut writer = Writer::create(dir, &manifest, WriterOptions::default()).unwrap();

@@ -48,7 +48,7 @@ fn stream(dir: &Path, table: &str) -> PathBuf {
 }
 
 #[test]
-fn a_stream_cut_anywhere_gives_the_rows_before_the_cut() {
+fn truncated_stream_returns_the_rows_before_the_cut() {
     for (table, events, step) in samples() {
         let dir = unfinished(&events);
         let whole = fs::read(stream(dir.path(), table)).unwrap();
@@ -65,7 +65,7 @@ fn a_stream_cut_anywhere_gives_the_rows_before_the_cut() {
 }
 
 #[test]
-fn a_cut_stream_is_noted() {
+fn truncated_stream_adds_a_note() {
     let dir = unfinished(&[request(1), request(2)]);
     let whole = fs::read(stream(dir.path(), "requests")).unwrap();
     fs::write(stream(dir.path(), "requests"), &whole[..whole.len() - 3]).unwrap();
@@ -76,7 +76,7 @@ fn a_cut_stream_is_noted() {
 }
 
 #[test]
-fn a_stream_that_ends_in_blocks_never_written_is_read_up_to_them() {
+fn stream_with_trailing_zero_blocks_is_read_up_to_them() {
     let dir = unfinished(&[request(1), request(2)]);
     let mut bytes = fs::read(stream(dir.path(), "requests")).unwrap();
     bytes.extend([0; 4096]);
@@ -119,7 +119,7 @@ fn finished() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_damaged_parquet_part_is_named_and_the_others_are_read() {
+fn error_names_a_damaged_parquet_part_and_other_parts_are_read() {
     let dir = finished();
     let part = dir.path().join("off_cpu/part-00001.parquet");
     let whole = fs::read(&part).unwrap();
@@ -152,7 +152,7 @@ fn a_changed_byte_in_a_parquet_part_never_panics() {
 }
 
 #[test]
-fn the_parquet_wins_over_its_stream_unless_it_is_damaged() {
+fn parquet_takes_precedence_over_its_stream_unless_damaged() {
     let events = [request(1), request(2)];
     let dir = unfinished(&events);
     let kept = fs::read(stream(dir.path(), "requests")).unwrap();
@@ -169,7 +169,7 @@ fn the_parquet_wins_over_its_stream_unless_it_is_damaged() {
 }
 
 #[test]
-fn leftovers_of_a_kill_are_passed_over() {
+fn ignores_leftover_files_of_a_kill() {
     let dir = finished();
     fs::write(dir.path().join("off_cpu/part-00003.parquet.tmp"), "half a file").unwrap();
     fs::write(dir.path().join("off_cpu/notes.txt"), "somebody's").unwrap();
@@ -198,7 +198,7 @@ fn times(n: usize) -> ArrayRef {
 }
 
 #[test]
-fn rows_that_cannot_be_are_counted_and_left_out() {
+fn invalid_rows_are_skipped_and_counted() {
     let dir = finished();
     let kinds = vec![Some("packets-dropped"), Some("unheard-of"), None, Some("events-dropped"), Some("odd")];
     plant(
@@ -226,7 +226,7 @@ fn rows_that_cannot_be_are_counted_and_left_out() {
 }
 
 #[test]
-fn a_small_part_does_not_unpack_to_any_size() {
+fn refuses_a_part_whose_pages_unpack_to_too_much() {
     let detail = |bytes| -> ArrayRef { Arc::new(StringArray::from(vec!["x".repeat(bytes)])) };
     for (megabytes, is_read) in [(60, true), (70, false)] {
         let dir = finished();
@@ -246,7 +246,7 @@ fn a_small_part_does_not_unpack_to_any_size() {
 }
 
 #[test]
-fn a_part_with_other_columns_is_told() {
+fn reports_a_part_with_missing_columns() {
     let dir = finished();
     plant(dir.path(), vec![("start_ns", times(1)), ("end_ns", times(1)), ("count", times(1))]);
     let (events, errors) = salvage(dir.path());
@@ -255,7 +255,7 @@ fn a_part_with_other_columns_is_told() {
 }
 
 #[test]
-fn a_waker_that_is_half_known_costs_the_waker_and_not_the_row() {
+fn incomplete_waker_is_dropped_without_the_row() {
     let texts = |texts: Vec<Option<&str>>| -> ArrayRef { Arc::new(StringArray::from(texts)) };
     let numbers = |numbers: Vec<Option<u32>>| -> ArrayRef { Arc::new(UInt32Array::from(numbers)) };
     let whole = || vec![Some(""); 3];

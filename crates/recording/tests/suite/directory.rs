@@ -16,7 +16,7 @@ fn create(path: &Path) -> Result<Writer, Error> {
 }
 
 #[test]
-fn a_link_by_the_name_of_a_file_is_not_followed() {
+fn does_not_follow_symlinks_with_the_name_of_a_file() {
     let dir = tempfile::tempdir().unwrap();
     let (recording, target) = (dir.path().join("recording"), dir.path().join("target"));
     fs::write(&target, "mine").unwrap();
@@ -33,7 +33,7 @@ fn a_link_by_the_name_of_a_file_is_not_followed() {
 }
 
 #[test]
-fn another_directory_by_the_same_name_gets_nothing() {
+fn does_not_write_to_a_directory_that_replaces_the_recording() {
     let dir = tempfile::tempdir().unwrap();
     let [recording, moved, elsewhere] = ["recording", "moved", "elsewhere"].map(|name| dir.path().join(name));
     let mut writer = create(&recording).unwrap();
@@ -51,7 +51,7 @@ fn another_directory_by_the_same_name_gets_nothing() {
 }
 
 #[test]
-fn a_directory_of_somebody_else_and_a_link_to_one_are_refused() {
+fn refuses_foreign_directories_and_symlinks() {
     let dir = tempfile::tempdir().unwrap();
     let foreign = dir.path().join("foreign");
     fs::create_dir(&foreign).unwrap();

@@ -71,7 +71,7 @@ fn bytes(dir: &Path) -> u64 {
 }
 
 #[test]
-fn the_oldest_parts_go_where_a_recording_would_be_larger_than_it_may() {
+fn removes_the_oldest_parts_to_stay_within_the_size_limit() {
     const MAX: u64 = 4 << 20;
     let dir = tempfile::tempdir().unwrap();
     let options = WriterOptions { max_bytes: MAX, removes_oldest: true, ..WriterOptions::default() };
@@ -90,7 +90,7 @@ fn the_oldest_parts_go_where_a_recording_would_be_larger_than_it_may() {
 }
 
 #[test]
-fn a_follower_goes_on_behind_parts_that_were_removed() {
+fn tail_continues_after_removed_parts() {
     let dir = tempfile::tempdir().unwrap();
     let options = WriterOptions { max_bytes: 4 << 20, removes_oldest: true, ..WriterOptions::default() };
     let mut recorder = Recorder::start(dir.path(), options);
@@ -105,7 +105,7 @@ fn a_follower_goes_on_behind_parts_that_were_removed() {
 }
 
 #[test]
-fn without_anything_to_remove_a_limit_is_said_and_holds() {
+fn size_limit_holds_and_is_reported_if_no_part_may_be_removed() {
     const MAX: u64 = 4 << 20;
     let dir = tempfile::tempdir().unwrap();
     let mut recorder =
@@ -197,7 +197,7 @@ fn filled_by_others(root: &Path) {
 }
 
 #[test]
-fn a_full_disk_loses_only_what_is_counted() {
+fn all_rows_lost_to_a_full_disk_are_counted() {
     let dir = tempfile::tempdir().unwrap();
     // A private namespace: no privilege is needed to mount there.
     let mount = "mount -t tmpfs -o size=32m tmpfs \"$0\" && exec \"$@\"";

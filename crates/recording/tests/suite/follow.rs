@@ -45,7 +45,7 @@ fn quarter(n: u64) -> [Event; 2] {
 }
 
 #[test]
-fn what_is_written_is_told_in_order_and_soon() {
+fn tail_returns_events_in_order_and_without_long_delay() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = writer(dir.path(), 7);
     let mut follow = start(dir.path());
@@ -69,7 +69,7 @@ fn what_is_written_is_told_in_order_and_soon() {
 
 /// A table may be written later than another, within a recorder's bounds.
 #[test]
-fn what_comes_late_is_told_in_its_place() {
+fn tail_sorts_late_events_of_another_table() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = writer(dir.path(), 1_000);
     let mut follow = start(dir.path());
@@ -91,7 +91,7 @@ fn what_comes_late_is_told_in_its_place() {
 }
 
 #[test]
-fn whoever_comes_later_is_told_the_same() {
+fn tail_started_later_returns_the_same_events() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = writer(dir.path(), 9);
     let (first, last) = (0..60, 60..100);
@@ -111,7 +111,7 @@ fn whoever_comes_later_is_told_the_same() {
 }
 
 #[test]
-fn a_recorder_that_was_killed_has_not_finished() {
+fn tail_of_a_killed_recorder_does_not_finish() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = writer(dir.path(), 1_000);
     (0..8).flat_map(quarter).for_each(|event| writer.write(&event).unwrap());
@@ -123,7 +123,7 @@ fn a_recorder_that_was_killed_has_not_finished() {
 }
 
 #[test]
-fn half_a_message_is_read_when_it_is_whole() {
+fn tail_reads_a_partial_message_once_it_is_complete() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = writer(dir.path(), 1_000_000);
     (0..40).flat_map(quarter).for_each(|event| writer.write(&event).unwrap());
@@ -141,7 +141,7 @@ fn half_a_message_is_read_when_it_is_whole() {
 }
 
 #[test]
-fn damage_is_told_once_and_the_rest_goes_on() {
+fn tail_reports_damage_once_and_continues() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = writer(dir.path(), 10);
     for n in 0..40 {
@@ -162,7 +162,7 @@ fn damage_is_told_once_and_the_rest_goes_on() {
 }
 
 #[test]
-fn a_manifest_that_is_not_there_any_more_ends_nothing() {
+fn tail_continues_without_a_manifest() {
     let dir = tempfile::tempdir().unwrap();
     let writer = writer(dir.path(), 10);
     let mut follow = start(dir.path());
@@ -177,7 +177,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_event_is_left_out(events in vec(event(), 0..80), rotate_rows in 1_u64..20, look_after in 1_usize..20) {
+    fn tail_returns_every_event(events in vec(event(), 0..80), rotate_rows in 1_u64..20, look_after in 1_usize..20) {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = writer(dir.path(), rotate_rows);
         let mut follow = start(dir.path());
@@ -207,7 +207,7 @@ proptest! {
 }
 
 #[test]
-fn losses_have_their_place_too() {
+fn tail_returns_losses_in_time_order() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = writer(dir.path(), 10);
     writer.write(&numbered(9)).unwrap();

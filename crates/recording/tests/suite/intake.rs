@@ -12,7 +12,7 @@ use crate::samples::{numbered, off_cpu, only, read};
 const MANY: usize = 1 << 30;
 
 #[test]
-fn threads_give_rows_while_others_are_written() {
+fn threads_add_events_while_the_writer_flushes() {
     const EACH: u64 = 20_000;
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("recording");
@@ -43,7 +43,7 @@ fn threads_give_rows_while_others_are_written() {
 }
 
 #[test]
-fn what_there_is_no_room_for_is_refused_until_what_waits_is_written_but_a_loss_is_taken() {
+fn full_intake_refuses_events_but_accepts_losses_until_flushed() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("recording");
     let mut writer = Writer::create(&dir, &Manifest::default(), WriterOptions::default()).unwrap();

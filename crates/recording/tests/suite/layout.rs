@@ -16,7 +16,7 @@ fn columns(dir: &Path, table: &str) -> String {
 }
 
 #[test]
-fn columns_are_named_as_the_json_fields_are() {
+fn column_names_match_json_field_names() {
     let dir = tempfile::tempdir().unwrap();
     let writer = Writer::create(dir.path(), &Manifest::default(), WriterOptions::default()).unwrap();
     writer.finish(&Manifest::default()).unwrap();
@@ -70,7 +70,7 @@ fn columns_are_named_as_the_json_fields_are() {
 }
 
 #[test]
-fn full_parts_are_parquet_and_a_finished_recording_has_nothing_else() {
+fn finished_recording_has_only_parquet_parts() {
     let dir = tempfile::tempdir().unwrap();
     let options = WriterOptions { rotate_rows: 10, ..WriterOptions::default() };
     let mut writer = Writer::create(dir.path(), &Manifest::default(), options).unwrap();
@@ -91,7 +91,7 @@ fn full_parts_are_parquet_and_a_finished_recording_has_nothing_else() {
 }
 
 #[test]
-fn a_directory_that_is_in_use_is_refused() {
+fn refuses_an_occupied_directory() {
     let dir = tempfile::tempdir().unwrap();
     let create = |path: &Path| Writer::create(path, &Manifest::default(), WriterOptions::default()).map(drop);
     let nested = dir.path().join("a/new/one");
@@ -105,7 +105,7 @@ fn a_directory_that_is_in_use_is_refused() {
 }
 
 #[test]
-fn what_is_no_recording_is_told_in_one_line() {
+fn invalid_recordings_give_a_one_line_error() {
     let dir = tempfile::tempdir().unwrap();
     let message = |path: &Path| Recording::open(path).map(drop).unwrap_err().to_string();
     assert!(message(dir.path()).contains("is not a recording"), "{}", message(dir.path()));

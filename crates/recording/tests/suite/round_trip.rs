@@ -24,7 +24,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_event_survives(events in vec(event(), 0..60), rotate_rows in 1_u64..40, flush_after in 1_usize..30, finish: bool) {
+    fn every_event_round_trips(events in vec(event(), 0..60), rotate_rows in 1_u64..40, flush_after in 1_usize..30, finish: bool) {
         let dir = tempfile::tempdir().unwrap();
         let manifest = Manifest { ended_ns: finish.then_some(1), ..Manifest::default() };
         let mut writer = Writer::create(dir.path(), &Manifest::default(), options(rotate_rows)).unwrap();
@@ -64,7 +64,7 @@ fn tables_are_merged_by_time() {
 }
 
 #[test]
-fn more_distinct_stacks_than_sixteen_bits_count() {
+fn round_trips_more_than_65536_distinct_stacks() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = Writer::create(dir.path(), &Manifest::default(), WriterOptions::default()).unwrap();
     let events: Vec<_> = (0..70_000).map(off_cpu).collect();
@@ -76,7 +76,7 @@ fn more_distinct_stacks_than_sixteen_bits_count() {
 }
 
 #[test]
-fn a_tick_writes_out_what_is_due_and_nothing_before() {
+fn tick_flushes_after_500_ms_and_not_earlier() {
     let dir = tempfile::tempdir().unwrap();
     let start = Instant::now();
     let late = WriterOptions { flush_every: Duration::from_secs(3600), ..WriterOptions::default() };
@@ -90,7 +90,7 @@ fn a_tick_writes_out_what_is_due_and_nothing_before() {
 }
 
 #[test]
-fn memory_is_bounded_by_rows_and_by_bytes_without_a_tick() {
+fn buffers_flush_at_row_and_byte_limits_without_a_tick() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = Writer::create(dir.path(), &Manifest::default(), WriterOptions::default()).unwrap();
     for n in 0..8192 {
@@ -104,7 +104,7 @@ fn memory_is_bounded_by_rows_and_by_bytes_without_a_tick() {
 }
 
 #[test]
-fn a_recording_can_be_read_while_it_is_written_and_one_table_at_a_time() {
+fn reads_one_table_while_the_recording_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = Writer::create(dir.path(), &Manifest::default(), options(10)).unwrap();
     for n in 0..25 {
@@ -118,7 +118,7 @@ fn a_recording_can_be_read_while_it_is_written_and_one_table_at_a_time() {
 }
 
 #[test]
-fn the_manifest_comes_back_whole() {
+fn manifest_round_trips() {
     let dir = tempfile::tempdir().unwrap();
     let mut manifest = Manifest {
         started_ns: 1,

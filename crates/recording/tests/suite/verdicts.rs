@@ -164,7 +164,7 @@ fn every_field_is_in_its_column() {
 }
 
 #[test]
-fn columns_have_names_of_their_own_and_the_requests_are_all_there() {
+fn column_names_are_unique_and_include_all_request_columns() {
     let (dir, recording) = recording();
     save(&recording, &[]);
     let columns = |table: &str| -> Vec<String> {
@@ -181,7 +181,7 @@ fn columns_have_names_of_their_own_and_the_requests_are_all_there() {
 }
 
 #[test]
-fn a_table_is_replaced_as_a_whole_or_not_at_all() {
+fn replaces_the_verdict_table_atomically() {
     let (dir, recording) = recording();
     let many: Vec<_> = (0..3_000).map(verdict).collect();
     save(&recording, &many);
@@ -200,7 +200,7 @@ fn a_table_is_replaced_as_a_whole_or_not_at_all() {
 }
 
 #[test]
-fn nothing_is_written_elsewhere() {
+fn does_not_write_through_symlinks() {
     let (dir, recording) = recording();
     let elsewhere = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(elsewhere.path(), dir.path().join("verdicts")).unwrap();

@@ -50,7 +50,7 @@ impl Report for Functions {
             Col::data("source", |row| row.source.into()),
             Col::data("rank", |row| row.rank.into()),
             Col::number("SHARE", 6, "", |row| percent(row.profile, row.function.seen).into()),
-            Col::number("SEEN", 6, "seen", |row| Cell::Count(row.function.seen)),
+            Col::number("SAMPLES", 7, "samples", |row| Cell::Count(row.function.seen)),
             Col::text("FUNCTION", 40, "", |row| mark(&row.function.name).into()),
             Col::data("function", |row| (&*row.function.name).into()),
             Col::text("WORK", 0, "", |row| {
@@ -133,9 +133,9 @@ pub(super) fn write_json(out: &mut impl Write, views: &Views) -> io::Result<()> 
     for (source, _, profile) in views.profiles() {
         let top = profile.top(MAX_FUNCTIONS);
         Writer::new(&mut *out, &Functions, &Format::Json).write_all(&rows(source, profile, &top))?;
-        for (work, seen) in profile.by_work() {
-            let (work, share) = (work.as_str(), profile.share(seen));
-            let line = json!({"type": "work", "source": source, "work": work, "seen": seen, "share": share});
+        for (work, samples) in profile.by_work() {
+            let (work, share) = (work.as_str(), profile.share(samples));
+            let line = json!({"type": "work", "source": source, "work": work, "samples": samples, "share": share});
             json::write_line(&mut *out, &line)?;
         }
     }
@@ -161,18 +161,18 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_told_with_what_they_are_and_are_escaped() {
+    fn functions_are_listed_with_their_work_and_escaped() {
         let mut out = Vec::new();
         write_text(&mut TextWriter::new(&mut out, &Style::default()), &views()).unwrap();
         let out = String::from_utf8(out).unwrap();
         assert!(out.contains("\nWhat ran on the processors (200 samples)\n"), "{out}");
-        assert!(out.contains("89.0 %     178  java.util.zip.CRC32C.updateBytes "), "{out}");
+        assert!(out.contains("89.0 %      178  java.util.zip.CRC32C.updateBytes "), "{out}");
         assert!(out.contains("checksum of batches (CRC32C)") && !out.contains('\u{1b}'), "{out}");
         assert!(out.contains("checksum of batches (CRC32C) 89.0 %"), "{out}");
     }
 
     #[test]
-    fn programs_get_each_function_and_each_kind_of_work() {
+    fn json_has_each_function_and_each_kind_of_work() {
         let mut out = Vec::new();
         write_json(&mut out, &views()).unwrap();
         let lines = String::from_utf8(out).unwrap();
@@ -181,14 +181,14 @@ mod tests {
         let kinds: Vec<_> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
         assert_eq!(kinds, ["function", "function", "work"]);
         assert_eq!(
-            (&lines[0]["function"], &lines[0]["seen"]),
+            (&lines[0]["function"], &lines[0]["samples"]),
             (&"java.util.zip.CRC32C.updateBytes_[j]".into(), &178.into())
         );
         assert!(lines[1]["work"].is_null(), "{}", lines[1]);
     }
 
     #[test]
-    fn where_nothing_was_seen_nothing_is_told() {
+    fn empty_views_write_nothing() {
         let (mut text, mut json) = (Vec::new(), Vec::new());
         write_text(&mut TextWriter::new(&mut text, &Style::default()), &Views::default()).unwrap();
         write_json(&mut json, &Views::default()).unwrap();

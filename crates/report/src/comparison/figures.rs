@@ -135,7 +135,7 @@ mod tests {
     use compare::{Figure, Interval};
 
     #[test]
-    fn figures_read_as_people_say_them() {
+    fn formats_figures_with_units() {
         for (figure, number, text) in [
             (Figure::RequestsPerSecond, 1_003.4, "1,003"),
             (Figure::RequestsPerSecond, 7.25, "7.2"),

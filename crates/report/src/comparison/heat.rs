@@ -72,7 +72,7 @@ mod tests {
     use model::Nanos;
 
     #[test]
-    fn cells_are_on_one_scale_from_the_lowest_to_the_highest() {
+    fn heat_map_cells_share_one_scale() {
         let rows =
             vec![vec![Some(1_000_000), None, Some(9_900_000)], vec![Some(100_000_000), Some(1_000_000)]];
         let over_time = OverTime { bucket: Nanos(1), rows };

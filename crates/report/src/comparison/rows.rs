@@ -237,7 +237,7 @@ mod tests {
     use super::number;
 
     #[test]
-    fn numbers_have_six_digits_and_no_point_where_they_are_whole() {
+    fn numbers_have_six_significant_digits_or_are_whole() {
         for (value, text) in [
             (0.0, "0"),
             (126_400_123.0, "126400123"),

@@ -241,7 +241,7 @@ mod tests {
     use super::{bar, seconds};
 
     #[test]
-    fn bars_have_eighths_and_long_times_are_in_minutes() {
+    fn bars_use_eighths_and_long_times_use_minutes() {
         assert_eq!(bar(1.0).chars().count(), 40);
         assert_eq!(bar(0.5).chars().count(), 20);
         assert_eq!(bar(0.506_25), format!("{}▎", "█".repeat(20)));

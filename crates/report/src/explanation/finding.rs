@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_cause_comes_first_with_its_share_and_what_remains_last() {
+    fn largest_cause_comes_first_and_unexplained_time_last() {
         let commits = total(Cause::JournalCommit, 240, 91, Some("PRODUCE"));
         let throttled = total(Cause::DirtyThrottling, 30, 9, Some("PRODUCE"));
         let on_loop0 =
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_explains_is_said_first_where_it_is_most() {
+    fn unexplained_time_comes_first_if_it_is_the_largest() {
         let open = total(Cause::Unobserved, 12, 199, Some("LIST_OFFSETS"));
         let pause = total(Cause::GcPause, 1, 1, Some("FETCH"));
         assert_eq!(
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_slow_is_an_answer_too() {
+    fn finding_states_that_nothing_was_slow() {
         assert_eq!(
             finding(vec![], &[]),
             "none of 900 requests took 100 ms or longer, intended waits left out"
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_counted_only_where_roots_are_events_and_all_are_known() {
+    fn counts_root_events_only_if_roots_are_events_and_all_known() {
         let busy = total(Cause::HandlersBusy, 500, 9, Some("PRODUCE"));
         assert_eq!(
             finding(vec![busy], &["handlers-busy"]),

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_without_a_name_is_its_id_in_csv() {
+    fn topic_without_a_name_has_its_id_in_csv() {
         let partition = |topic: Option<&str>, topic_id| Partition {
             topic: topic.map(Into::into),
             topic_id,

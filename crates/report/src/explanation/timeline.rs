@@ -276,7 +276,7 @@ mod tests {
     const BAR: usize = 50;
 
     #[test]
-    fn a_bar_is_where_its_time_is_and_never_nothing() {
+    fn bar_covers_its_time_and_is_never_empty() {
         let axis = Axis::new(WIDTH, Nanos(1_000), Nanos(2_000));
         assert_eq!(axis.bar, BAR);
         let draw = |start, end| {

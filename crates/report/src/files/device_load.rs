@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_second_is_found_among_requests() {
+    fn finds_the_busiest_second_of_block_requests() {
         let mut loads = DeviceLoads::default();
         for (count, second) in [(3, 0), (7, 1), (2, 2)] {
             for i in 0..count {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_devices_count_themselves_goes_before_what_was_seen() {
+    fn device_counters_take_precedence_over_block_requests() {
         let mut loads = DeviceLoads::default();
         loads.block_io(&io(SECOND, Direction::Read));
         for (second, reads, writes) in [(1, 100.0, 10.0), (2, 300.0, 30.0)] {

@@ -342,7 +342,7 @@ mod tests {
     use super::format_rate;
 
     #[test]
-    fn rates_read_as_people_say_them() {
+    fn formats_rates() {
         for (bytes, text) in [
             (0.0, "0 B/min"),
             (999.0, "999 B/min"),

@@ -237,7 +237,7 @@ fn total(summary: &LogSummary, stats: &LogStats, queues: &[Queue]) -> Value {
         "lines": stats.lines,
         "cut_lines": stats.cut_lines,
         "unreadable_requests": stats.unreadable_requests,
-        "told": summary.count(),
+        "event_lines": summary.count(),
         "first_ns": summary.span.map(|(first, _)| first.0),
         "last_ns": summary.span.map(|(_, last)| last.0),
         "tier_cleanup": {

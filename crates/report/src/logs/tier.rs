@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_take_as_long_as_they_are_large_were_migrated_one_after_the_other() {
+    fn gaps_that_grow_with_file_size_mean_serial_migration() {
         let serial = queue(&[(0, 50), (26, 508), (31, 90), (33, 40), (63, 600), (70, 120), (71, 20)]);
         assert!(serial.correlation().unwrap() > 0.9 && serial.is_serial() == Some(true));
         let beside = queue(&[(0, 50), (1, 508), (31, 90), (33, 40), (34, 600), (70, 120), (90, 20)]);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_migration_of_which_a_size_is_not_known_has_no_row() {
+    fn migration_without_both_sizes_has_no_row() {
         let of = |before_bytes, after_bytes| {
             let entry = LogEntry {
                 at: Some(Nanos(5)),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn migrations_of_another_day_are_another_queue() {
+    fn distant_migrations_are_separate_queues() {
         let ends = [(5, 1), (0, 2), (5 + QUEUE_GAP.0 / 1_000_000_000 + 1, 3)];
         let all = Migrations { migrations: queue(&ends).migrations, more: 0 };
         let sizes: Vec<Vec<u64>> = all

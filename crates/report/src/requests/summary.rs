@@ -12,8 +12,8 @@ use crate::quantity::{format_bytes, format_count, format_count_of};
 pub struct RequestSummary {
     /// Requests read.
     pub requests: u64,
-    /// Requests shown: those that passed the filters.
-    pub shown: u64,
+    /// Requests that passed the filters.
+    pub matched: u64,
     /// How much input was examined, and what could not be read.
     #[serde(flatten)]
     pub counters: CaptureCounters,
@@ -25,8 +25,8 @@ impl RequestSummary {
     /// The summary for people: what was read, then one sentence for each thing that is missing.
     pub fn sentences(&self) -> Vec<String> {
         let mut sentences = vec![format!(
-            "{} shown of {}; {} ({}) of {}",
-            format_count(self.shown),
+            "{} matched of {}; {} ({}) of {}",
+            format_count(self.matched),
             format_count_of(self.requests, "request"),
             format_count_of(self.counters.packets, "packet"),
             format_bytes(self.counters.bytes),

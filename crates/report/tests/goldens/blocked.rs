@@ -50,7 +50,7 @@ fn rows() -> [BlockedRow; 3] {
 }
 
 #[test]
-fn locks_of_thread_dumps_in_every_form() {
+fn locks_of_thread_dumps_in_every_format() {
     for (name, format) in [
         ("blocked.txt", table(false)),
         ("blocked-wide.txt", table(true)),

@@ -68,7 +68,7 @@ fn compared() -> ComparisonReport {
 }
 
 #[test]
-fn a_comparison_in_every_form() {
+fn comparison_in_every_format() {
     let compared = compared();
     golden("compare.txt", |out| write_text(out, &look(false), &compared).unwrap());
     golden("compare.jsonl", |out| write_json(out, &compared).unwrap());
@@ -80,7 +80,7 @@ fn a_comparison_in_every_form() {
 }
 
 #[test]
-fn a_comparison_fits_a_terminal_and_colours_only_where_they_are_allowed() {
+fn comparison_fits_80_columns_and_uses_colour_only_if_allowed() {
     let compared = compared();
     let render = |colour: bool| {
         let mut out = Vec::new();
@@ -95,7 +95,7 @@ fn a_comparison_fits_a_terminal_and_colours_only_where_they_are_allowed() {
 }
 
 #[test]
-fn a_comparison_says_what_differs_and_what_does_not() {
+fn comparison_reports_differences_and_equal_figures() {
     let mut out = Vec::new();
     write_json(&mut out, &compared()).unwrap();
     let lines = json_lines(&out);

@@ -41,7 +41,7 @@ fn fleet() -> Fleet {
 }
 
 #[test]
-fn differences_between_brokers_in_every_form() {
+fn differences_between_brokers_in_every_format() {
     let fleet = fleet();
     golden("fleet.txt", |out| write_differences(out, &table(false), &fleet, 1).unwrap());
     golden("fleet-wide.txt", |out| write_differences(out, &table(true), &fleet, 9).unwrap());
@@ -54,7 +54,7 @@ fn differences_between_brokers_in_every_form() {
 }
 
 #[test]
-fn figures_of_every_broker_in_every_form() {
+fn figures_of_every_broker_in_every_format() {
     let fleet = fleet();
     golden("fleet-figures.txt", |out| write_figures(out, &table(false), &fleet.brokers).unwrap());
     golden("fleet-figures.jsonl", |out| write_figures(out, &JSON, &fleet.brokers).unwrap());

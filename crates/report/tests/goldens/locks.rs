@@ -126,7 +126,7 @@ fn pauses(out: impl std::io::Write, format: &Format) {
 }
 
 #[test]
-fn the_four_requests_of_the_case_can_be_read_off_the_table() {
+fn lock_table_names_holder_and_write_of_each_wait() {
     golden("locks.txt", |out| waits(Writer::new(out, &LockWaits, &table(false))));
     let mut out = Vec::new();
     waits(Writer::new(&mut out, &LockWaits, &table(false)));
@@ -146,7 +146,7 @@ fn the_four_requests_of_the_case_can_be_read_off_the_table() {
 }
 
 #[test]
-fn waits_and_stops_in_every_form() {
+fn waits_and_pauses_in_every_format() {
     golden("locks-wide.txt", |out| waits(Writer::new(out, &LockWaits, &table(true))));
     golden("locks.jsonl", |out| waits(Writer::new(out, &LockWaits, &JSON)));
     golden("locks.csv", |out| waits(Writer::new(out, &LockWaits, &CSV)));
@@ -167,7 +167,7 @@ fn waits_and_stops_in_every_form() {
 }
 
 #[test]
-fn a_wait_object_has_every_field_of_the_contract() {
+fn wait_object_has_every_documented_field() {
     let mut out = Vec::new();
     waits(Writer::new(&mut out, &LockWaits, &JSON));
     for line in json_lines(&out) {

@@ -73,7 +73,7 @@ fn requests(out: impl Write, format: &Format) {
 }
 
 #[test]
-fn requests_in_every_form() {
+fn requests_in_every_format() {
     golden("requests.txt", |out| requests(out, &table(false)));
     golden("requests-wide.txt", |out| requests(out, &table(true)));
     golden("requests.jsonl", |out| requests(out, &JSON));
@@ -85,7 +85,7 @@ fn requests_in_every_form() {
 }
 
 #[test]
-fn a_request_object_has_every_field_of_the_contract() {
+fn request_object_has_every_documented_field() {
     let mut out = Vec::new();
     requests(&mut out, &JSON);
     let lines = json_lines(&out);
@@ -149,7 +149,7 @@ fn overview(most: usize, requests: &[Request]) -> Groups {
 }
 
 #[test]
-fn an_overview_in_every_form() {
+fn overview_in_every_format() {
     let groups = overview(100, &sample::traffic());
     golden("overview.txt", |out| {
         overview::write(out, &table(false), &groups, &sample::request_summary()).unwrap();
@@ -170,7 +170,7 @@ fn an_overview_in_every_form() {
 }
 
 #[test]
-fn an_overview_fits_a_terminal_unless_all_is_asked_for() {
+fn overview_fits_100_columns() {
     let mut out = Vec::new();
     overview::write(&mut out, &table(false), &overview(100, &sample::traffic()), &sample::request_summary())
         .unwrap();
@@ -180,7 +180,7 @@ fn an_overview_fits_a_terminal_unless_all_is_asked_for() {
 }
 
 #[test]
-fn no_request_is_lost_between_groups() {
+fn groups_contain_every_request() {
     let traffic = sample::traffic();
     for most in [1, 2, 100] {
         let groups = overview(most, &traffic);
@@ -195,7 +195,7 @@ fn no_request_is_lost_between_groups() {
 }
 
 #[test]
-fn the_slowest_come_first_and_no_more_than_were_asked_for() {
+fn top_requests_are_the_slowest_up_to_the_limit() {
     let mut traffic = sample::traffic();
     let latency = |request: &Request| request.latency();
     for most in [1, 7, 10_000] {
@@ -247,7 +247,7 @@ fn file_ops(mut to: impl Sink<FileOps>) {
 }
 
 #[test]
-fn file_operations_in_every_form() {
+fn file_operations_in_every_format() {
     golden("io.txt", |out| file_ops(FileOpWriter::new(out, false, &table(false))));
     golden("io-wide.txt", |out| file_ops(FileOpWriter::new(out, false, &table(true))));
     golden("io-message-ids.txt", |out| file_ops(FileOpWriter::new(out, true, &table(false))));
@@ -256,7 +256,7 @@ fn file_operations_in_every_form() {
 }
 
 #[test]
-fn a_summary_of_file_operations_in_every_form() {
+fn summary_of_file_operations_in_every_format() {
     fn summary(form: Format, out: &mut Vec<u8>) {
         file_ops(FileOpSummary::new(out, form));
     }
@@ -267,7 +267,7 @@ fn a_summary_of_file_operations_in_every_form() {
 }
 
 #[test]
-fn a_file_operation_has_every_field_of_the_contract_and_its_reasons_add_up() {
+fn file_operation_has_every_documented_field_and_reasons_add_up() {
     let mut out = Vec::new();
     file_ops(FileOpWriter::new(&mut out, false, &JSON));
     for line in json_lines(&out) {
@@ -299,7 +299,7 @@ fn a_file_operation_has_every_field_of_the_contract_and_its_reasons_add_up() {
 }
 
 #[test]
-fn the_slowest_operations_come_first() {
+fn top_operations_are_the_slowest() {
     let shared = SharedOutput::default();
     file_ops(TopFileOps::new(2, Box::new(FileOpWriter::new(shared.clone(), false, &JSON))));
     let rows = json_lines(&shared.0.borrow());
@@ -318,7 +318,7 @@ fn calls(out: impl Write, format: &Format) {
 }
 
 #[test]
-fn calls_of_kernel_functions_in_every_form() {
+fn calls_of_kernel_functions_in_every_format() {
     golden("kernel.txt", |out| calls(out, &table(false)));
     golden("kernel-wide.txt", |out| calls(out, &table(true)));
     golden("kernel.jsonl", |out| calls(out, &JSON));
@@ -342,7 +342,7 @@ fn totals(by: FilesBy, sort: Sort, room: usize) -> FileTotals {
 }
 
 #[test]
-fn files_in_every_form() {
+fn files_in_every_format() {
     let all = || totals(FilesBy::File, Sort::Bytes, 100);
     golden("files.txt", |out| files::write(out, &table(false), &all(), 2).unwrap());
     golden("files-wide.txt", |out| files::write(out, &table(true), &all(), 100).unwrap());
@@ -360,7 +360,7 @@ fn files_in_every_form() {
 }
 
 #[test]
-fn reads_that_nobody_is_sent_are_said_first() {
+fn reads_without_egress_are_reported_only_if_large_and_known() {
     let file_ops = sample::file_ops();
     let (op, _) = &file_ops[0];
     let read = |file: &str, kind: FileKind, op_kind: FileOpKind, bytes: u64, disk_bytes: u64| FileOp {
@@ -408,7 +408,7 @@ fn reads_that_nobody_is_sent_are_said_first() {
 }
 
 #[test]
-fn figures_that_no_broker_has_do_no_harm() {
+fn extreme_values_do_not_panic() {
     let (op, _) = sample::file_ops().swap_remove(3);
     let huge = FileOp {
         bytes: Some(u64::MAX),
@@ -429,7 +429,7 @@ fn figures_that_no_broker_has_do_no_harm() {
 }
 
 #[test]
-fn no_traffic_is_lost_between_files() {
+fn totals_by_file_contain_all_traffic() {
     let ops = sample::file_ops();
     let (early, late) = sample::block_ios();
     for by in FilesBy::ALL {
@@ -460,7 +460,7 @@ fn segment(out: impl Write, format: &Format, records: bool) {
 }
 
 #[test]
-fn a_segment_in_every_form() {
+fn segment_in_every_format() {
     golden("segment.txt", |out| segment(out, &table(false), false));
     golden("segment-wide.txt", |out| segment(out, &table(true), false));
     golden("segment-records.txt", |out| segment(out, &table(false), true));
@@ -477,7 +477,7 @@ fn explanation(mut to: impl ExplanationReport) {
 }
 
 #[test]
-fn an_explanation_in_every_form() {
+fn explanation_in_every_format() {
     golden("explain.txt", |out| explanation(ExplanationText::new(out, &look(false))));
     golden("explain-wide.txt", |out| explanation(ExplanationText::new(out, &look(true))));
     golden("explain.jsonl", |out| explanation(Writer::new(out, &Verdicts, &JSON)));
@@ -501,13 +501,13 @@ fn an_explanation_in_every_form() {
 }
 
 #[test]
-fn a_wait_has_the_kernel_s_name() {
+fn memory_reclaim_is_named_direct_reclaim() {
     let reclaim = Verdict { chain: vec![Cause::MemoryReclaim], ..sample::own_write() };
     assert_eq!(describe_chain(&reclaim), "direct reclaim");
 }
 
 #[test]
-fn a_verdict_object_has_every_field_of_the_contract() {
+fn verdict_object_has_every_documented_field() {
     let mut out = Vec::new();
     explanation(Writer::new(&mut out, &Verdicts, &JSON));
     let lines = json_lines(&out);
@@ -523,7 +523,7 @@ fn a_verdict_object_has_every_field_of_the_contract() {
 }
 
 #[test]
-fn a_short_explanation_keeps_an_example_of_every_way_to_the_root() {
+fn short_explanation_has_an_example_of_each_chain() {
     let mut out = Vec::new();
     let mut text = ExplanationText::new(&mut out, &look(false));
     // Many requests that waited for the lock, all slower than the one whose write held it.
@@ -546,7 +546,7 @@ fn a_short_explanation_keeps_an_example_of_every_way_to_the_root() {
 }
 
 #[test]
-fn how_many_were_ahead_makes_no_other_story() {
+fn number_of_requests_ahead_makes_no_separate_chain() {
     let mut out = Vec::new();
     let mut text = ExplanationText::new(&mut out, &look(false));
     for ahead in 1..100 {
@@ -565,7 +565,7 @@ fn how_many_were_ahead_makes_no_other_story() {
 }
 
 #[test]
-fn a_loss_says_so_and_none_says_so_too() {
+fn explanation_reports_losses_and_their_absence() {
     for (count, sentence) in [(0, "nothing was lost"), (3, "lost: 3 probe-events-dropped")] {
         let mut out = Vec::new();
         let mut conclusion = sample::conclusion();
@@ -577,7 +577,7 @@ fn a_loss_says_so_and_none_says_so_too() {
 }
 
 #[test]
-fn an_examination_in_every_form() {
+fn doctor_in_every_format() {
     let found = sample::examination();
     golden("doctor.txt", |out| doctor::write_text(out, &look(false), &found).unwrap());
     golden("doctor.json", |out| doctor::write_json(out, &found).unwrap());
@@ -588,7 +588,7 @@ fn an_examination_in_every_form() {
 }
 
 #[test]
-fn colour_is_used_only_where_it_is_allowed() {
+fn requests_table_uses_colour_if_allowed() {
     let mut out = Vec::new();
     requests(&mut out, &Format::Table(Style { colour: true, ..look(false) }));
     assert!(out.starts_with(b"\x1b[1m"));

@@ -188,7 +188,7 @@ fn fetch(brings: bool) -> Request {
 pub(crate) fn request_summary() -> RequestSummary {
     RequestSummary {
         requests: 12_345,
-        shown: 5,
+        matched: 5,
         counters: CaptureCounters {
             requests_by_api: BTreeMap::from([("PRODUCE", 12_340), ("METADATA", 5)]),
             packets: 264_681,

@@ -193,7 +193,7 @@ mod tests {
     use model::Nanos;
 
     #[test]
-    fn lengths_and_speeds_are_short() {
+    fn formats_durations_and_speeds() {
         let seconds = |n: i64| Nanos::from_millis(n * 1_000);
         for (length, text) in [(0, "00:00"), (192, "03:12"), (3_792, "1:03:12"), (-5, "00:00")] {
             assert_eq!(minutes(seconds(length)), text);
@@ -209,7 +209,7 @@ mod sparkline_tests {
     use super::sparkline;
 
     #[test]
-    fn the_highest_is_full_and_nothing_is_blank() {
+    fn highest_value_is_a_full_block_and_no_data_is_blank() {
         let some = |values: &[f64]| values.iter().map(|&value| Some(value)).collect::<Vec<_>>();
         assert_eq!(sparkline(&some(&[0.0, 1.0, 4.0, 8.0])), "▁▁▄█");
         assert_eq!(sparkline(&some(&[0.0, 0.0])), "▁▁");

@@ -202,7 +202,7 @@ mod tests {
     use crate::view::View;
 
     #[test]
-    fn columns_grow_to_what_is_worth_having_and_spare_ones_go_first() {
+    fn columns_grow_to_a_maximum_and_spare_ones_are_dropped_first() {
         let columns =
             [Column::text("A", 10).growing(1, 20), Column::number("B", 5), Column::text("C", 8).spare(1)];
         let widths = |room| fit(&columns, room).iter().map(|place| place.width).collect::<Vec<_>>();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn every_view_shows_what_it_must_in_80_columns_and_no_width_is_passed() {
+    fn every_view_fits_its_needed_columns_into_80_characters() {
         for (view, grouped) in View::ALL.into_iter().flat_map(|view| [(view, false), (view, true)]) {
             let columns = view.table(grouped).columns;
             let needed = columns.iter().filter(|column| column.spare == 0).count();

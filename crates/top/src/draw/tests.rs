@@ -86,7 +86,7 @@ fn keys(text: &str) -> Vec<Key> {
 }
 
 #[test]
-fn every_view_at_80_by_24_and_at_200_by_60() {
+fn every_view_matches_its_golden_screens() {
     let state = state();
     for (name, typed) in [
         ("requests", ""),
@@ -118,7 +118,7 @@ fn every_view_at_80_by_24_and_at_200_by_60() {
 }
 
 #[test]
-fn losses_a_lag_and_a_broker_that_is_gone_are_seen_in_every_view() {
+fn every_view_has_losses_lag_and_the_exit_of_the_broker() {
     let mut state = state();
     let at = sample::NOON + Nanos::from_millis(20_000);
     let loss = Loss { start: at, end: at, kind: LossKind::EventsDropped, count: 1_234, detail: "".into() };
@@ -148,7 +148,7 @@ fn losses_a_lag_and_a_broker_that_is_gone_are_seen_in_every_view() {
 }
 
 #[test]
-fn any_size_is_drawn() {
+fn draws_any_terminal_size() {
     let state = state();
     for (width, height) in [(1, 1), (10, 3), (39, 11), (40, 12), (79, 23), (81, 25), (500, 3), (300, 200)] {
         for typed in ["", "2", "3", "4t", "5", "h", "\n", ">", "/x", "\\y"] {
@@ -162,7 +162,7 @@ fn any_size_is_drawn() {
 }
 
 #[test]
-fn nothing_from_outside_steers_the_terminal() {
+fn escapes_control_characters_from_outside() {
     const HOSTILE: &str = "\x1b[2J\x1b]0;x\x07\u{202e}\r\n\u{9b}31m";
     let mut state = sample::state();
     let mut verdict = sample::verdict(Nanos::from_millis(500));
@@ -194,7 +194,7 @@ fn nothing_from_outside_steers_the_terminal() {
 }
 
 #[test]
-fn colours_are_the_terminals_own_and_none_without() {
+fn uses_only_terminal_colours_and_none_in_monochrome() {
     let state = state();
     let mut ui = Ui::default();
     let colours = |backend: &TestBackend| {

@@ -69,7 +69,7 @@ mod tests {
     use crate::palette::Tone;
 
     #[test]
-    fn what_was_painted_has_its_tone_and_no_codes() {
+    fn painted_text_has_tones_instead_of_escape_codes() {
         let line = format!("a {}b{}", paint(true, Role::Bad, "bad"), paint(true, Role::Faint, " faint"));
         let expected = [("a ", Tone::Plain), ("bad", Tone::Bad), ("b", Tone::Plain), (" faint", Tone::Faint)];
         let expected = expected.map(|(text, tone)| (text.to_owned(), tone));

@@ -138,7 +138,7 @@ mod tests {
     use crate::state::sample;
 
     #[test]
-    fn the_slowest_are_kept_and_files_are_bounded() {
+    fn retains_the_slowest_operations_and_bounds_files() {
         let mut operations = Operations::new(true);
         for number in 0..6_000_i64 {
             let mut op = sample::write(Nanos(number * 1_000), Nanos(number * 1_000 + number));

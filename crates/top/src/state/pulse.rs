@@ -142,7 +142,7 @@ mod tests {
     use super::Latencies;
 
     #[test]
-    fn percentiles_are_near_and_the_longest_is_exact() {
+    fn percentiles_are_approximate_and_the_maximum_is_exact() {
         let mut latencies = Latencies::default();
         assert_eq!((latencies.quantile(0.5), latencies.longest), (None, None));
         for n in 1..=1_000_i64 {

@@ -117,7 +117,7 @@ mod tests {
     use crate::state::sample;
 
     #[test]
-    fn victims_add_up_by_root_and_by_cause_whatever_is_forgotten() {
+    fn totals_by_cause_include_evicted_roots() {
         let mut roots = Roots::default();
         for number in 0..5_000 {
             let mut verdict = sample::verdict(Nanos::from_millis(100 + number % 7));

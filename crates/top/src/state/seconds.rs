@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_ago_is_not_counted_and_what_is_not_over_is_not_told() {
+    fn excludes_old_seconds_and_the_current_one() {
         let mut seconds = Seconds::<u32>::new(3);
         for ms in [0, 999, 1_000, 2_500, 500] {
             *seconds.at(at(ms)).unwrap() += 1;
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_is_shared_out_over_what_is_kept() {
+    fn splits_an_interval_over_the_retained_seconds() {
         let mut seconds = Seconds::<i64>::with_room_before(3);
         seconds.reach(at(2_000));
         seconds.share_out(at(-5_000), at(1_250), &mut |cell, ns| *cell += ns / 1_000_000);

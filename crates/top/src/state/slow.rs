@@ -91,7 +91,7 @@ mod tests {
     use crate::state::sample;
 
     #[test]
-    fn the_latest_and_the_slowest_are_kept_each_once() {
+    fn retains_the_latest_and_the_slowest_once_each() {
         let mut slow = Slow::default();
         for number in 0..3_000 {
             // The slowest come first.
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn large_requests_are_fewer() {
+    fn retains_fewer_large_requests() {
         let mut slow = Slow::default();
         let mut large = sample::verdict(Nanos::from_millis(100));
         large.request.partitions = vec![model::Partition::default(); 10_000];

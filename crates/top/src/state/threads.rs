@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_of_the_last_seconds_each_instant_once() {
+    fn shares_cover_the_last_seconds_and_count_each_instant_once() {
         let mut threads = Threads::new();
         // Ten seconds: one in a write, 0.4 s of it blocked, and half a second stopped.
         threads.event(&Event::FileOp(Box::new(sample::write(ms(2_000), ms(3_000)))));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_come_and_go_are_bounded() {
+    fn bounds_short_lived_threads() {
         let mut threads = Threads::new();
         for number in 0..3_000 {
             let mut op = sample::write(ms(1_000), ms(1_001) + Nanos(number));

@@ -134,7 +134,7 @@ mod tests {
     use crate::state::sample;
 
     #[test]
-    fn rates_are_of_the_last_seconds_and_totals_of_all() {
+    fn rates_cover_the_last_seconds_and_totals_the_whole_time() {
         let mut traffic = FileTraffic::new();
         let second = |n: i64| Nanos::from_millis(n * 1_000);
         for n in 0..30 {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reads_found_in_the_page_cache_is_known_where_they_were_watched() {
+    fn cached_bytes_are_known_only_with_disk_bytes() {
         let cached = |disk_bytes| {
             let mut traffic = FileTraffic::new();
             for n in 0..10 {

@@ -52,7 +52,7 @@ fn requests(ui: &Ui, state: &State) -> (Vec<u64>, Option<u64>) {
 }
 
 #[test]
-fn the_costliest_comes_first_and_the_row_that_is_looked_at_stays() {
+fn slowest_request_comes_first_and_the_selection_stays() {
     let (mut state, mut ui) = (state(), Ui::default());
     assert_eq!(requests(&ui, &state), (vec![6, 5, 4, 3, 2, 1], Some(6)));
     press(&mut ui, &state, &[Key::Down, Key::Down]);
@@ -70,7 +70,7 @@ fn the_costliest_comes_first_and_the_row_that_is_looked_at_stays() {
 }
 
 #[test]
-fn rows_are_sorted_by_the_column_that_was_chosen_and_the_other_way_round() {
+fn sorts_by_the_chosen_column_and_inverts() {
     let (state, mut ui) = (state(), Ui::default());
     // From LATENCY up to TIME: the latest first.
     press(&mut ui, &state, &[Key::F(6), Key::Up, Key::Enter]);
@@ -85,7 +85,7 @@ fn rows_are_sorted_by_the_column_that_was_chosen_and_the_other_way_round() {
 }
 
 #[test]
-fn a_filter_shows_as_it_is_typed_and_escape_takes_it_back() {
+fn filter_applies_while_typing_and_escape_removes_it() {
     let (state, mut ui) = (state(), Ui::default());
     press(&mut ui, &state, &[Key::F(4)]);
     type_in(&mut ui, &state, "gc-x");
@@ -101,7 +101,7 @@ fn a_filter_shows_as_it_is_typed_and_escape_takes_it_back() {
 }
 
 #[test]
-fn a_search_goes_to_the_next_that_has_the_words_and_round() {
+fn search_selects_the_next_match_and_wraps_around() {
     let (state, mut ui) = (state(), Ui::default());
     press(&mut ui, &state, &[Key::Char('/')]);
     type_in(&mut ui, &state, "JOURNAL");
@@ -117,7 +117,7 @@ fn a_search_goes_to_the_next_that_has_the_words_and_round() {
 }
 
 #[test]
-fn enter_goes_from_a_root_to_its_victims_and_from_one_of_them_to_its_chain() {
+fn enter_opens_the_victims_of_a_root_and_then_a_chain() {
     let (state, mut ui) = (state(), Ui::default());
     press(&mut ui, &state, &[Key::Char('2'), Key::Enter]);
     assert_eq!((ui.view, requests(&ui, &state).0), (View::Requests, vec![6, 4, 2]));
@@ -131,7 +131,7 @@ fn enter_goes_from_a_root_to_its_victims_and_from_one_of_them_to_its_chain() {
 }
 
 #[test]
-fn views_go_round_and_grouping_is_each_views_own() {
+fn views_wrap_around_and_have_separate_grouping() {
     let (state, mut ui) = (state(), Ui::default());
     press(&mut ui, &state, &[Key::BackTab]);
     assert_eq!(ui.view, View::Threads);
@@ -155,7 +155,7 @@ fn tags_stay_with_their_rows() {
 }
 
 #[test]
-fn what_is_for_whoever_runs_the_screen_is_handed_on() {
+fn keys_return_their_outcomes() {
     let (state, mut ui) = (state(), Ui::default());
     for (key, outcome) in [
         (Key::Char('q'), Outcome::Quit),

@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn plaintext_is_the_default_and_what_kafka_does_not_know_is_ignored() {
+    fn defaults_to_plaintext_and_ignores_unknown_properties() {
         let read = read("# comment\nacks=all\nbootstrap.servers=kafka-1:9092, SSL://[::1]:9093\nmy.own=1\nssl.truststore.type=JKS\n").unwrap();
         assert_eq!(
             (read.protocol, read.tls.is_none(), read.credentials.is_none()),
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn tls_and_passwords_are_read_and_not_shown() {
+    fn reads_tls_and_passwords_and_hides_them_in_debug_output() {
         let text = format!(
             "security.protocol=sasl_ssl\nssl.truststore.type=PEM\nssl.truststore.certificates={}\nsasl.mechanism=SCRAM-SHA-512\n{JAAS}",
             inline(CA)
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clients_own_key_is_read_from_a_file_and_from_properties() {
+    fn reads_a_client_key_from_a_file_and_from_properties() {
         let directory = tempfile::tempdir().unwrap();
         let trusted_certificates = file(&directory, "ca.pem", CA, 0o644);
         let own = file(&directory, "own.pem", &format!("{KEY}{CHAIN}"), 0o604);
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_a_password_that_others_can_read_is_warned_of() {
+    fn warns_of_a_password_file_that_others_can_read() {
         let directory = tempfile::tempdir().unwrap();
         let text = format!("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n{JAAS}");
         for (mode, warnings) in [(0o600, 0), (0o640, 0), (0o644, 1)] {
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_is_said_and_never_left_out() {
+    fn refuses_unsupported_properties_with_a_reason() {
         let tls = format!(
             "security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.certificates={}\n",
             inline(CA)
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_narrows_tls_is_ignored_with_a_line() {
+    fn ignores_tls_version_limits_with_a_warning() {
         let text = format!(
             "security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.certificates={}\nssl.enabled.protocols=TLSv1.3\n",
             inline(CA)
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_or_too_large_is_an_error_of_one_line() {
+    fn missing_or_too_large_file_is_a_one_line_error() {
         let none = ClientProperties::read(Path::new("/no/such/file")).unwrap_err().to_string();
         assert!(none.starts_with("/no/such/file: "), "{none}");
         let large = "a".repeat((1 << 20) + 1);

@@ -126,7 +126,7 @@ mod tests {
     const PLAIN: &str = "org.apache.kafka.common.security.plain.PlainLoginModule required";
 
     #[test]
-    fn kafka_s_syntax_is_read() {
+    fn parses_kafkas_jaas_syntax() {
         let cases = [
             (format!("{SCRAM} username=\"u\" password=\"p\";"), "u", "p"),
             (format!("  {PLAIN}\n\tusername = 'u'  password=p ; "), "u", "p"),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_the_password() {
+    fn errors_do_not_contain_the_password() {
         for (text, why) in [
             (String::new(), "begin with a login module"),
             ("x.Krb5LoginModule required username=u password=secret;".to_owned(), "neither"),

@@ -88,7 +88,7 @@ mod tests {
     const MAP: (&str, &str) = ("listener.security.protocol.map", "CONTROLLER:SSL, clients:ssl");
 
     #[test]
-    fn the_listener_is_one_that_speaks_as_the_client_does() {
+    fn chooses_a_listener_with_the_clients_protocol() {
         let broker = broker(&ALL, &[MAP]);
         let port = |protocol, servers: &[(&str, u16)]| {
             choose(&broker, &client(protocol, servers)).map(|found| found.port)
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_the_certificate_is_the_one_that_clients_connect_to() {
+    fn server_name_is_the_one_that_clients_connect_to() {
         let name = |advertised: &str, host: &str, servers: &[(&str, u16)]| {
             let broker = broker(&[("SSL", host, 9)], &[("advertised.listeners", advertised)]);
             let client = client(SecurityProtocol::Ssl, servers);

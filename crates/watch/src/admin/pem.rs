@@ -36,7 +36,7 @@ mod tests {
     use super::sections;
 
     #[test]
-    fn sections_are_found_on_one_line_and_on_many() {
+    fn finds_sections_on_one_line_and_on_many() {
         let many = "Bag Attributes\n-----BEGIN A-----\nAAEC\r\nAw==\n-----END A-----\n-----BEGIN B C-----\n/w==\n-----END B C-----\n";
         let one = many.replace(['\n', '\r'], "");
         for text in [many, &one] {
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_not_shown() {
+    fn error_does_not_contain_the_damaged_text() {
         for text in ["-----BEGIN A", "-----BEGIN A-----\nAA==", "-----BEGIN A-----\nsecret!\n-----END A-----"]
         {
             let why = sections(text).err().unwrap();

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_goes_to_a_broker_that_takes_its_mechanism() {
+    fn sends_the_password_once_the_broker_accepts_the_mechanism() {
         let credentials = Credentials {
             mechanism: Mechanism::Plain,
             username: "u".to_owned(),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_broker_refuses_is_one_line_without_the_password() {
+    fn refusals_are_one_line_errors_without_control_characters() {
         let other =
             authenticate(true, &[&[0, 33, 0, 0, 0, 1, 0, 5, b'P', b'L', b'A', b'I', b'N']]).unwrap_err();
         let text = "SASL_SSL://:9092 has no SASL mechanism SCRAM-SHA-256, but PLAIN";
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_cut_authenticates_nobody() {
+    fn truncated_response_does_not_authenticate() {
         let plain = [TAKEN, &answer(0, "", "")];
         authenticate(false, &plain).unwrap();
         for (at, whole) in plain.iter().enumerate() {

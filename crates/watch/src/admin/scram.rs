@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_rfcs_hold() {
+    fn matches_the_examples_of_the_rfcs() {
         holds(
             &SHA_1,
             [
@@ -197,7 +197,7 @@ mod tests {
 
     /// Computed with Python's hashlib, because no RFC has an example.
     #[test]
-    fn sha_512_is_as_another_implementation_computes_it() {
+    fn sha_512_matches_another_implementation() {
         holds(&SHA_512, SHA_512_EXAMPLE);
     }
 
@@ -211,13 +211,13 @@ mod tests {
     ];
 
     #[test]
-    fn a_name_with_separators_is_escaped() {
+    fn escapes_separators_in_a_user_name() {
         let client = Client::new(&SHA_256, "a=b,c", "x", "n");
         assert_eq!(client.first_message(), "n,,n=a=3Db=2Cc,r=n");
     }
 
     #[test]
-    fn a_challenge_that_is_not_the_server_s_or_costs_too_much_is_refused() {
+    fn refuses_malformed_foreign_or_expensive_challenges() {
         let client = Client::new(&SHA_256, "user", "pencil", "own");
         let why = |message: &[u8]| client.prove(message).err().unwrap();
         for malformed in ["", "r=", "s=AA==,r=ownx,i=4096", "m=x,r=ownx,s=AA==,i=4096", "r=ownx,s=!,i=4096"] {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_know_the_password_is_found_out() {
+    fn refuses_a_server_that_does_not_know_the_password() {
         let [nonce, _, server_first, _, right] = RFC_7677;
         let client = Client::new(&SHA_256, "user", "pencil", nonce);
         let (_, proof) = client.prove(server_first.as_bytes()).unwrap();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_clients_have_the_same_nonce() {
+    fn nonces_differ() {
         let [one, other] = [nonce().unwrap(), nonce().unwrap()];
         assert!(one != other && one.len() == 32 && !one.contains(','), "{one} {other}");
     }

@@ -234,7 +234,7 @@ mod tests {
 
     /// A broker that never completes a TLS record, but sends a byte now and then.
     #[test]
-    fn a_broker_that_trickles_is_waited_for_until_the_end_and_no_longer() {
+    fn trickling_broker_times_out_at_the_deadline() {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
         let server = std::thread::spawn(move || {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_whose_certificate_an_authority_signed_is_trusted_by_name() {
+    fn trusts_a_certificate_by_its_authority_and_name() {
         let broker = || server(BROKER, None);
         assert_eq!(ask(broker(), CA, Some("kafka-1"), None).unwrap(), [1, 2, 3, 4]);
         ask(broker(), CA, Some("b.kafka.example"), None).unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_is_in_the_truststore_itself_is_trusted() {
+    fn trusts_a_certificate_that_is_in_the_truststore() {
         for (own, name) in [(ALONE, "kafka-1"), (BROKER, "kafka-1")] {
             ask(server(own, None), own.0, Some(name), None).unwrap();
             let answer = ask(server(own, None), own.0, Some("kafka-2"), None);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_shows_its_own_certificate_where_a_broker_requires_one() {
+    fn sends_the_client_certificate_that_a_broker_requires() {
         let broker = || server(BROKER, Some(CA));
         let of = |(chain, key): (&str, &str)| Some(ClientKey { chain: vec![der(chain)], pkcs8: der(key) });
         let without = ask(broker(), CA, Some("kafka-1"), None).unwrap_err();

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_in_a_write_until_the_thread_is_on_its_way_back() {
+    fn wait_at_system_call_exit_is_not_part_of_the_write() {
         let write = libc::SYS_write as u32;
         let at_exit = "entry_SYSCALL_64_after_hwframe;exit_to_user_mode_loop;mem_cgroup_handle_over_high";
         let records = [
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_stands_still_until_its_first_thread_runs() {
+    fn process_stop_ends_when_its_first_thread_runs() {
         let stopped = |tid, first_ns, last_ns, kind| {
             let Record::Wait(wait) = wait(u32::MAX, 0, "") else { unreachable!() };
             Record::Wait(Wait { tid, first_ns, last_ns, kind, ..wait })
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn an_append_takes_some_time_and_has_its_threads_name() {
+    fn append_has_a_duration_and_its_threads_name() {
         let dir = tempfile::tempdir().unwrap();
         let segment = dir.path().join("topic-3/00000000000000000000.log");
         fs::create_dir(segment.parent().unwrap()).unwrap();

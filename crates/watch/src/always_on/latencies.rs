@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn each_request_is_in_one_row_and_what_had_none_has_no_row() {
+    fn each_request_is_in_one_row_and_idle_ports_have_none() {
         let mut reader = LatencyReader::new(1_000);
         let mut read = |now_ns, histograms: Vec<Histogram>| -> Vec<_> {
             let events = reader.read(histograms.into_iter(), now_ns, ClockOffset::from_ns(0));

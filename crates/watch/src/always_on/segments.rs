@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_is_read_back_by_its_numbers_and_its_crc() {
+    fn reads_a_batch_by_inode_and_position_if_its_crc_matches() {
         let dir = tempfile::tempdir().unwrap();
         let partition = dir.path().join("topic-3");
         fs::create_dir(&partition).unwrap();

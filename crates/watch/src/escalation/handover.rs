@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_within_an_escalation_is_of_its_probes_and_all_else_is_not() {
+    fn events_within_an_escalation_come_from_its_probes_only() {
         let handover = Handover::default();
         assert_eq!(delivering_modes(&handover, &wait(1, 2)), [Mode::AlwaysOn]);
         handover.attach(Nanos::from_millis(1_000));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_packets_showed_is_delivered_once() {
+    fn captured_request_is_delivered_once() {
         let handover = Handover::default();
         let of = |mode, request: &Event| handover.is_of(mode, request);
         assert!(of(Mode::AlwaysOn, &request(1, 10, 20)));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_remembered_for_ten_seconds_and_not_for_ever() {
+    fn requests_are_remembered_for_about_ten_seconds() {
         let handover = Handover::default();
         for second in 0..60 {
             assert!(handover.is_of(
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_known_what_packets_showed_until_shortly_before_they_were_last_read() {
+    fn known_time_ends_shortly_before_the_last_packet_read() {
         let handover = Handover::default();
         assert_eq!(handover.known_until_ns(), None);
         handover.set_packets_read(3_000_000_000);

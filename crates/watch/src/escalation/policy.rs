@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hiccup_is_no_reason_and_a_stall_is() {
+    fn stalls_begin_an_escalation_and_hiccups_do_not() {
         assert_eq!(run(3_600, |second| u64::from(second % 30 == 0)), [], "two a minute");
         assert_eq!(run(600, |second| if second == 100 { 2 } else { 0 }), []);
         let stall = run(600, |second| if second == 100 { 50 } else { 0 });
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escalation_that_was_ended_rests_before_it_begins_again() {
+    fn ended_escalation_pauses_before_the_next() {
         let mut policy = Policy::new(0);
         assert_eq!(policy.step(SECOND_NS, 3), Some(Change::Begin));
         policy.end(2 * SECOND_NS);

@@ -223,7 +223,7 @@ mod tests {
     use crate::host::tests::fixture::Fixture;
 
     #[test]
-    fn the_least_quota_and_limit_above_a_group_hold_for_it() {
+    fn lowest_quota_and_limit_of_the_ancestors_apply() {
         let fixture = Fixture::new("limits-of-groups");
         for (name, text) in [
             ("v2/pod/cpu.max", "200000 100000\n"),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn of_limits_on_a_device_the_least_holds() {
+    fn lowest_io_limit_of_a_device_applies() {
         let fixture = Fixture::new("io-limits");
         for (name, text) in [
             (
@@ -284,7 +284,7 @@ mod tests {
                           41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
 
     #[test]
-    fn a_group_is_found_below_the_mount_of_its_hierarchy() {
+    fn finds_a_cgroup_below_the_mount_of_its_hierarchy() {
         for (controllers, path, dir) in [
             ("", "/system.slice/kafka", Some("/sys/fs/cgroup/unified/system.slice/kafka")),
             ("cpu,cpuacct", "/", Some("/sys/fs/cgroup/cpu/")),

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspended_machine_missed_what_only_one_clock_counts() {
+    fn suspended_time_is_the_difference_of_two_clocks() {
         let mut clocks = Clocks::default();
         assert_eq!(clocks.suspended_s(at(100.0, 90.0)), None, "nothing to compare it with");
         assert_eq!(clocks.suspended_s(at(101.0, 90.999_9)), Some(0.0), "read one after the other");
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_machine_finds_its_hardware_clock_ahead() {
+    fn jump_of_the_hardware_clock_is_reported_once() {
         let mut clocks = Clocks::default();
         let mut ahead = |offset_s| {
             clocks.update_rtc(offset_s);

@@ -141,7 +141,7 @@ mod tests {
     use crate::host::tests::fixture::Fixture;
 
     #[test]
-    fn a_volume_lies_on_a_partition_that_lies_on_a_disk() {
+    fn resolves_a_volume_to_its_partition_and_disks() {
         let fixture = Fixture::new("devices");
         fixture.file("sys/devices/sda/dev", "8:0\n");
         fixture.file("sys/devices/sda/sda1/dev", "8:1\n");

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_broker_runs_on_is_read_from_the_kernel_s_files() {
+    fn reads_host_facts_from_the_kernels_files() {
         let fixture = Fixture::new("surroundings");
         host(&fixture);
         broker(&fixture);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_why() {
+    fn unreadable_facts_have_a_reason() {
         let fixture = Fixture::new("surroundings-missing");
         host(&fixture);
         let why = "server.properties: permission denied";
@@ -276,7 +276,7 @@ mod tests {
 
     /// A cgroup that this process does not see may have any limit.
     #[test]
-    fn a_broker_has_no_limit_where_its_group_is_found_and_has_none() {
+    fn cgroup_limits_are_unknown_outside_the_mount() {
         let fixture = Fixture::new("surroundings-cgroup");
         let mount = format!("30 23 0:26 / {} rw - cgroup2 cgroup2 rw\n", fixture.path("cg").display());
         fixture.file("proc/self/mountinfo", &mount);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_are_counted_by_their_ranges() {
+    fn counts_allowed_cpus_by_ranges() {
         for (list, count) in [("0", Some(1)), ("0-3,8", Some(5)), ("3-1", None), ("x", None)] {
             assert_eq!(allowed_cpus(&format!("Cpus_allowed_list:\t{list}\n")), count, "{list}");
         }
@@ -311,7 +311,7 @@ mod limits_tests {
     use crate::host::tests::fixture::Fixture;
 
     #[test]
-    fn soft_limits_are_read() {
+    fn reads_soft_limits() {
         let fixture = Fixture::new("limits");
         let text = "Limit                     Soft Limit           Hard Limit           Units     \n\
                     Max processes             unlimited            unlimited            processes \n\

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_over_the_time_between_its_own_readings() {
+    fn rate_uses_the_time_between_its_own_readings() {
         let mut figures = Figures::default();
         for (second, late_ms) in [(1, 5), (2, 45)] {
             figures.begin(Nanos(second * 1_000_000_000));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thing_that_was_away_begins_anew() {
+    fn rate_restarts_after_a_missing_reading() {
         let mut figures = Figures::default();
         for (second, value) in [(1, Some(10)), (2, None), (3, Some(500))] {
             figures.begin(Nanos(second * 1_000_000_000));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_counter_wraps_and_one_that_was_reset_says_nothing() {
+    fn narrow_counters_wrap_and_reset_counters_yield_no_increase() {
         let wrapped = Bits::Narrow.increase(u64::from(u32::MAX) - 9, 10);
         assert_eq!(wrapped, Some(20));
         assert_eq!(Bits::Narrow.increase(1_000, 10), None);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_of_nothing_is_absent() {
+    fn mean_over_no_operations_is_absent() {
         let mut figures = Figures::default();
         for (second, total, count) in [(1, 100, 10), (2, 100, 10), (3, 160, 12)] {
             figures.begin(Nanos(second * 1_000_000_000));

@@ -154,7 +154,7 @@ fn read_twice(fixture: &Fixture) -> Samples {
 }
 
 #[test]
-fn devices_are_counted_as_iostat_counts_them() {
+fn device_figures_match_iostat() {
     let fixture = Fixture::new("iostat");
     let samples = read_twice(&fixture);
     // From iostat -x 2 on the same two snapshots.
@@ -177,7 +177,7 @@ fn devices_are_counted_as_iostat_counts_them() {
 }
 
 #[test]
-fn every_figure_that_is_listed_is_read_somewhere() {
+fn every_listed_metric_is_read() {
     let fixture = Fixture::new("complete");
     let samples = read_twice(&fixture);
     for metric in METRICS {
@@ -190,7 +190,7 @@ fn every_figure_that_is_listed_is_read_somewhere() {
 }
 
 #[test]
-fn figures_of_the_broker_and_the_host() {
+fn reads_figures_of_the_broker_and_the_host() {
     let fixture = Fixture::new("figures");
     let samples = read_twice(&fixture);
     for (scope, name, metric, expected) in [
@@ -235,7 +235,7 @@ fn spread(begin_ms: i64, step_ms: i64) -> impl FnMut() -> Nanos {
 }
 
 #[test]
-fn a_reading_that_is_spread_over_some_time_gives_exact_rates() {
+fn rates_are_exact_if_a_reading_takes_time() {
     let at_once = read_twice(&Fixture::new("at-once"));
     let fixture = Fixture::new("spread");
     let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
@@ -264,7 +264,7 @@ fn a_reading_that_is_spread_over_some_time_gives_exact_rates() {
 }
 
 #[test]
-fn threads_are_read_once_in_so_many_readings() {
+fn threads_are_read_in_every_third_reading() {
     let fixture = Fixture::new("threads-every");
     host(&fixture, 1);
     let mut sampler =
@@ -279,7 +279,7 @@ fn threads_are_read_once_in_so_many_readings() {
 }
 
 #[test]
-fn a_host_without_any_of_the_files_gives_no_figures() {
+fn missing_files_yield_no_figures() {
     let fixture = Fixture::new("nothing");
     let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
     for second in 1..4 {
@@ -292,7 +292,7 @@ fn a_host_without_any_of_the_files_gives_no_figures() {
 }
 
 #[test]
-fn files_that_say_something_else_give_no_figures_and_no_panic() {
+fn malformed_files_do_not_panic() {
     let fixture = Fixture::new("hostile");
     host(&fixture, 1);
     for name in [
@@ -327,7 +327,7 @@ fn files_that_say_something_else_give_no_figures_and_no_panic() {
 }
 
 #[test]
-fn a_broker_that_was_restarted_begins_anew() {
+fn rates_restart_with_the_broker() {
     let fixture = Fixture::new("restart");
     let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
     host(&fixture, 1);

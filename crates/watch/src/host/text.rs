@@ -161,7 +161,7 @@ mod tests {
     use crate::host::tests::fixture::Fixture;
 
     #[test]
-    fn a_file_that_stays_open_has_what_it_has_now() {
+    fn open_file_yields_its_current_content() {
         let (fixture, path) = (Fixture::new("open-files"), "proc/stat");
         let kernel = fixture.kernel();
         assert_eq!(kernel.text(&fixture.path(path)), None);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_whole_words_and_what_is_no_number_is_absent() {
+    fn matches_whole_keys_and_skips_values_that_are_not_numbers() {
         let text = "Cached:          100 kB\nSwapCached: 7 kB\nmax max\nrbytes=5\n\nCach 1\n";
         assert_eq!(keyed(text, "Cached"), Some(100));
         assert_eq!(keyed(text, "SwapCached"), Some(7));

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_a_large_broker_s_threads_stay_open() {
+    fn files_of_five_hundred_threads_stay_open() {
         let (fixture, names) = (Fixture::new("many-threads"), ThreadNames::default());
         let mut threads = Threads::of(names.reader());
         (8..508).for_each(|tid| begin(&fixture, tid, 10));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_begin_and_end_are_noticed() {
+    fn detects_started_and_ended_threads() {
         let (fixture, names) = (Fixture::new("threads"), ThreadNames::default());
         let mut threads = Threads::of(names.reader());
         (8..11).for_each(|tid| begin(&fixture, tid, 10));

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_as_they_went() {
+    fn messages_round_trip() {
         let (from, mut to) = pair();
         let large = vec![7; 3 * super::PIECE];
         let sent = [(Kind::Time, &b"12345678"[..]), (Kind::Rows, &large), (Kind::Json, b"")];
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_comes_with_its_message() {
+    fn descriptor_arrives_with_its_message() {
         let (from, mut to) = pair();
         let (sent_end, mut handed_over) = UnixStream::pair().unwrap();
         from.send(Kind::Json, b"{}", Some(sent_end.as_fd())).unwrap();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_of_its_length_or_kind_is_no_message() {
+    fn refuses_a_wrong_message_length_or_kind() {
         for head in [[0xff; HEAD], [0, 0, 0, 0, 9]] {
             let (from, mut to) = pair();
             (&from.socket).write_all(&head).unwrap();

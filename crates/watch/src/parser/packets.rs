@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stepped_wall_clock_moves_no_packet() {
+    fn wall_clock_step_does_not_move_packets() {
         for step in [0, 9_000, -9_000] {
             for before_the_step in [true, false] {
                 assert_eq!(time_of_packet(step, before_the_step), Nanos(50_040), "{step}, {before_the_step}");
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packets_between_two_readings_of_the_clock_have_the_newer_one() {
+    fn packets_between_two_clock_readings_use_the_newer_one() {
         let mut clock = PacketClock::default();
         let offset = ClockOffset::at(pair(1_000, 50_000));
         // The clock was slewed by 5, and the packet arrived during the read.

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_of_the_time_zone_in_which_it_is_fresh() {
+    fn time_zone_is_the_one_in_which_the_line_is_recent() {
         for (time, fits) in [
             ("15:04:47,458", true),
             ("17:04:47,458", true),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_seconds_do_not_say_when_a_request_was() {
+    fn lines_without_milliseconds_are_unreadable() {
         let mut log = parser(true);
         let text =
             ["15:04:47", "15:04:47,000", "15:04:47,458", "15:04:47,000"].map(|at| line(at, "SSL")).concat();
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_are_captured_are_left_out() {
+    fn plaintext_requests_are_left_out_with_only_tls() {
         let text =
             ["SSL", "PLAINTEXT", "SASL_SSL", "SASL_PLAINTEXT"].map(|of| line("15:04:47,458", of)).concat();
         for (only_tls, rows) in [(true, 2), (false, 4)] {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_have_the_names_that_the_log_dirs_or_responses_say() {
+    fn topic_names_come_from_log_dirs_or_responses() {
         let topic = |log: &mut LogParser| {
             log.feed(line("15:04:47,458", "SSL").as_bytes(), now(AT));
             log.take_rows().pop().unwrap().partitions[0].topic.clone()
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_counted_and_a_line_may_come_in_pieces() {
+    fn counts_unreadable_lines_and_joins_pieces() {
         let good = line("15:04:47,458", "SSL");
         let hostile = [
             good.replace("\"acks\":1", "\"acks\":\"1\""),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn each_piece_is_answered_and_the_last_line_ends_with_the_log() {
+    fn answers_each_piece_and_counts_the_last_line_at_the_end() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (mut watch, process) = (Channel::new(ours), Channel::new(theirs));
         let ended = std::thread::spawn(move || parse(process));
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_before_it_begins_is_an_error() {
+    fn piece_before_the_first_order_is_an_error() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         Channel::new(ours).send(Kind::Log, b"x", None).unwrap();
         assert!(parse(Channel::new(theirs)).is_err());

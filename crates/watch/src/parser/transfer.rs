@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_comes_as_it_went() {
+    fn request_round_trips() {
         let request = request();
         let bytes = bytes(&request);
         let mut left = &bytes[..];
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_cut_is_no_request() {
+    fn refuses_a_truncated_message() {
         let bytes = bytes(&request());
         for end in 0..bytes.len() {
             assert_eq!(take_request(&mut &bytes[..end]), None, "{end}");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_lie_are_no_request_and_take_no_memory() {
+    fn corrupt_bytes_do_not_allocate_much_memory() {
         let bytes = bytes(&request());
         for at in 0..bytes.len() {
             for byte in [0, 1, 0x7f, 0xff] {

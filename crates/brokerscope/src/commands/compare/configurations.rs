@@ -167,7 +167,7 @@ mod tests {
     use model::Nanos;
 
     #[test]
-    fn names_and_directories_are_told_apart() {
+    fn splits_configuration_names_from_paths() {
         for (text, name, places) in [
             ("a/b", None, &["a/b"][..]),
             ("xfs=a,b", Some("xfs"), &["a", "b"]),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_read_as_people_write_them() {
+    fn parses_parts_of_a_recording() {
         let seconds = |n: i64| Nanos::from_millis(n * 1_000);
         for (text, from, until) in [
             ("10s-20s", seconds(10), seconds(20)),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_are_found_and_named() {
+    fn finds_and_names_repetitions() {
         let dir = tempfile::tempdir().unwrap();
         for run in ["ext4/2", "ext4/1", "xfs/1", "other/xfs"] {
             let run = dir.path().join(run);

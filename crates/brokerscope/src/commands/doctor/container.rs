@@ -72,7 +72,7 @@ mod tests {
     use super::innermost;
 
     #[test]
-    fn only_a_namespace_below_has_an_id_of_its_own() {
+    fn innermost_pid_exists_only_in_a_child_namespace() {
         assert_eq!(innermost("NSpid:\t4711\t7\t1\n"), Some(1));
         assert_eq!(innermost("NSpid:\t4711\n"), None);
         assert_eq!(innermost(""), None);

@@ -136,7 +136,7 @@ mod tests {
     use super::examine_attach;
 
     #[test]
-    fn what_runs_no_jvm_cannot_be_asked_and_the_reason_is_said_once() {
+    fn non_jvm_process_lacks_all_hooks_and_has_one_remedy() {
         let asking = examine_attach(std::process::id(), None);
         assert!(
             asking

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_late_or_dropped_is_said_seldom_and_once() {
+    fn lag_and_drop_warnings_are_rate_limited_and_not_repeated() {
         let mut timeliness = Timeliness::new(&Config::live(ms(100)));
         timeliness.add_lag(ms(1_600));
         assert_eq!(timeliness.warning(ms(0)), None, "as it should be");

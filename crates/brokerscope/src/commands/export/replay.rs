@@ -154,7 +154,7 @@ mod tests {
     use super::Pace;
 
     #[test]
-    fn events_are_due_as_they_came_by_the_speed() {
+    fn events_are_due_by_their_time_and_the_speed() {
         let mut pace = Pace::new(10.0);
         let first = pace.due(Nanos::from_millis(5_000));
         assert_eq!(pace.due(Nanos::from_millis(6_000)), first + Duration::from_millis(100));

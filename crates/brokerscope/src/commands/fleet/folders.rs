@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn recordings_are_found_by_their_folders() {
+    fn finds_recordings_by_partition_folders() {
         let dir = tempfile::tempdir().unwrap();
         for recording in [
             "cluster=a/broker=1/date=2026-11-21",
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn places_below_a_url_are_told_apart_as_folders_are() {
+    fn groups_recordings_below_a_url_like_folders() {
         let mut search = Search { clusters: &[], dates: &[], folders: Folders::new(), found: 0, others: 0 };
         let deep = ["x"; 9].join("/");
         let places =

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_is_recorded_and_what_the_manifest_needs_is_kept() {
+    fn intake_records_events_and_notes_changes_and_losses() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("recording");
         let mut writer = Writer::create(&dir, &Manifest::default(), WriterOptions::default()).unwrap();

@@ -17,7 +17,7 @@ use super::{collect, names};
 use broker::{Habits, record};
 
 #[test]
-fn recordings_are_called_by_the_ends_of_their_paths_that_tell_them_apart() {
+fn recordings_are_named_by_distinct_path_suffixes() {
     let named = |dirs: &[&str]| names(&dirs.iter().map(Into::into).collect::<Vec<_>>());
     assert_eq!(named(&["/no/ext4/1"]), ["1"]);
     assert_eq!(named(&["/no/a", "/no/b"]), ["a", "b"]);
@@ -53,7 +53,7 @@ fn render(directory: &Path, in_parts: bool) -> (String, String) {
 }
 
 #[test]
-fn pages_and_comparisons_are_those_of_all_events() {
+fn parallel_parts_give_the_same_page_and_comparison() {
     let directory = tempfile::tempdir().unwrap();
     let recording = record(&directory.path().join("r"), Habits::alone(), 3);
     let (page, run) = render(recording.dir(), true);

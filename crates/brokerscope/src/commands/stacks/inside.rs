@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_known_by_the_kernels_functions_at_its_entry() {
+    fn matches_system_calls_by_kernel_entry_functions() {
         for stack in [
             "main;write;entry_SYSCALL_64_after_hwframe_[k];do_syscall_64_[k];ksys_write_[k];vfs_write_[k]",
             "__x64_sys_pwritev2_[k]",
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_is_meant_by_its_whole_name_unless_it_ends_in_a_star() {
+    fn matches_functions_by_whole_name_or_prefix() {
         let stack = "t;kafka.log.UnifiedLog.append_[j];vfs_write_[k];ext4_dirty_inode_[k]";
         for (what, holds) in [
             ("ext4_dirty_inode", true),

@@ -28,7 +28,7 @@ fn cut_short(talk: &mut Conversation, time: i64) {
 }
 
 #[test]
-fn what_is_acknowledged_before_it_is_seen_is_not_lost() {
+fn bytes_acknowledged_before_their_capture_are_not_lost() {
     let mut talk = Conversation::standard();
     talk.open(0);
     let request = talk.next_packet(true, &kafka::small_request(1));
@@ -43,7 +43,7 @@ fn what_is_acknowledged_before_it_is_seen_is_not_lost() {
 }
 
 #[test]
-fn a_hole_is_given_up_when_the_connection_goes_on_without_its_packet() {
+fn abandons_a_gap_after_more_packets_of_the_connection() {
     let mut talk = Conversation::standard();
     cut_short(&mut talk, 10);
     let mut analyzer = on_port();
@@ -57,7 +57,7 @@ fn a_hole_is_given_up_when_the_connection_goes_on_without_its_packet() {
 }
 
 #[test]
-fn a_hole_is_given_up_in_time_on_a_silent_connection_too() {
+fn abandons_a_gap_on_a_silent_connection_after_a_timeout() {
     let mut talk = Conversation::standard();
     cut_short(&mut talk, 10);
     let mut analyzer = on_port();
@@ -71,7 +71,7 @@ fn a_hole_is_given_up_in_time_on_a_silent_connection_too() {
 }
 
 #[test]
-fn a_reset_that_overtook_what_it_answers_costs_nothing() {
+fn reset_before_a_reordered_response_loses_no_row() {
     let mut talk = Conversation::standard();
     talk.open(0).ask(10, &kafka::small_request(1));
     let response = talk.next_packet(false, &kafka::response(1, b"late"));
@@ -89,7 +89,7 @@ fn a_reset_that_overtook_what_it_answers_costs_nothing() {
 }
 
 #[test]
-fn a_full_pool_gives_a_hole_up_at_once() {
+fn full_pool_abandons_a_gap_at_once() {
     let mut talk = Conversation::standard();
     cut_short(&mut talk, 10);
     let mut analyzer = on_port();
@@ -98,7 +98,7 @@ fn a_full_pool_gives_a_hole_up_at_once() {
 }
 
 #[test]
-fn what_still_waits_when_the_port_is_used_again_belongs_to_the_old_connection() {
+fn waiting_segments_of_a_reused_port_belong_to_the_old_connection() {
     let mut talk = Conversation::standard();
     cut_short(&mut talk, 10);
     talk.client.seq = talk.client.seq.wrapping_add(77_777);
@@ -143,7 +143,7 @@ proptest! {
     /// Packets that swap places cost no row, and nothing is reported missing. They move up to a few positions, and
     /// include the handshake and the FINs.
     #[test]
-    fn neighbours_in_any_order_cost_nothing(
+    fn reordered_neighbouring_packets_lose_no_row(
         moves in prop::collection::vec(0..12usize, 7..300),
         mtu in 40..900usize,
         starts_midstream: bool,

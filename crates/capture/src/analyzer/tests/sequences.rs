@@ -36,7 +36,7 @@ fn rows(analyzer: &mut Analyzer, talk: &mut Conversation) -> Vec<Extents> {
 }
 
 #[test]
-fn they_are_those_of_the_packets() {
+fn sequence_numbers_match_the_packets() {
     for packet_bytes in [1, 5, 1000] {
         for mut analyzer in [on_port(), anywhere()] {
             let mut talk = Conversation::standard();
@@ -48,7 +48,7 @@ fn they_are_those_of_the_packets() {
 }
 
 #[test]
-fn also_where_the_capture_begins_in_the_middle_of_a_frame() {
+fn sequence_numbers_match_after_a_start_inside_a_frame() {
     for mut analyzer in [on_port(), anywhere()] {
         let mut talk = Conversation::standard();
         talk.ask(0, &[7; 33]).answer(1, &[8; 45]);
@@ -58,7 +58,7 @@ fn also_where_the_capture_begins_in_the_middle_of_a_frame() {
 }
 
 #[test]
-fn also_after_bytes_that_were_not_captured() {
+fn sequence_numbers_match_after_uncaptured_bytes() {
     for lost in 0..4 {
         for mut analyzer in [on_port(), anywhere()] {
             let mut talk = Conversation::standard();

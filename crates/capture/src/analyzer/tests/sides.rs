@@ -26,7 +26,7 @@ fn handshake_response(correlation_id: i32) -> Vec<u8> {
 }
 
 #[test]
-fn raw_tokens_are_counted_and_the_requests_after_them_have_their_rows() {
+fn counts_raw_sasl_tokens_and_reads_the_requests_after_them() {
     for (mut analyzer, opened) in [(on_port(), true), (anywhere(), true), (on_port(), false)] {
         let mut talk = Conversation::standard();
         if opened {
@@ -51,7 +51,7 @@ fn raw_tokens_are_counted_and_the_requests_after_them_have_their_rows() {
 }
 
 #[test]
-fn a_refused_handshake_of_version_0_may_be_followed_by_another() {
+fn accepts_a_second_sasl_handshake_after_a_refused_version_0() {
     let mut talk = Conversation::standard();
     let refused = kafka::response(1, &[0, 33, 0, 0, 0, 1, 0, 5, b'P', b'L', b'A', b'I', b'N']);
     talk.open(0).ask(10, &handshake(0, 1)).answer(20, &refused);
@@ -65,7 +65,7 @@ fn a_refused_handshake_of_version_0_may_be_followed_by_another() {
 }
 
 #[test]
-fn tls_from_its_middle_is_named() {
+fn detects_tls_in_a_capture_that_starts_midstream() {
     let record = |length: u8| [&[0x17, 3, 3, 0, length][..], &vec![0x9c; length.into()]].concat();
     for mut analyzer in [on_port(), anywhere()] {
         let mut talk = Conversation::standard();
@@ -82,7 +82,7 @@ fn tls_from_its_middle_is_named() {
 }
 
 #[test]
-fn segments_of_an_earlier_connection_change_nothing() {
+fn segments_of_an_earlier_connection_are_ignored() {
     let mut before = Conversation::standard();
     before.open(0);
     let old_request = before.next_packet(true, &kafka::small_request(77));
@@ -106,7 +106,7 @@ fn segments_of_an_earlier_connection_change_nothing() {
 /// Only the client's packets, with advancing acknowledgements: every request has its row, which says why there is no
 /// answer.
 #[test]
-fn requests_alone_have_their_rows() {
+fn requests_without_captured_responses_have_rows() {
     for opened in [true, false] {
         let mut talk = Conversation::standard();
         if opened {
@@ -138,7 +138,7 @@ fn requests_alone_have_their_rows() {
 
 /// Only the broker's packets: no row is invented, and the missing side is reported.
 #[test]
-fn responses_alone_are_said_to_be_that() {
+fn responses_alone_count_as_a_one_sided_connection() {
     for opened in [true, false] {
         let mut talk = Conversation::standard();
         if opened {
@@ -163,7 +163,7 @@ fn responses_alone_are_said_to_be_that() {
 
 /// A capture that ends between a request and its answer is not one-sided.
 #[test]
-fn the_edge_of_a_capture_is_no_lone_side() {
+fn capture_end_before_the_answer_is_not_one_sided() {
     let mut talk = Conversation::standard();
     talk.ask(10, &kafka::small_request(1));
     let mut analyzer = on_port();
@@ -173,7 +173,7 @@ fn the_edge_of_a_capture_is_no_lone_side() {
 }
 
 #[test]
-fn several_listeners_are_read_from_one_capture() {
+fn reads_several_listeners_from_one_capture() {
     let ports = [9092, 9093, 19_092];
     let mut talks = Vec::new();
     for (i, port) in ports.into_iter().enumerate() {
@@ -202,7 +202,7 @@ fn several_listeners_are_read_from_one_capture() {
 
 /// `socket.request.max.bytes` is 104857600 by default; a frame that is one byte larger is not Kafka's.
 #[test]
-fn the_largest_request_is_read_and_a_larger_one_is_not() {
+fn reads_the_largest_request_and_rejects_a_larger_one() {
     let max = 104_857_600_usize;
     let overhead = kafka::produce(1, -1, "t", [&kafka::batch(1, 1, &[]), &kafka::batch(2, 1, &[])]).len() - 4;
     for (size, rows_expected) in [(max, vec![1, 2]), (max + 1, vec![2])] {
@@ -235,7 +235,7 @@ fn the_largest_request_is_read_and_a_larger_one_is_not() {
 }
 
 #[test]
-fn a_produce_request_cut_in_its_header_is_the_first_seen_of_a_known_client() {
+fn reads_a_first_produce_request_cut_in_its_header_on_a_known_port() {
     let batch = kafka::batch(1, 1, &[0; 200]);
     let mut talk = Conversation::standard();
     talk.ask(10, &kafka::produce(4, -1, "topicA", [&batch, &batch]));
@@ -264,7 +264,7 @@ proptest! {
 
     /// Segments of an earlier connection: neither their sequence nor their acknowledgement numbers fit.
     #[test]
-    fn no_stray_segment_makes_a_row(
+    fn stray_segments_make_no_rows(
         strays in prop::collection::vec((any::<bool>(), 0x2000_0000..0xd000_0000u32, 0x2000_0000..0xd000_0000u32), 1..20),
     ) {
         let mut talk = Conversation::standard();

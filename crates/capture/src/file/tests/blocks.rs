@@ -45,7 +45,7 @@ type ExpectedRecords<'a> = (i64, LinkType, u32, &'a [u8]);
 const TWO_TO_THE_32_AND_5_US: i64 = 4_294_967_301_000;
 
 #[test]
-fn every_block_is_read_as_its_bytes_say() {
+fn reads_every_packet_block_type() {
     let enhanced: ExpectedRecords = (TWO_TO_THE_32_AND_5_US, LinkType::Ethernet, 60, &[0xaa]);
     let cases: [(&[&[u8]], &[ExpectedRecords]); 9] = [
         (&[LITTLE, ETHERNET, ENHANCED], &[enhanced]),
@@ -84,7 +84,7 @@ fn every_block_is_read_as_its_bytes_say() {
 }
 
 #[test]
-fn a_block_that_contradicts_itself_is_left_out_and_counted() {
+fn skips_and_counts_inconsistent_blocks() {
     // More bytes captured than the block has; and interfaces never described.
     let mut too_long = ENHANCED_BIG.to_vec();
     too_long[23] = 5;

@@ -52,7 +52,7 @@ fn noise(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_compressed_capture_reads_like_a_plain_one() {
+fn reads_a_compressed_capture_like_a_plain_one() {
     for (name, pack) in PACKINGS {
         for plain in [pcap(1, &packets()), pcapng()] {
             let expected = read(&mut piped(&plain).unwrap());
@@ -74,7 +74,7 @@ fn read_notes(plain: &[u8]) -> crate::file::Notes {
 }
 
 #[test]
-fn members_and_frames_one_after_the_other_are_one_capture() {
+fn consecutive_members_and_frames_form_one_capture() {
     let plain = pcap(1, &packets());
     let expected = read(&mut piped(&plain).unwrap());
     for (name, pack) in PACKINGS {
@@ -93,7 +93,7 @@ fn members_and_frames_one_after_the_other_are_one_capture() {
 }
 
 #[test]
-fn a_compressed_capture_cut_anywhere_yields_whole_packets_and_a_note() {
+fn truncated_compressed_capture_yields_whole_packets_and_a_note() {
     let long: Vec<(i64, Vec<u8>)> = (0..40).map(|n| (TIME + n, noise(9_000))).collect();
     let plain = pcap(1, &long);
     let whole = read(&mut piped(&plain).unwrap());
@@ -118,7 +118,7 @@ fn a_compressed_capture_cut_anywhere_yields_whole_packets_and_a_note() {
 }
 
 #[test]
-fn garbage_inside_is_said_in_one_line_after_what_was_read() {
+fn reports_garbage_in_one_line_after_the_packets_before_it() {
     let long: Vec<(i64, Vec<u8>)> = (0..300).map(|n| (TIME + n, noise(9_000))).collect();
     let plain = pcap(1, &long);
     for (name, pack) in PACKINGS {
@@ -146,7 +146,7 @@ fn garbage_inside_is_said_in_one_line_after_what_was_read() {
 }
 
 #[test]
-fn every_flipped_byte_ends_in_packets_or_in_words() {
+fn flipped_bytes_end_in_packets_or_an_error() {
     let plain = pcapng();
     for (name, pack) in PACKINGS {
         let packed = pack(&plain);
@@ -167,7 +167,7 @@ fn every_flipped_byte_ends_in_packets_or_in_words() {
 }
 
 #[test]
-fn a_zstd_window_beyond_reason_is_refused_with_what_to_do() {
+fn refuses_an_oversized_zstd_window_with_advice() {
     let window = |log: u32| {
         let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
         encoder.window_log(log).unwrap();
@@ -181,7 +181,7 @@ fn a_zstd_window_beyond_reason_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn what_is_not_unpacked_is_named() {
+fn unsupported_compression_error_names_a_command() {
     for (bytes, named) in [
         (&b"\xfd7zXZ\x00 and so on, as long as a header is"[..], "xz -dc"),
         (b"BZh91AY&SY and so on, as long as a header is", "bzip2 -dc"),
@@ -209,7 +209,7 @@ impl Read for Live {
 }
 
 #[test]
-fn packets_come_out_as_soon_as_their_compressor_let_them_go() {
+fn returns_packets_as_soon_as_the_compressor_flushes() {
     let plain = pcap(1, &packets());
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     let mut zstd = zstd::stream::write::Encoder::new(Vec::new(), 3).unwrap();

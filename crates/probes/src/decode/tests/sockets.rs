@@ -37,7 +37,7 @@ fn socket(op: u8, result: i32, ends: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_read_from_an_ipv4_connection() {
+fn decodes_a_read_from_an_ipv4_connection() {
     let bytes = socket(2, 100, &ends(mapped(1), mapped(7)));
     let Decoding::Event(Event::Row(SocketOp(op))) = decode(&bytes) else { panic!() };
     assert_eq!((op.start.0, op.end.0), (5, 9));
@@ -51,7 +51,7 @@ fn a_read_from_an_ipv4_connection() {
 }
 
 #[test]
-fn writes_say_what_the_peer_could_take() {
+fn decodes_the_peer_window_of_writes() {
     let both = ends([0xfd; 16], [0xfe; 16]);
     for (number, kind) in [(1, SocketOpKind::Write), (3, SocketOpKind::Sendfile), (4, SocketOpKind::Sendfile)]
     {
@@ -63,7 +63,7 @@ fn writes_say_what_the_peer_could_take() {
 }
 
 #[test]
-fn what_went_wrong_is_named() {
+fn decodes_the_kind_of_a_tcp_event() {
     for (number, kind) in
         [(1, TcpEventKind::Retransmit), (2, TcpEventKind::ZeroWindow), (3, TcpEventKind::NoWindowScaling)]
     {
@@ -75,7 +75,7 @@ fn what_went_wrong_is_named() {
 }
 
 #[test]
-fn what_is_unknown_or_too_short_is_neither() {
+fn refuses_unknown_and_truncated_records() {
     let both = ends(mapped(1), mapped(7));
     assert_eq!(decode(&socket(5, 1, &both)), Decoding::Unknown, "no socket is copied");
     assert_eq!(decode(&trouble(4, &both)), Decoding::Unknown);
@@ -89,7 +89,7 @@ fn what_is_unknown_or_too_short_is_neither() {
 }
 
 #[test]
-fn a_result_is_bytes_or_an_error_as_the_caller_gets_it() {
+fn result_is_bytes_or_the_errno_of_the_caller() {
     let ends = ends(mapped(1), mapped(7));
     for (result, bytes, errno) in [
         (100, Some(100), None),

@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_keeps_both_ends() {
+    fn long_names_are_shortened_in_the_middle() {
         let name = "payments-service-eu-west-producer-17";
         assert_eq!(shorten(name, 24), "payments-se…-producer-17");
         assert_eq!(shorten(name, usize::MAX), name);
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_stays_whole() {
+    fn addresses_are_not_shortened() {
         let client = Client { id: Some("payments-service-1".into()), host: [192, 168, 100, 200].into() };
         assert_eq!(format_client(&client, Some(41_234), 30), "pay…ce-1@192.168.100.200:41234");
         assert_eq!(format_client(&Client { id: None, ..client }, None, 30), "192.168.100.200");

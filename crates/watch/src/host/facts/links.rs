@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_of_the_namespace_are_read() {
+    fn reads_interfaces_of_the_namespace() {
         let fixture = host("links");
         for (name, text) in [
             ("sys/class/net/veth1/flags", "0x1003\n"),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn another_namespace_is_never_taken_for_the_host_s() {
+    fn never_reports_host_interfaces_for_another_namespace() {
         let fixture = host("links-elsewhere");
         fixture.link("proc/self/ns/net", "net:[1]");
         fixture.link("proc/7/ns/net", "net:[2]");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mounted_sysfs_shows_the_namespace() {
+    fn reads_interfaces_from_a_mounted_sysfs() {
         let fixture = host("links-mounted");
         fixture.link("proc/self/ns/net", "net:[1]");
         fixture.link("proc/7/ns/net", "net:[2]");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_brokers_sysfs_stands_in_for_a_namespace_that_cannot_be_entered() {
+    fn falls_back_to_the_brokers_sysfs() {
         let fixture = host("links-own-sysfs");
         fixture.link("proc/self/ns/net", "net:[1]");
         fixture.link("proc/7/ns/net", "net:[2]");

@@ -102,7 +102,7 @@ mod tests {
                           25 21 8:32 / /data\\0401 rw - xfs /dev/sdc rw,logbsize=32k\n";
 
     #[test]
-    fn a_directory_is_on_the_nearest_mount_that_is_not_hidden() {
+    fn directory_is_on_the_nearest_visible_mount() {
         let mounts = mounts::parse(MOUNTS);
         let of = |path: &str| {
             let mount = holding(&mounts, Path::new(path)).unwrap();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_dir_says_what_of_it_is_not_known() {
+    fn missing_log_dir_has_reasons_for_unknown_facts() {
         let fixture = Fixture::new("volumes");
         let none = under(&fixture.kernel(), &fixture.path("dev"), &[PathBuf::from("/no/such/dir")]);
         assert_eq!((&*none[0].log_dir, &*none[0].fs, &*none[0].device), ("/no/such/dir", "", ""));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_this_machine_is_on_something() {
+    fn finds_the_mount_of_a_real_directory() {
         let found = under(&crate::host::text::Kernel::default(), Path::new("/dev"), &[std::env::temp_dir()]);
         assert!(!found[0].fs.is_empty() && found[0].options.is_ok(), "{found:?}");
     }
@@ -152,7 +152,7 @@ mod ext4_tests {
     }
 
     #[test]
-    fn features_are_bits_of_the_superblock() {
+    fn reads_ext4_features_from_the_superblock() {
         let fixture = Fixture::new("ext4");
         let of = |name: &str, magic, bits| features(&device(&fixture, name, magic, bits));
         assert_eq!(of("a", 0xef53, 0x43c), Ok(Ext4 { journal: true, fast_commit: true }));

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn three_records_in_a_row_are_tls() {
+    fn detects_tls_after_three_consecutive_records() {
         let (one, long) = (record(40), record(4_000));
         assert_eq!(chunks_until_known(&[&one, &one, &one]), Some(2));
         assert_eq!(chunks_until_known(&[&[&one[..], &one, &one].concat()]), Some(0));
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is() {
+    fn detects_no_tls_in_other_bytes() {
         let one = record(40);
         assert_eq!(chunks_until_known(&[&one, &one]), None);
         assert_eq!(chunks_until_known(&[&one, &one, &[0; 45], &one]), None);
