@@ -221,10 +221,11 @@ fn count_each_request_once(exporting: Exporting, before: &Client, broker: &Broke
     assert_eq!(of_produce(REQUESTS), sent, "{counted:#?}");
     assert_eq!(of_produce("brokerscope_request_duration_seconds_count"), answered, "{counted:#?}");
     assert!(of_produce("brokerscope_request_bytes_total") > sent * 50.0, "{counted:#?}");
-    for (purpose, is_up) in [("requests", 1.0), ("request-latencies", 1.0), ("socket-ops", 0.0)] {
-        let source = format!("purpose=\"{purpose}\"");
-        assert_eq!(sum(&counted, "brokerscope_source_up", &source), is_up, "{purpose}");
-    }
+    let is_up = |purpose: &str| sum(&counted, "brokerscope_source_up", &format!("purpose=\"{purpose}\""));
+    assert_eq!((is_up("requests"), is_up("request-latencies")), (1.0, 1.0));
+    // On a busy machine enough requests are slow for an escalation.
+    let has_escalated = exporting.log().contains("are slow: probes and packets are watched");
+    assert!(has_escalated || is_up("socket-ops") == 0.0, "{}", exporting.log());
     // Only a connection from before the start may have been missed.
     let of_connections = sum(&counted, "brokerscope_losses_total", "kind=\"requests-uncounted\"");
     assert_eq!(sum(&counted, "brokerscope_losses_total", ""), of_connections, "{}", exporting.log());

@@ -137,23 +137,22 @@ fn assert_same(followed: &[JfrEvent], whole: &[JfrEvent]) {
     }
 }
 
-/// Checks that each monitor wait lies within the times that its thread itself saw. Compares by the clock of the
-/// kernel's side.
+/// Checks that each monitor wait lies within times that its thread itself measured. Compares by the clock of the
+/// kernel's side. The JVM may lack a wait: it is not recorded if a busy machine made it shorter than the threshold.
 fn assert_in_time(followed: &[&LockWait], output: &str, offset: ClockOffset) {
-    let own: Vec<_> = output.lines().filter_map(|line| line.split_once(' ')).collect();
+    let nanos = |ns: &str| offset.from_monotonic(ns.parse().unwrap());
+    let own = output.lines().filter_map(|line| line.split_once(' '));
+    let own: Vec<_> = own.map(|(requested, acquired)| (nanos(requested), nanos(acquired))).collect();
     let monitors: Vec<_> =
         followed.iter().filter(|wait| &*wait.lock.class == "Contended$PartitionLog").collect();
     assert!(monitors.len() > 4, "{} waits", monitors.len());
     let mut furthest = Nanos::ZERO;
-    for (wait, (requested, acquired)) in monitors.iter().zip(own) {
-        let [requested, acquired] =
-            [requested, acquired].map(|ns| offset.from_monotonic(ns.parse().unwrap()));
+    for wait in &monitors {
         assert_eq!(wait.lock.kind, LockKind::Monitor);
-        assert!(
-            wait.start + CLOCK >= requested && wait.end <= acquired + CLOCK,
-            "{wait:?} within {requested} to {acquired}"
-        );
-        furthest = furthest.max(wait.start - requested).max(acquired - wait.end);
+        let distances = own.iter().map(|own| (own.0 - wait.start).max(wait.end - own.1));
+        let distance = distances.min().expect("the threads print their times");
+        assert!(distance <= CLOCK, "{wait:?} within {own:?}");
+        furthest = furthest.max(distance);
     }
     println!("{} waits begin and end within {furthest} of what their thread saw", monitors.len());
 }

@@ -135,7 +135,8 @@ pub(super) fn write_json(out: &mut impl Write, views: &Views) -> io::Result<()> 
         Writer::new(&mut *out, &Functions, &Format::Json).write_all(&rows(source, profile, &top))?;
         for (work, samples) in profile.by_work() {
             let (work, share) = (work.as_str(), profile.share(samples));
-            let line = json!({"type": "work", "source": source, "work": work, "samples": samples, "share": share});
+            let line =
+                json!({"type": "work", "source": source, "work": work, "samples": samples, "share": share});
             json::write_line(&mut *out, &line)?;
         }
     }
