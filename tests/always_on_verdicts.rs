@@ -1,6 +1,5 @@
-//! Tests `explain live --watch always-on` on a real broker with a journal that is sometimes slow: the requests that it
-//! held up have verdicts, which name the journal commit by an exact key: by base offset at first, by CRC once it
-//! escalates.
+//! Tests `explain live --watch always-on` on a real broker with a slow journal. The requests that the journal held up have
+//! verdicts, which name its commit by an exact key: by base offset at first, by CRC once the watch escalates.
 //!
 //! Ground truth is the device's own list of delayed writes: a request was held up if they took most of its time. Others
 //! are slow for other reasons, such as a machine whose hypervisor gave the CPUs to its neighbours.
@@ -71,7 +70,7 @@ fn lines(verdicts: &[&Value], delayed: &[Range<i64>]) -> String {
     lines
 }
 
-/// Checks that `record --slower-than` is always-on by default, and that its recording has the same cause.
+/// Checks that `record --slower-than` is always-on by default. Its recording has the same cause.
 fn assert_recorded_the_same(recording: &str, stderr: &str) {
     assert!(stderr.contains("--watch always-on by default"), "{stderr}");
     let arguments = ["explain", recording, "--slower-than", SLOWER_THAN, "--format", "json"];

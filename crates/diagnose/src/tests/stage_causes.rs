@@ -298,7 +298,7 @@ fn device_read_of_the_network_thread_delays_the_hand_over() {
     assert_eq!(of(events(4), 1).cause, Cause::Unobserved, "another network thread's");
 }
 
-/// Over TLS an earlier call may have read a request's bytes, with those of the request before it.
+/// Over TLS, the call for the request before may have read a request's bytes.
 #[test]
 fn tls_request_read_by_an_earlier_call_has_its_connections_thread() {
     let events = |reader: u32| {
@@ -416,7 +416,7 @@ fn fetch_whose_records_come_from_the_device_names_the_read() {
     assert_eq!(of(without, 1).cause, Cause::Unobserved);
 }
 
-/// Over TLS the network thread reads records into a buffer, encrypts them and writes them.
+/// Over TLS the network thread reads records, encrypts them and writes them.
 #[test]
 fn tls_fetch_waits_for_reads_of_its_own_partitions() {
     let numbered = Request { data: Some(ms(-5)), response: Some(ms(20)), ..fetch() };
