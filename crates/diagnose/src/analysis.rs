@@ -274,7 +274,7 @@ impl StageCauses<'_> {
     /// same holds for CPU time stolen from its operations.
     fn process_stops(&mut self) {
         let Self { window, course, free, findings, .. } = self;
-        let span = TimeSpan::new(course.served_from, course.answered);
+        let span = TimeSpan::new(course.served_from, course.work_end());
         findings.extend(stops::explain_first(window, pid_of(course), span, free));
         // A paused machine sends no bytes either.
         findings.extend(host::explain(window, TimeSpan::new(course.answered, course.end), free));
@@ -300,7 +300,7 @@ impl StageCauses<'_> {
     /// Threads that could not work on it, in any stage, and what they did instead.
     fn threads(&mut self) {
         let Self { window, course, free, findings, .. } = self;
-        let span = TimeSpan::new(course.served_from, course.answered);
+        let span = TimeSpan::new(course.served_from, course.work_end());
         findings.extend(stops::explain(window, pid_of(course), span, free));
         findings.extend(handlers::starved_threads(course, course.due_span().start, free));
         findings.extend(protocol::txn_verification(course, free));

@@ -155,6 +155,12 @@ impl Breakdown<'_> {
         Some(TimeSpan::new(enqueued_at, self.dequeued_at?))
     }
 
+    /// Until when a delay of the broker's threads delays the request.
+    /// That is when the response begins to leave. What the agent saw ends with the broker's call that wrote the last byte.
+    pub(crate) fn work_end(&self) -> Nanos {
+        if is_by_agent(self.request) { self.end } else { self.answered }
+    }
+
     /// Assigns the remaining time of a stretch to a stage.
     fn take(&mut self, stage: Stage, start: Nanos, end: Nanos) {
         let span = TimeSpan::new(start, end);

@@ -58,11 +58,23 @@ pub(crate) fn starved_threads(
         findings.extend(protocol::recompression(course, free));
     }
     for (tid, span) in needed_threads(course, due_from) {
-        findings.extend(memory::reclaim_of_thread(course.window, tid, span, free));
-        findings.extend(throttles::of_thread(course.window, tid, span, free));
-        findings.extend(host::stolen_from_thread(course.window, tid, span, free));
-        findings.extend(cpu::runnable_thread(course.window, tid, span, free));
+        findings.extend(starved_thread(course.window, tid, span, free));
     }
+    findings
+}
+
+/// What kept a thread from its work in a stretch: it freed memory, was throttled or had no CPU.
+pub(crate) fn starved_thread(
+    window: &Window,
+    tid: Tid,
+    span: TimeSpan,
+    free: &mut TimeBudget,
+) -> Vec<CauseCandidate> {
+    let mut findings: Vec<CauseCandidate> =
+        memory::reclaim_of_thread(window, tid, span, free).into_iter().collect();
+    findings.extend(throttles::of_thread(window, tid, span, free));
+    findings.extend(host::stolen_from_thread(window, tid, span, free));
+    findings.extend(cpu::runnable_thread(window, tid, span, free));
     findings
 }
 
@@ -90,7 +102,7 @@ fn needed_threads(course: &Breakdown<'_>, due_from: Nanos) -> Vec<(Tid, TimeSpan
     let handlers = handlers.into_iter().map(|tid| (tid, TimeSpan::new(read, worked)));
     // It may have waited in between for followers that are not seen: then it is unknown when its response was ready.
     let answering = if course.unseen_followers.is_some() { until } else { answering };
-    let writer = course.answer.map(|call| (call.tid, TimeSpan::new(answering, until)));
+    let writer = course.answer.map(|call| (call.tid, TimeSpan::new(answering, course.work_end())));
     reader.into_iter().chain(handlers).chain(writer).collect()
 }
 

@@ -13,7 +13,7 @@ use model::{
 
 use crate::causes::candidate::{CauseCandidate, evidence, merge_into, op_evidence};
 use crate::causes::spec::{Current, broker, causes, change, change_from};
-use crate::causes::{cpu, stops, throttles};
+use crate::causes::{cpu, handlers, stops, throttles};
 use crate::stages::response::is_read;
 use crate::stages::{self, Breakdown};
 use crate::time::{Span, TimeBudget, TimeSpan};
@@ -279,8 +279,8 @@ pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Vec<CauseCandi
 }
 
 /// What delayed the network thread between its reads of a request.
-/// The request's bytes may have arrived long before. Names stops and waits for a CPU. The thread's work for others is
-/// taken but not explained, because the client may have been slow as well.
+/// The request's bytes may have arrived long before. Names stops and what kept the thread from its work. Its work for
+/// others is taken but not explained, because the client may have been slow as well.
 fn held_up_between_reads(
     window: &Window,
     request: &Request,
@@ -289,8 +289,9 @@ fn held_up_between_reads(
 ) -> Vec<CauseCandidate> {
     let mut found = stops::explain(window, 0, span, free);
     if let Some(read) = window.sockets.last_read_within(connection_of(request), span) {
-        found.extend(cpu::runnable_thread(window, read.tid, span, free));
+        found.extend(handlers::starved_thread(window, read.tid, span, free));
         free.take_all(window.sockets.of_thread(read.tid, span).map(Span::span));
+        free.take_all(window.file_ops.of(&read.tid).overlapping(span).map(|op| op.span()));
     }
     for cause in &mut found {
         cause.confidence = cause.confidence.min(Confidence::Strong);

@@ -807,6 +807,18 @@ fn time_after_the_last_tls_write_is_not_slow_client() {
     assert_eq!(found(over_tls(leaving(1_011))).0, Cause::Unobserved);
 }
 
+/// The end of a TLS request is that of the broker's call: a stop or a lack of a CPU before it delays the request.
+#[test]
+fn stop_while_a_tls_response_is_written_delays_the_request() {
+    let with = |meanwhile: Event| found(with(over_tls(leaving(1_011)), [meanwhile]));
+    assert_eq!(with(stop(1_012, 1_148, None, 1)).0, Cause::GcPause);
+    assert_eq!(with(starved(3, 1_012, 1_148)).0, Cause::RunQueue);
+    assert_eq!(with(reclaim(3, true, 1_012, 1_148)).0, Cause::MemoryReclaim);
+    assert_eq!(with(starved(4, 1_012, 1_148)).0, Cause::Unobserved, "another thread");
+    let by_packets = [stop(1_012, 1_148, None, 1), starved(3, 1_012, 1_148)];
+    assert_eq!(found([leaving(1_011).1, by_packets.into()].concat()).0, Cause::SlowClient);
+}
+
 /// The same request, as the agent in the broker's JVM sees it.
 fn over_tls((ours, mut events): (Request, Vec<Event>)) -> Vec<Event> {
     events.retain(|event| !matches!(event, Event::Request(_)));
@@ -860,6 +872,9 @@ fn late_read_by_a_delayed_network_thread_is_not_slow_client() {
     assert_eq!(with(vec![stop(1_010, 1_060, None, 1)]).0, Cause::SlowClient, "longer than the pause");
     assert_eq!(with(vec![starved(NETWORK, 1_010, 1_190)]).0, Cause::RunQueue);
     assert_eq!(with(vec![starved(NETWORK + 1, 1_010, 1_190)]).0, Cause::SlowClient, "another thread");
+    assert_eq!(with(vec![reclaim(NETWORK, true, 1_010, 1_190)]).0, Cause::MemoryReclaim);
+    let reading = FileOp { op: FileOpKind::Read, ..append(NETWORK, 9, ms(1_010), ms(1_190), 0) };
+    assert_eq!(with(vec![op(reading)]).0, Cause::Unobserved, "a file for another");
     let other = Request { client: "10.0.0.9:1".parse().unwrap(), ..ours.clone() };
     assert_eq!(with(vec![read(&other, ms(1_010), ms(1_190))]).0, Cause::Unobserved, "elsewhere");
 }
