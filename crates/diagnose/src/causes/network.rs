@@ -291,7 +291,7 @@ fn held_up_between_reads(
     if let Some(read) = window.sockets.last_read_within(connection_of(request), span) {
         found.extend(handlers::starved_thread(window, read.tid, span, free));
         free.take_all(window.sockets.of_thread(read.tid, span).map(Span::span));
-        free.take_all(window.file_ops.of(&read.tid).overlapping(span).map(|op| op.span()));
+        free.take_all(window.file_ops.of(&read.tid).overlapping(span).map(Span::span));
     }
     for cause in &mut found {
         cause.confidence = cause.confidence.min(Confidence::Strong);
