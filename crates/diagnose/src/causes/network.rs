@@ -290,8 +290,7 @@ fn held_up_between_reads(
     let mut found = stops::explain(window, 0, span, free);
     if let Some(read) = window.sockets.last_read_within(connection_of(request), span) {
         found.extend(handlers::starved_thread(window, read.tid, span, free));
-        free.take_all(window.sockets.of_thread(read.tid, span).map(Span::span));
-        free.take_all(window.file_ops.of(&read.tid).overlapping(span).map(Span::span));
+        free.take_all(at_work(window, read.tid, span, Nanos::ZERO));
     }
     for cause in &mut found {
         cause.confidence = cause.confidence.min(Confidence::Strong);
@@ -358,8 +357,7 @@ fn no_room(course: &Breakdown<'_>, last: u32, until: Nanos) -> Vec<TimeSpan> {
 /// Whether a network thread could have written for most of a stretch.
 fn was_free(window: &Window, tid: Tid, span: TimeSpan) -> bool {
     let mut free = TimeBudget::new(span);
-    free.take_all(window.sockets.of_thread(tid, span).map(Span::span));
-    free.take_all(window.file_ops.of(&tid).overlapping(span).map(Span::span));
+    free.take_all(at_work(window, tid, span, Nanos::ZERO));
     free.take_all(stops::standstills(window, 0, span).iter().map(Span::span));
     cpu::runnable_thread(window, tid, span, &mut free);
     span.is_most(free.left())

@@ -317,6 +317,21 @@ fn tls_request_read_by_an_earlier_call_has_its_connections_thread() {
     assert_eq!(of(events(4), 1).cause, Cause::Unobserved, "another network thread's");
 }
 
+/// A network thread that encrypts for others makes no calls meanwhile; samples find it on a CPU.
+#[test]
+fn network_thread_on_a_cpu_between_reads_of_a_tls_request_is_no_slow_client() {
+    let ours = Request { arrival_end: ms(1_151), ..numbered(request(1, 6, 1_000, 1_155, 1)) };
+    let of_thread = |tid: u32| {
+        let reads = [ms(1_000), us(1_150_800)].map(|start| read(&ours, start, start + us(100)));
+        let seen_by = Some(RequestSource::TlsAgent);
+        let by_agent = Request { seen_by, sequence: None, response_sequence: None, ..ours.clone() };
+        let append = op(append(7, 6, ms(1_152), ms(1_153), 1));
+        of(reads.into_iter().chain(computing(tid)).chain([append, request_event(by_agent)]), 1).cause
+    };
+    assert_eq!(of_thread(NETWORK), Cause::Unobserved);
+    assert_eq!(of_thread(NETWORK + 1), Cause::SlowClient, "another thread");
+}
+
 #[test]
 fn read_of_another_network_thread_is_not_blamed() {
     let mut events = unread(4);
