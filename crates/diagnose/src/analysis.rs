@@ -46,7 +46,7 @@ pub(crate) struct Analysis {
 }
 
 /// Analyses where the time of one answered request went and why.
-pub(crate) fn judge(
+pub(crate) fn analyse(
     window: &Window,
     known: &mut AnalysisCache,
     request: &Request,
@@ -84,28 +84,30 @@ fn causes_since(
         return own.served.clone();
     }
     let appends = joins::joins(window, request, &mut JoinStats::default());
-    let Some(course) = stages::stages_of(window, request, &appends) else { return Vec::new() };
-    causes_while_served(&course, since, &own.awaited)
+    let Some(breakdown) = stages::stages_of(window, request, &appends) else { return Vec::new() };
+    causes_while_served(&breakdown, since, &own.awaited)
 }
 
 /// Analyses a request without the requests ahead of it.
 fn analyse_alone(window: &Window, request: &Request, appends: &[AppendJoin]) -> RequestAnalysis {
-    let Some(course) = stages::stages_of(window, request, appends) else { return RequestAnalysis::default() };
+    let Some(breakdown) = stages::stages_of(window, request, appends) else {
+        return RequestAnalysis::default();
+    };
     let awaited = AwaitedCauses::default();
     // The intended wait needs no cause.
     let written = appends.first().filter(|_| request.intended_wait().is_some());
     let since = written.map_or(Nanos::MIN, |append| append.op.start);
-    let served = causes_while_served(&course, since, &awaited);
+    let served = causes_while_served(&breakdown, since, &awaited);
     RequestAnalysis {
-        waited: course.served_from - request.arrival_end,
+        waited: breakdown.served_from - request.arrival_end,
         is_arrival_bound: stages::unread_span(window, request).is_some(),
         unread: head_of_line::blocked_by_flow_control(window, request),
         arrival: network::slow_arrival(window, request).into_iter().map(Arc::new).collect(),
         served,
         time: stages::waiting::latency_less_wait(window, request).unwrap_or_default(),
-        stages: course.stages,
-        course: course.spans,
-        unseen_followers: course.unseen_followers,
+        stages: breakdown.stages,
+        breakdown: breakdown.spans,
+        unseen_followers: breakdown.unseen_followers,
         awaited,
     }
 }
@@ -148,21 +150,21 @@ impl Analysis {
             .collect();
         let (own, unseen_ahead) = (Arc::clone(&self.own), self.unseen_ahead.clone());
         let principal = self.principal().map(Attribution::into_candidate);
-        let finding = principal.unwrap_or_else(|| unexplained(window, request, appends));
+        let candidate = principal.unwrap_or_else(|| unexplained(window, request, appends));
         let is_doubtful = own.is_arrival_bound || !losses.is_empty();
         let confidence =
-            if is_doubtful { finding.confidence.min(Confidence::Strong) } else { finding.confidence };
-        let advice = causes::advice_on(&finding.chain);
+            if is_doubtful { candidate.confidence.min(Confidence::Strong) } else { candidate.confidence };
+        let advice = causes::advice_on(&candidate.chain);
         Verdict {
             request: request.clone(),
             stages: own.stages,
-            stage_spans: own.course.clone(),
-            cause: finding.cause,
-            chain: finding.chain,
-            root: finding.root,
+            stage_spans: own.breakdown.clone(),
+            cause: candidate.cause,
+            chain: candidate.chain,
+            root: candidate.root,
             confidence,
-            evidence: finding.evidence,
-            partition: finding.partition,
+            evidence: candidate.evidence,
+            partition: candidate.partition,
             advice,
             losses,
             kafka: None,
@@ -206,52 +208,53 @@ const RIGHT_AFTER: Nanos = Nanos::from_millis(1);
 /// Finds everything that explains a request's time since the broker could serve it.
 /// Starts at `since` if that is later. Caches in `awaited` the causes of the threads and brokers that it waited for.
 fn causes_while_served(
-    course: &Breakdown<'_>,
+    breakdown: &Breakdown<'_>,
     since: Nanos,
     awaited: &AwaitedCauses,
 ) -> Vec<Arc<CauseCandidate>> {
-    let free = TimeBudget::new(TimeSpan::new(course.served_from.max(since), course.end));
-    let mut causes = StageCauses { window: course.window, course, awaited, free, findings: Vec::new() };
-    if is_logged(course.request) {
+    let free = TimeBudget::new(TimeSpan::new(breakdown.served_from.max(since), breakdown.end));
+    let mut causes =
+        StageCauses { window: breakdown.window, breakdown, awaited, free, candidates: Vec::new() };
+    if is_logged(breakdown.request) {
         return causes.of_log();
     }
     causes.process_stops();
     causes.own_work();
     causes.while_served();
-    let most = if course.coordinators_record().is_some() { Confidence::Strong } else { Confidence::Exact };
+    let most = if breakdown.coordinators_record().is_some() { Confidence::Strong } else { Confidence::Exact };
     let limit = |found: CauseCandidate| CauseCandidate { confidence: found.confidence.min(most), ..found };
-    causes.findings.into_iter().map(|found| Arc::new(limit(found))).collect()
+    causes.candidates.into_iter().map(|found| Arc::new(limit(found))).collect()
 }
 
 /// The process that served a request; 0 if unknown.
-fn pid_of(course: &Breakdown<'_>) -> Pid {
-    course.appends.first().map_or(0, |append| append.op.pid)
+fn pid_of(breakdown: &Breakdown<'_>) -> Pid {
+    breakdown.appends.first().map_or(0, |append| append.op.pid)
 }
 
 struct StageCauses<'w> {
     window: &'w Window,
-    course: &'w Breakdown<'w>,
+    breakdown: &'w Breakdown<'w>,
     awaited: &'w AwaitedCauses,
     free: TimeBudget,
-    findings: Vec<CauseCandidate>,
+    candidates: Vec<CauseCandidate>,
 }
 
 impl StageCauses<'_> {
     /// Causes of a request from Kafka's request log: what its appends waited for is joined by keys.
     /// The rest is joined by time only, and only if the request's end was seen.
     fn of_log(mut self) -> Vec<Arc<CauseCandidate>> {
-        let is_end_seen = logged::is_end_seen(self.window, self.course.request);
+        let is_end_seen = logged::is_end_seen(self.window, self.breakdown.request);
         if is_end_seen {
             self.process_stops();
         }
-        let by_time = self.findings.len();
+        let by_time = self.candidates.len();
         self.own_work();
-        let own = by_time..self.findings.len();
+        let own = by_time..self.candidates.len();
         if is_end_seen {
             self.while_served();
         }
-        let findings = self.findings.into_iter().enumerate();
-        let limited = findings.map(|(at, found)| {
+        let candidates = self.candidates.into_iter().enumerate();
+        let limited = candidates.map(|(at, found)| {
             let most = if own.contains(&at) { Confidence::Exact } else { Confidence::Strong };
             CauseCandidate { confidence: found.confidence.min(most), ..found }
         });
@@ -273,81 +276,82 @@ impl StageCauses<'_> {
     /// Times in which the whole process or machine was stopped; the state of its threads does not matter then. The
     /// same holds for CPU time stolen from its operations.
     fn process_stops(&mut self) {
-        let Self { window, course, free, findings, .. } = self;
-        let span = TimeSpan::new(course.served_from, course.work_end());
-        findings.extend(stops::explain_first(window, pid_of(course), span, free));
+        let Self { window, breakdown, free, candidates, .. } = self;
+        let span = TimeSpan::new(breakdown.served_from, breakdown.work_end());
+        candidates.extend(stops::explain_first(window, pid_of(breakdown), span, free));
         // A paused machine sends no bytes either.
-        findings.extend(host::explain(window, TimeSpan::new(course.answered, course.end), free));
-        findings.extend(host::stolen_from_operations(course, free));
+        candidates.extend(host::explain(window, TimeSpan::new(breakdown.answered, breakdown.end), free));
+        candidates.extend(host::stolen_from_operations(breakdown, free));
     }
 
     /// What delayed the request's own handler.
     fn own_work(&mut self) {
-        let course = self.course;
-        for blocked in &course.locks {
-            let Some(time) = self.free.take_any(blocked.span.until(course.answered)) else { continue };
-            self.findings.extend(lock_chain::of_wait(self.window, blocked, time));
+        let breakdown = self.breakdown;
+        for blocked in &breakdown.locks {
+            let Some(time) = self.free.take_any(blocked.span.until(breakdown.answered)) else { continue };
+            self.candidates.extend(lock_chain::of_wait(self.window, blocked, time));
         }
-        for hold in &course.operations {
-            let time = self.free.take_any(hold.span().until(course.answered));
+        for hold in &breakdown.operations {
+            let time = self.free.take_any(hold.span().until(breakdown.answered));
             let found = time.and_then(|time| {
-                operation::of_op_or_wait(self.window, hold).map(|finding| CauseCandidate { time, ..finding })
+                operation::of_op_or_wait(self.window, hold)
+                    .map(|candidate| CauseCandidate { time, ..candidate })
             });
-            self.findings.extend(found);
+            self.candidates.extend(found);
         }
     }
 
     /// Threads that could not work on it, in any stage, and what they did instead.
     fn threads(&mut self) {
-        let Self { window, course, free, findings, .. } = self;
-        let span = TimeSpan::new(course.served_from, course.work_end());
-        findings.extend(stops::explain(window, pid_of(course), span, free));
-        findings.extend(handlers::starved_threads(course, course.due_span().start, free));
-        findings.extend(protocol::txn_verification(course, free));
+        let Self { window, breakdown, free, candidates, .. } = self;
+        let span = TimeSpan::new(breakdown.served_from, breakdown.work_end());
+        candidates.extend(stops::explain(window, pid_of(breakdown), span, free));
+        candidates.extend(handlers::starved_threads(breakdown, breakdown.due_span().start, free));
+        candidates.extend(protocol::txn_verification(breakdown, free));
     }
 
     /// Until a network thread read it.
     fn receive(&mut self) {
-        let course = self.course;
-        let from = course.served_from;
-        let unread = TimeSpan::new(from, course.read.map_or(course.answered, |read| read.start));
-        if let Some((muted, finding)) = protocol::quota(self.window, course.request, unread) {
-            self.assign(muted, vec![finding]);
+        let breakdown = self.breakdown;
+        let from = breakdown.served_from;
+        let unread = TimeSpan::new(from, breakdown.read.map_or(breakdown.answered, |read| read.start));
+        if let Some((muted, candidate)) = protocol::quota(self.window, breakdown.request, unread) {
+            self.assign(muted, vec![candidate]);
         }
-        let Some(read) = course.read else { return };
+        let Some(read) = breakdown.read else { return };
         // What the thread continued with right after the read delayed the request too.
-        let until = course.enqueued_at.filter(|at| *at > read.end).unwrap_or(read.start);
+        let until = breakdown.enqueued_at.filter(|at| *at > read.end).unwrap_or(read.start);
         let span = TimeSpan::new(from, until);
         self.find_if_long(span, &self.awaited.receive, || {
-            network::network_thread_busy(course.window, read.tid, span)
+            network::network_thread_busy(breakdown.window, read.tid, span)
         });
     }
 
     /// Until a request handler took it.
     fn queue(&mut self) {
-        let (window, course) = (self.window, self.course);
-        let Some(read) = course.read else { return };
-        let begun = course.operations.iter().map(|hold| hold.op.start).min();
-        let begun = begun.map_or(course.answered, |begun| begun.min(course.answered));
+        let (window, breakdown) = (self.window, self.breakdown);
+        let Some(read) = breakdown.read else { return };
+        let begun = breakdown.operations.iter().map(|hold| hold.op.start).min();
+        let begun = begun.map_or(breakdown.answered, |begun| begun.min(breakdown.answered));
         let reading = network::before_hand_over(window, read.tid, TimeSpan::new(read.end, begun));
-        if let Some((span, findings)) = reading {
-            self.assign(span, findings);
+        if let Some((span, candidates)) = reading {
+            self.assign(span, candidates);
         }
-        let (waited, taker) = match course.dequeued_at {
+        let (waited, taker) = match breakdown.dequeued_at {
             Some(taken) => {
-                let append = course.coordinators_append();
+                let append = breakdown.coordinators_append();
                 let until = append.map_or(taken, |append| awaited_until(append, taken));
-                let span = TimeSpan::new(course.enqueued_at.unwrap_or(read.end), until);
-                (Some(span), course.operations.first().map(|hold| hold.op.tid))
+                let span = TimeSpan::new(breakdown.enqueued_at.unwrap_or(read.end), until);
+                (Some(span), breakdown.operations.first().map(|hold| hold.op.tid))
             }
-            None if course.answer.is_some() => {
-                (handlers::all_occupied(window, TimeSpan::new(read.end, course.answered)), None)
+            None if breakdown.answer.is_some() => {
+                (handlers::all_occupied(window, TimeSpan::new(read.end, breakdown.answered)), None)
             }
             None => (None, None),
         };
         if let Some(span) = waited {
-            self.find_if_long(span, &self.awaited.queue, || match course.coordinators_append() {
-                Some(append) => coordinators::busy(course, append, span),
+            self.find_if_long(span, &self.awaited.queue, || match breakdown.coordinators_append() {
+                Some(append) => coordinators::busy(breakdown, append, span),
                 None => handlers::pool_busy(window, ThreadPool::Handlers, taker, span),
             });
         }
@@ -355,8 +359,8 @@ impl StageCauses<'_> {
 
     /// Until followers had it, or tiered storage had delivered what it fetches.
     fn remote(&mut self) {
-        self.findings.extend(remote_tier::of_request(self.course, &mut self.free));
-        let Some(remote) = &self.course.remote else { return };
+        self.candidates.extend(remote_tier::of_request(self.breakdown, &mut self.free));
+        let Some(remote) = &self.breakdown.remote else { return };
         let window = self.window;
         let cause_of = |request: &Request| cause_of(window, request);
         self.find(remote.span, &self.awaited.remote, || {
@@ -366,27 +370,27 @@ impl StageCauses<'_> {
 
     /// Until the controller had answered.
     fn controller(&mut self) {
-        if let Some((span, findings)) = controller::of_request(self.course) {
-            self.assign(span, findings);
+        if let Some((span, candidates)) = controller::of_request(self.breakdown) {
+            self.assign(span, candidates);
         }
     }
 
     /// Finds what delayed the response until a network thread had written it. Includes the file reads for it.
     fn respond(&mut self) {
-        let (window, course) = (self.window, self.course);
-        for op in &course.sent {
-            let finding = network::disk_read(window, op);
-            self.assign(op.span(), finding.into_iter().collect());
+        let (window, breakdown) = (self.window, self.breakdown);
+        for op in &breakdown.sent {
+            let candidate = network::disk_read(window, op);
+            self.assign(op.span(), candidate.into_iter().collect());
         }
         // When followers had it is not seen: since when its response was only waiting to be written is unknown.
-        let Some(answer) = course.answer.filter(|_| course.unseen_followers.is_none()) else { return };
-        let own = waiting::readable(window, course.request).or(course.read.map(|read| read.end));
-        let local = course.remote.as_ref().map(|remote| remote.span.end).or(course.local_end);
+        let Some(answer) = breakdown.answer.filter(|_| breakdown.unseen_followers.is_none()) else { return };
+        let own = waiting::readable(window, breakdown.request).or(breakdown.read.map(|read| read.end));
+        let local = breakdown.remote.as_ref().map(|remote| remote.span.end).or(breakdown.local_end);
         let Some(from) = local.or(own) else { return };
         let span = TimeSpan::new(from, answer.start);
-        let append = course.coordinators_append().filter(|_| !is_of_controller(course.request.api_key));
+        let append = breakdown.coordinators_append().filter(|_| !is_of_controller(breakdown.request.api_key));
         if let Some(append) = append.filter(|_| span.length() >= MIN_WAIT) {
-            self.assign(span, coordinators::busy(course, append, span));
+            self.assign(span, coordinators::busy(breakdown, append, span));
         }
         // When the response was ready is not seen: only what its thread did until right before it counts.
         let before = span.until(answer.start - Nanos(1));
@@ -403,32 +407,33 @@ impl StageCauses<'_> {
 
     /// What may explain the remaining time.
     fn rest(&mut self) {
-        let Self { window, course, free, findings, .. } = self;
-        let span = course.due_span();
-        findings.extend(protocol::recompression(course, free));
-        findings.extend(protocol::down_conversion(course, span, free));
-        findings.extend(network::slow_departure(course, free));
+        let Self { window, breakdown, free, candidates, .. } = self;
+        let span = breakdown.due_span();
+        candidates.extend(protocol::recompression(breakdown, free));
+        candidates.extend(protocol::down_conversion(breakdown, span, free));
+        candidates.extend(network::slow_departure(breakdown, free));
         // By time only: says nothing about a wait for followers that are not seen.
-        let seen = span.until(course.unseen_followers.as_ref().map_or(span.end, |unseen| unseen.span.start));
-        findings.extend(cpu::out_of_quota(window, seen, free));
-        findings.extend(memory::reclaim_of_others(window, seen, free));
-        findings.extend(cpu::starved_others(window, seen, free));
-        findings.extend(host::stolen_from_others(window, seen, free));
+        let seen =
+            span.until(breakdown.unseen_followers.as_ref().map_or(span.end, |unseen| unseen.span.start));
+        candidates.extend(cpu::out_of_quota(window, seen, free));
+        candidates.extend(memory::reclaim_of_others(window, seen, free));
+        candidates.extend(cpu::starved_others(window, seen, free));
+        candidates.extend(host::stolen_from_others(window, seen, free));
     }
 
     /// Waits of threads that it needed, for the time that nothing else explains.
     fn blocked_threads(&mut self) {
-        let Self { window, course, free, findings, .. } = self;
-        findings.extend(blocked::in_java(course, free));
-        for (tid, span) in handlers::needed_for_it(course) {
-            findings.extend(blocked::of_thread(window, tid, span, free));
+        let Self { window, breakdown, free, candidates, .. } = self;
+        candidates.extend(blocked::in_java(breakdown, free));
+        for (tid, span) in handlers::needed_for_it(breakdown) {
+            candidates.extend(blocked::of_thread(window, tid, span, free));
         }
-        findings.extend(waker::of_request(course, free));
-        let taker = course.operations.first().map(|hold| hold.op.tid);
-        let taker = taker.filter(|_| course.coordinators_append().is_none());
-        if let (Some(tid), Some(span)) = (taker, course.queue_span()) {
+        candidates.extend(waker::of_request(breakdown, free));
+        let taker = breakdown.operations.first().map(|hold| hold.op.tid);
+        let taker = taker.filter(|_| breakdown.coordinators_append().is_none());
+        if let (Some(tid), Some(span)) = (taker, breakdown.queue_span()) {
             let time = free.take(span);
-            findings.extend(lock_chain::limit_time(handlers::taker_blocked(window, tid, span), time));
+            candidates.extend(lock_chain::limit_time(handlers::taker_blocked(window, tid, span), time));
         }
     }
 
@@ -451,11 +456,11 @@ impl StageCauses<'_> {
         }
     }
 
-    /// Assigns the unexplained time of a stretch to these findings.
-    fn assign(&mut self, span: TimeSpan, findings: Vec<CauseCandidate>) {
-        if !findings.is_empty() {
+    /// Assigns the unexplained time of a stretch to these candidates.
+    fn assign(&mut self, span: TimeSpan, candidates: Vec<CauseCandidate>) {
+        if !candidates.is_empty() {
             let time = self.free.take(span);
-            self.findings.extend(lock_chain::limit_time(findings, time));
+            self.candidates.extend(lock_chain::limit_time(candidates, time));
         }
     }
 }

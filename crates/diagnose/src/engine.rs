@@ -241,15 +241,16 @@ impl Engine {
         let counts = if self.config.file_ops_observed { &mut self.totals.joins } else { joins };
         let appends = joins::joins(&self.window, request, counts);
         let request = &logged::correct_times(&self.window, request);
-        if let Some(course) = stages::stages_of(&self.window, request, &appends) {
-            self.request_stages.push(RequestStages { request: Arc::clone(request), stages: course.stages });
+        if let Some(breakdown) = stages::stages_of(&self.window, request, &appends) {
+            self.request_stages
+                .push(RequestStages { request: Arc::clone(request), stages: breakdown.stages });
         }
     }
 
     fn judge(&mut self, request: &Arc<Request>) {
         let appends = joins::joins(&self.window, request, &mut self.totals.joins);
         let request = &logged::correct_times(&self.window, request);
-        let analysis = analysis::judge(&self.window, &mut self.cache, request, &appends);
+        let analysis = analysis::analyse(&self.window, &mut self.cache, request, &appends);
         #[cfg(test)]
         assert!(
             analysis.explained_time() <= request.latency().unwrap_or_default(),

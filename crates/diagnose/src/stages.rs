@@ -94,7 +94,7 @@ pub(crate) fn stages_of<'w>(
     let (response, end) = (request.response?, request.end?);
     let served_from = served_from(request)?;
     let answer = answer_of(window, request);
-    let mut course = Breakdown {
+    let mut breakdown = Breakdown {
         window,
         request,
         appends,
@@ -116,8 +116,8 @@ pub(crate) fn stages_of<'w>(
         end,
         sent: response::files_sent(window, request, answer),
     };
-    course.divide();
-    Some(course)
+    breakdown.divide();
+    Some(breakdown)
 }
 
 impl Breakdown<'_> {

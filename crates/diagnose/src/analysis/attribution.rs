@@ -16,7 +16,7 @@ const MAX_AHEAD_IN_CHAIN: usize = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct Attribution {
     /// The candidate, as found for the request that the root event hit directly.
-    finding: Arc<CauseCandidate>,
+    candidate: Arc<CauseCandidate>,
     /// How much of this request's time it explains.
     pub(crate) time: Nanos,
     confidence: Confidence,
@@ -38,9 +38,9 @@ pub(crate) struct HeadOfLineRequest {
 
 impl Attribution {
     /// A candidate found for the request itself.
-    pub(crate) fn of(finding: &Arc<CauseCandidate>) -> Self {
-        let (time, confidence) = (finding.time, finding.confidence);
-        Self { finding: Arc::clone(finding), time, confidence, ahead: None }
+    pub(crate) fn of(candidate: &Arc<CauseCandidate>) -> Self {
+        let (time, confidence) = (candidate.time, candidate.confidence);
+        Self { candidate: Arc::clone(candidate), time, confidence, ahead: None }
     }
 
     /// The connection's queue itself as the cause.
@@ -48,7 +48,7 @@ impl Attribution {
     pub(crate) fn of_queue(cause: Cause, ahead: HeadOfLineRequest) -> Self {
         let Request { client, correlation_id, .. } = &*ahead.request;
         let time = ahead.waited;
-        let finding = match cause {
+        let candidate = match cause {
             Cause::HeadOfLine => CauseCandidate {
                 chain: Vec::new(),
                 ..CauseCandidate::new(
@@ -60,7 +60,7 @@ impl Attribution {
             },
             _ => CauseCandidate::new(cause, client, Confidence::Exact, time),
         };
-        Self::of(&Arc::new(finding)).behind(ahead, time)
+        Self::of(&Arc::new(candidate)).behind(ahead, time)
     }
 
     /// Moves this to a request that waited behind the one it hit. `time` is its part of that one's time.
@@ -75,7 +75,7 @@ impl Attribution {
     }
 
     pub(crate) fn root(&self) -> &str {
-        &self.finding.root
+        &self.candidate.root
     }
 
     /// Adds another part of the same request's time with the same root.
@@ -101,8 +101,8 @@ impl Attribution {
 
     /// Builds the full candidate, with evidence.
     pub(crate) fn into_candidate(self) -> CauseCandidate {
-        let Self { finding, time, confidence, ahead } = self;
-        let mut candidate = Arc::unwrap_or_clone(finding);
+        let Self { candidate, time, confidence, ahead } = self;
+        let mut candidate = Arc::unwrap_or_clone(candidate);
         (candidate.time, candidate.confidence) = (time, confidence);
         if let Some(ahead) = ahead {
             // The partition belongs to the other request.

@@ -26,7 +26,7 @@ const MAX_REQUESTS: usize = 32_768;
 #[derive(Debug, Default)]
 pub(crate) struct RequestAnalysis {
     pub(crate) stages: Stages,
-    pub(crate) course: Vec<StageSpan>,
+    pub(crate) breakdown: Vec<StageSpan>,
     /// How long it was complete and waited behind others.
     pub(crate) waited: Nanos,
     /// Whether `stages` gives only its latest possible arrival: it waited in the socket for an unknown time.
@@ -60,8 +60,8 @@ pub(crate) struct CachedCandidates(OnceLock<(TimeSpan, Vec<CauseCandidate>)>);
 impl CachedCandidates {
     /// The cached candidates for this stretch; calls `find` for any other stretch.
     pub(crate) fn of(&self, span: TimeSpan, find: impl Fn() -> Vec<CauseCandidate>) -> Vec<CauseCandidate> {
-        let (known, findings) = self.0.get_or_init(|| (span, find()));
-        if *known == span { findings.clone() } else { find() }
+        let (known, candidates) = self.0.get_or_init(|| (span, find()));
+        if *known == span { candidates.clone() } else { find() }
     }
 }
 

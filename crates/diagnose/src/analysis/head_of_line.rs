@@ -60,14 +60,14 @@ pub(crate) fn attribute(
 }
 
 /// The causes of the request ahead, for as long as it was waited for.
-fn shares(findings: &[Arc<CauseCandidate>], ahead: &HeadOfLineRequest) -> Vec<Attribution> {
-    let mut longest_first: Vec<&Arc<CauseCandidate>> = findings.iter().collect();
-    longest_first.sort_by_key(|finding| std::cmp::Reverse(finding.time));
+fn shares(candidates: &[Arc<CauseCandidate>], ahead: &HeadOfLineRequest) -> Vec<Attribution> {
+    let mut longest_first: Vec<&Arc<CauseCandidate>> = candidates.iter().collect();
+    longest_first.sort_by_key(|candidate| std::cmp::Reverse(candidate.time));
     let mut left = ahead.waited;
-    let shares = longest_first.into_iter().map(|finding| {
-        let time = finding.time.min(left);
+    let shares = longest_first.into_iter().map(|candidate| {
+        let time = candidate.time.min(left);
         left -= time;
-        Attribution::of(finding).behind(ahead.clone(), time)
+        Attribution::of(candidate).behind(ahead.clone(), time)
     });
     shares.filter(|attribution| attribution.time > Nanos::ZERO).collect()
 }

@@ -111,16 +111,16 @@ fn woken_by(window: &Window, waker: &Waker) -> String {
 
 /// Waits in Java of a request's handler, other than for the log's lock.
 /// As the JVM saw them, for the time that nothing else has taken, with what is known of the holder.
-pub(crate) fn in_java(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<CauseCandidate> {
+pub(crate) fn in_java(breakdown: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<CauseCandidate> {
     let mut found = Vec::new();
-    for JavaWait { wait, span, confidence } in &course.java_waits {
+    for JavaWait { wait, span, confidence } in &breakdown.java_waits {
         let mut methods = names::methods(&wait.stack);
         let Some(method) = methods.next() else { continue };
         let Some(time) = free.take_any(*span) else { continue };
-        let own = of_java_wait(course.window, wait, (&method, methods), *confidence, time);
+        let own = of_java_wait(breakdown.window, wait, (&method, methods), *confidence, time);
         let holder = wait.holder.as_ref().and_then(|holder| holder.tid).filter(|tid| *tid != wait.tid);
         let deeper =
-            holder.map(|tid| lock_chain::of_holder(course.window, tid, *span, &mut vec![wait.tid, tid]));
+            holder.map(|tid| lock_chain::of_holder(breakdown.window, tid, *span, &mut vec![wait.tid, tid]));
         found.extend(behind_each(&own, deeper.unwrap_or_default()));
     }
     found

@@ -70,17 +70,17 @@ pub(super) fn busy(window: &Window, span: TimeSpan, free: &mut TimeBudget) -> Ve
 
 /// What kept the controller from answering a request after its append, and when.
 /// Also for a request for which no append was found.
-pub(crate) fn of_request(course: &Breakdown<'_>) -> Option<(TimeSpan, Vec<CauseCandidate>)> {
-    let (window, request) = (course.window, course.request);
+pub(crate) fn of_request(breakdown: &Breakdown<'_>) -> Option<(TimeSpan, Vec<CauseCandidate>)> {
+    let (window, request) = (breakdown.window, breakdown.request);
     if !is_of_controller(request.api_key) {
         return None;
     }
-    let answer = course.answer?.start;
-    if course.coordinators_append().is_some() {
-        let span = TimeSpan::new(course.local_end?, answer);
+    let answer = breakdown.answer?.start;
+    if breakdown.coordinators_append().is_some() {
+        let span = TimeSpan::new(breakdown.local_end?, answer);
         return (span.length() >= MIN_WAIT).then(|| (span, all_busy(window, span)));
     }
-    let span = TimeSpan::new(course.read?.end, answer);
+    let span = TimeSpan::new(breakdown.read?.end, answer);
     let raft = window.threads_of(ThreadPool::Raft);
     let last = raft.iter().find_map(|tid| window.file_ops.of(tid).ended_by(span.end).next());
     let follows = |end| end <= span.start || is_handed_over(span.end - end, span.length());

@@ -29,8 +29,8 @@ causes! {
 
 /// What delayed a request before the append of its record, or its answer after it.
 /// The stretch lies before or after the append.
-pub(crate) fn busy(course: &Breakdown<'_>, append: &FileOp, span: TimeSpan) -> Vec<CauseCandidate> {
-    let window = course.window;
+pub(crate) fn busy(breakdown: &Breakdown<'_>, append: &FileOp, span: TimeSpan) -> Vec<CauseCandidate> {
+    let window = breakdown.window;
     let pool = ThreadPool::of_name(&append.thread).unwrap_or(ThreadPool::GroupCoordinator);
     let mut free = TimeBudget::new(span);
     let mut found = Vec::new();
@@ -39,7 +39,7 @@ pub(crate) fn busy(course: &Breakdown<'_>, append: &FileOp, span: TimeSpan) -> V
     for (partition, op) in others.filter(|(_, op)| (op.start, op.tid) != (append.start, append.tid)) {
         let Some(time) = free.take_any(op.span()) else { continue };
         let deeper = operation::of_op_or_wait(window, &LockHold::without_after(window, op));
-        merge_into(&mut found, of_other_append(course, pool, (partition, op), time).behind_any(deeper));
+        merge_into(&mut found, of_other_append(breakdown, pool, (partition, op), time).behind_any(deeper));
     }
     if pool == ThreadPool::Raft {
         for candidate in controller::busy(window, span, &mut free) {
@@ -59,12 +59,12 @@ pub(crate) fn busy(course: &Breakdown<'_>, append: &FileOp, span: TimeSpan) -> V
 
 /// The wait while another record was appended to the partition.
 fn of_other_append(
-    course: &Breakdown<'_>,
+    breakdown: &Breakdown<'_>,
     pool: ThreadPool,
     (partition, op): (&TopicPartition, &FileOp),
     time: Nanos,
 ) -> CauseCandidate {
-    let thread = course.window.name(op.tid, &op.thread);
+    let thread = breakdown.window.name(op.tid, &op.thread);
     let text = format!("waited while {thread} appended other records to {partition}");
     let seen = evidence(EvidenceKind::FileOp, &op.span(), text).of_thread(op.tid, &thread);
     threads_themselves(pool, seen, time)

@@ -49,18 +49,18 @@ const A_GOOD_PART: i64 = 5;
 /// Threads that a request needed and that freed memory or had no CPU.
 /// It needed them from `due_from` on. Or the work they needed a CPU for, if that is known to be much.
 pub(crate) fn starved_threads(
-    course: &Breakdown<'_>,
+    breakdown: &Breakdown<'_>,
     due_from: Nanos,
     free: &mut TimeBudget,
 ) -> Vec<CauseCandidate> {
-    let mut findings = Vec::new();
-    if worked_mostly(course) {
-        findings.extend(protocol::recompression(course, free));
+    let mut candidates = Vec::new();
+    if worked_mostly(breakdown) {
+        candidates.extend(protocol::recompression(breakdown, free));
     }
-    for (tid, span) in needed_threads(course, due_from) {
-        findings.extend(starved_thread(course.window, tid, span, free));
+    for (tid, span) in needed_threads(breakdown, due_from) {
+        candidates.extend(starved_thread(breakdown.window, tid, span, free));
     }
-    findings
+    candidates
 }
 
 /// What kept a thread from its work in a stretch: it freed memory, was throttled or had no CPU.
@@ -70,55 +70,57 @@ pub(crate) fn starved_thread(
     span: TimeSpan,
     free: &mut TimeBudget,
 ) -> Vec<CauseCandidate> {
-    let mut findings: Vec<CauseCandidate> =
+    let mut candidates: Vec<CauseCandidate> =
         memory::reclaim_of_thread(window, tid, span, free).into_iter().collect();
-    findings.extend(throttles::of_thread(window, tid, span, free));
-    findings.extend(host::stolen_from_thread(window, tid, span, free));
-    findings.extend(cpu::runnable_thread(window, tid, span, free));
-    findings
+    candidates.extend(throttles::of_thread(window, tid, span, free));
+    candidates.extend(host::stolen_from_thread(window, tid, span, free));
+    candidates.extend(cpu::runnable_thread(window, tid, span, free));
+    candidates
 }
 
 /// Whether a handler had a CPU for a good part of the time before its append.
 /// On any busy machine a thread with much to compute lacks a CPU now and then, and the computation is the reason why
 /// it takes long.
-fn worked_mostly(course: &Breakdown<'_>) -> bool {
-    let (Some(taken), Some(append)) = (course.dequeued_at, course.appends.first()) else { return false };
+fn worked_mostly(breakdown: &Breakdown<'_>) -> bool {
+    let (Some(taken), Some(append)) = (breakdown.dequeued_at, breakdown.appends.first()) else {
+        return false;
+    };
     let span = TimeSpan::new(taken, append.op.start);
-    let mut free = TimeBudget::new(span.until(course.answered));
+    let mut free = TimeBudget::new(span.until(breakdown.answered));
     let all = free.left();
-    cpu::runnable_thread(course.window, append.op.tid, span, &mut free);
+    cpu::runnable_thread(breakdown.window, append.op.tid, span, &mut free);
     free.left().0.saturating_mul(A_GOOD_PART) >= all.0
 }
 
 /// The threads that a request needed, each with the time in which it needed them.
-fn needed_threads(course: &Breakdown<'_>, due_from: Nanos) -> Vec<(Tid, TimeSpan)> {
-    let (from, until) = (course.served_from, course.answered);
-    let read = course.read.map_or(from, |read| read.end.clamp(from, until));
-    let worked = course.local_end.unwrap_or(until).clamp(read, until);
-    let mut handlers: Vec<Tid> = course.appends.iter().map(|append| append.op.tid).collect();
+fn needed_threads(breakdown: &Breakdown<'_>, due_from: Nanos) -> Vec<(Tid, TimeSpan)> {
+    let (from, until) = (breakdown.served_from, breakdown.answered);
+    let read = breakdown.read.map_or(from, |read| read.end.clamp(from, until));
+    let worked = breakdown.local_end.unwrap_or(until).clamp(read, until);
+    let mut handlers: Vec<Tid> = breakdown.appends.iter().map(|append| append.op.tid).collect();
     handlers.dedup();
     let answering = if handlers.is_empty() { read.max(due_from) } else { worked };
-    let reader = course.read.map(|call| (call.tid, TimeSpan::new(from, read)));
+    let reader = breakdown.read.map(|call| (call.tid, TimeSpan::new(from, read)));
     let handlers = handlers.into_iter().map(|tid| (tid, TimeSpan::new(read, worked)));
     // It may have waited in between for followers that are not seen: then it is unknown when its response was ready.
-    let answering = if course.unseen_followers.is_some() { until } else { answering };
-    let writer = course.answer.map(|call| (call.tid, TimeSpan::new(answering, course.work_end())));
+    let answering = if breakdown.unseen_followers.is_some() { until } else { answering };
+    let writer = breakdown.answer.map(|call| (call.tid, TimeSpan::new(answering, breakdown.work_end())));
     reader.into_iter().chain(handlers).chain(writer).collect()
 }
 
 /// Like `needed_threads`, for threads that worked on this request alone: its handler since it took the request, and
 /// the threads of all writes of its response.
-pub(crate) fn needed_for_it(course: &Breakdown<'_>) -> Vec<(Tid, TimeSpan)> {
-    let begun = course.appends.first().map(|append| append.op.start);
-    let taken = course.dequeued_at.or(begun).unwrap_or(course.served_from);
-    let is_handler = |tid: Tid| course.appends.iter().any(|append| append.op.tid == tid);
-    let needed = needed_threads(course, course.due_span().start).into_iter();
+pub(crate) fn needed_for_it(breakdown: &Breakdown<'_>) -> Vec<(Tid, TimeSpan)> {
+    let begun = breakdown.appends.first().map(|append| append.op.start);
+    let taken = breakdown.dequeued_at.or(begun).unwrap_or(breakdown.served_from);
+    let is_handler = |tid: Tid| breakdown.appends.iter().any(|append| append.op.tid == tid);
+    let needed = needed_threads(breakdown, breakdown.due_span().start).into_iter();
     let own = needed.map(|(tid, span)| {
         let from = if is_handler(tid) { span.start.max(taken) } else { span.start };
         (tid, TimeSpan::new(from, span.end))
     });
-    let writes = course.answer.into_iter().flat_map(|first| {
-        course.window.sockets.writes_within(connection_of(course.request), first, course.end)
+    let writes = breakdown.answer.into_iter().flat_map(|first| {
+        breakdown.window.sockets.writes_within(connection_of(breakdown.request), first, breakdown.end)
     });
     own.chain(writes.map(|write| (write.tid, write.span()))).collect()
 }
@@ -156,11 +158,11 @@ pub(crate) fn pool_busy(
 fn share_out(pool: ThreadPool, handlers: Vec<Handler>, all: usize, span: TimeSpan) -> Vec<CauseCandidate> {
     let count = handlers.len().max(1) as i64;
     let mut roots: Vec<CauseCandidate> = Vec::new();
-    for finding in handlers.into_iter().flat_map(|handler| handler.findings) {
-        merge_into(&mut roots, finding);
+    for candidate in handlers.into_iter().flat_map(|handler| handler.candidates) {
+        merge_into(&mut roots, candidate);
     }
     let mut left = span.length();
-    let mut findings = Vec::new();
+    let mut candidates = Vec::new();
     let themselves = |time| {
         let seen = queue_evidence(span, &format!("while {}", pool.describe_busy(all)));
         threads_themselves(pool, seen, time)
@@ -168,25 +170,25 @@ fn share_out(pool: ThreadPool, handlers: Vec<Handler>, all: usize, span: TimeSpa
     for root in roots {
         let time = Nanos(root.time.0 / count).min(left);
         left -= time;
-        findings.push(themselves(time).behind(root));
+        candidates.push(themselves(time).behind(root));
     }
-    findings.push(themselves(left));
-    findings.retain(|finding| finding.time > Nanos::ZERO);
-    findings
+    candidates.push(themselves(left));
+    candidates.retain(|candidate| candidate.time > Nanos::ZERO);
+    candidates
 }
 
 /// What delayed the thread that took it, if that is most of the time.
 fn of_taker(window: &Window, pool: ThreadPool, tid: Tid, span: TimeSpan) -> Vec<CauseCandidate> {
-    let Handler { mut findings, .. } = Handler::of(window, tid, span);
-    findings.retain(|finding| !blocked::is_blocked(finding));
-    attribute_to_taker(window, pool, tid, span, findings)
+    let Handler { mut candidates, .. } = Handler::of(window, tid, span);
+    candidates.retain(|candidate| !blocked::is_blocked(candidate));
+    attribute_to_taker(window, pool, tid, span, candidates)
 }
 
 /// Like `of_taker`, with waits that nothing explains.
 /// While a request is in the queue no handler waits for work, so a wait in a futex is followed too.
 pub(crate) fn taker_blocked(window: &Window, tid: Tid, span: TimeSpan) -> Vec<CauseCandidate> {
-    let findings = Handler::with_explain(window, tid, span, lock_chain::of_holder).findings;
-    attribute_to_taker(window, ThreadPool::Handlers, tid, span, findings)
+    let candidates = Handler::with_explain(window, tid, span, lock_chain::of_holder).candidates;
+    attribute_to_taker(window, ThreadPool::Handlers, tid, span, candidates)
 }
 
 fn attribute_to_taker(
@@ -194,9 +196,9 @@ fn attribute_to_taker(
     pool: ThreadPool,
     tid: Tid,
     span: TimeSpan,
-    findings: Vec<CauseCandidate>,
+    candidates: Vec<CauseCandidate>,
 ) -> Vec<CauseCandidate> {
-    if !span.is_most(findings.iter().map(|finding| finding.time).sum()) {
+    if !span.is_most(candidates.iter().map(|candidate| candidate.time).sum()) {
         return Vec::new();
     }
     let last = window.file_ops.of(&tid).ended_after(span.start).next();
@@ -205,7 +207,7 @@ fn attribute_to_taker(
     let what = format!("for {name} (thread {tid}), which took it and was held up");
     let seen = Evidence { tid: Some(tid), ..queue_evidence(span, &what) };
     let themselves = |time| threads_themselves(pool, seen.clone(), time);
-    findings.into_iter().map(|root| themselves(root.time).behind(root)).collect()
+    candidates.into_iter().map(|root| themselves(root.time).behind(root)).collect()
 }
 
 /// A thread off the CPU for longer, without waiting for one, may have been idle:
@@ -219,7 +221,7 @@ type Explain = fn(&Window, Tid, TimeSpan, &mut Vec<Tid>) -> Vec<CauseCandidate>;
 struct Handler {
     tid: Tid,
     /// What is known to have delayed it.
-    findings: Vec<CauseCandidate>,
+    candidates: Vec<CauseCandidate>,
     /// Whether it was occupied for most of the stretch, for any reason.
     is_occupied: bool,
 }
@@ -232,19 +234,19 @@ impl Handler {
     /// Examines a thread with `explain`.
     fn with_explain(window: &Window, tid: Tid, span: TimeSpan, explain: Explain) -> Self {
         let mut free = TimeBudget::new(span);
-        let mut findings = rewrites(window, tid, span, &mut free);
+        let mut candidates = rewrites(window, tid, span, &mut free);
         for piece in free.pieces(span) {
-            findings.extend(explain(window, tid, piece, &mut vec![tid]));
+            candidates.extend(explain(window, tid, piece, &mut vec![tid]));
         }
-        let known: Nanos = findings.iter().map(|finding| finding.time).sum();
+        let known: Nanos = candidates.iter().map(|candidate| candidate.time).sum();
         let mut left = span.length() - known;
         for wait in inferred_waits(window, tid, span) {
             free.take(wait.span);
             let time = wait.span.within(span).length().min(left).at_least_zero();
             left -= time;
-            findings.extend(lock_chain::of_wait(window, &wait, time));
+            candidates.extend(lock_chain::of_wait(window, &wait, time));
         }
-        Self { tid, findings, is_occupied: is_occupied(window, tid, span, known, free) }
+        Self { tid, candidates, is_occupied: is_occupied(window, tid, span, known, free) }
     }
 
     /// Whether it was hardly ever idle in a stretch in which it had work.
@@ -294,8 +296,8 @@ fn rewrites(window: &Window, tid: Tid, span: TimeSpan, free: &mut TimeBudget) ->
         let request = named.find(|request| protocol::other_batch(request, op).is_some())?;
         let joined = joins::joins(window, request, &mut JoinStats::default());
         let is_its_first = joined.first().is_some_and(|first| Arc::ptr_eq(&first.op, op));
-        let course = stages::stages_of(window, request, &joined).filter(|_| is_its_first)?;
-        worked_mostly(&course).then(|| protocol::recompression(&course, free)).flatten()
+        let breakdown = stages::stages_of(window, request, &joined).filter(|_| is_its_first)?;
+        worked_mostly(&breakdown).then(|| protocol::recompression(&breakdown, free)).flatten()
     });
     found.collect()
 }

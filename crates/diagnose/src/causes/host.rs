@@ -68,13 +68,13 @@ pub(crate) fn pauses(window: &Window, span: TimeSpan) -> impl Iterator<Item = &H
 pub(crate) fn explain(window: &Window, span: TimeSpan, free: &mut TimeBudget) -> Vec<CauseCandidate> {
     let found = pauses(window, span).filter_map(|pause| {
         let time = free.take_any(pause.span().within(span))?;
-        Some(finding(window, pause, time))
+        Some(candidate(window, pause, time))
     });
     found.collect()
 }
 
 /// The cause of a pause, for `time` of a request.
-pub(crate) fn finding(window: &Window, pause: &HostPause, time: Nanos) -> CauseCandidate {
+pub(crate) fn candidate(window: &Window, pause: &HostPause, time: Nanos) -> CauseCandidate {
     let seen = evidence(EvidenceKind::Kernel, pause, describe(pause));
     let is_sure = pause.cpus > 1 || is_stolen(pause);
     let confidence = if is_sure { Confidence::Exact } else { Confidence::Strong };
@@ -108,10 +108,13 @@ fn is_stolen(pause: &HostPause) -> bool {
 }
 
 /// CPU time stolen from a request's own operations: their thread was on the CPU that was taken.
-pub(crate) fn stolen_from_operations(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<CauseCandidate> {
-    let stolen = course.operations.iter().filter_map(|hold| {
-        let span = hold.op.span().until(course.answered);
-        of_thread(course.window, hold.op.tid, span, Confidence::Exact, free)
+pub(crate) fn stolen_from_operations(
+    breakdown: &Breakdown<'_>,
+    free: &mut TimeBudget,
+) -> Vec<CauseCandidate> {
+    let stolen = breakdown.operations.iter().filter_map(|hold| {
+        let span = hold.op.span().until(breakdown.answered);
+        of_thread(breakdown.window, hold.op.tid, span, Confidence::Exact, free)
     });
     stolen.collect()
 }

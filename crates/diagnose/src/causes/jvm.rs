@@ -176,7 +176,7 @@ impl<'w> PauseGroup<'w> {
     }
 
     /// The cause of this pause, for `time` of a request.
-    pub(crate) fn finding(&self, window: &Window, time: Nanos) -> CauseCandidate {
+    pub(crate) fn candidate(&self, window: &Window, time: Nanos) -> CauseCandidate {
         let is_gc = self.why.kind == JvmPauseKind::Gc && self.long_reach().is_none();
         let cause = if is_gc { Cause::GcPause } else { Cause::Safepoint };
         let number = self.gc_id.filter(|_| is_gc).map_or(self.span.start.0, i64::from);

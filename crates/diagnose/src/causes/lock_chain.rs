@@ -46,7 +46,7 @@ pub(crate) fn of_wait(window: &Window, blocked: &LockContention<'_>, time: Nanos
 fn follow(window: &Window, blocked: &LockContention<'_>, way: &mut Vec<Tid>) -> Vec<CauseCandidate> {
     // An inferred wait lasts only as long as the lock is known to have been held.
     let mut left = if blocked.jvm_wait.is_some() { blocked.length() } else { blocked.held() };
-    let mut findings: Vec<CauseCandidate> = Vec::new();
+    let mut candidates: Vec<CauseCandidate> = Vec::new();
     let floor = blocked.length().0 / MIN_HOLDER_SHARE;
     for holder in blocked.holders.iter().filter(|holder| holder.share.0 > floor) {
         let Some(tid) = holder.tid.filter(|tid| !way.contains(tid) && way.len() < MAX_CHAIN) else {
@@ -58,14 +58,14 @@ fn follow(window: &Window, blocked: &LockContention<'_>, way: &mut Vec<Tid>) -> 
             let time = deeper.time.min(share);
             share -= time;
             left -= time;
-            add_candidate(&mut findings, behind_holder(window, blocked, holder, deeper, time));
+            add_candidate(&mut candidates, behind_holder(window, blocked, holder, deeper, time));
         }
         way.pop();
     }
     if left > Nanos::ZERO {
-        add_candidate(&mut findings, lock_itself(window, blocked, left));
+        add_candidate(&mut candidates, lock_itself(window, blocked, left));
     }
-    findings
+    candidates
 }
 
 /// What delayed a thread in a stretch in which others waited for it; if it waited itself, its waker is followed.
@@ -76,9 +76,9 @@ pub(crate) fn of_holder(
     way: &mut Vec<Tid>,
 ) -> Vec<CauseCandidate> {
     let mut free = TimeBudget::new(span);
-    let mut findings = explain(window, tid, span, way, &mut free);
-    findings.extend(waker::of_thread(window, tid, way, &mut free));
-    findings
+    let mut candidates = explain(window, tid, span, way, &mut free);
+    candidates.extend(waker::of_thread(window, tid, way, &mut free));
+    candidates
 }
 
 /// What delayed a thread in a stretch, without following its waker.
@@ -102,8 +102,8 @@ fn explain(
         return Vec::new();
     }
     let mut pid = 0;
-    let mut findings = stops::explain_first(window, pid, span, free);
-    findings.extend(host::stolen_from_thread(window, tid, span, free));
+    let mut candidates = stops::explain_first(window, pid, span, free);
+    candidates.extend(host::stolen_from_thread(window, tid, span, free));
     let ops = window.file_ops.of(&tid);
     // A fault may lie within another operation, whose evidence includes it.
     let (faults, calls): (Vec<_>, Vec<_>) =
@@ -117,42 +117,42 @@ fn explain(
         } else {
             LockHold::without_after(window, op)
         };
-        let finding = free.take_any(hold.span()).and_then(|time| {
-            operation::of_op_or_wait(window, &hold).map(|finding| CauseCandidate { time, ..finding })
+        let candidate = free.take_any(hold.span()).and_then(|time| {
+            operation::of_op_or_wait(window, &hold).map(|candidate| CauseCandidate { time, ..candidate })
         });
-        findings.extend(finding);
+        candidates.extend(candidate);
     }
     for wait in window.lock_waits.of(&tid).overlapping(span) {
         let Some(mut blocked) = LockContention::of(window, wait, span.start) else { continue };
         pid = wait.pid;
         let time = free.take(blocked.span);
         blocked.span = blocked.span.until(span.end);
-        findings.extend(limit_time(follow(window, &blocked, way), time));
+        candidates.extend(limit_time(follow(window, &blocked, way), time));
     }
-    findings.extend(stops::explain(window, pid, span, free));
-    findings.extend(memory::reclaim_of_thread(window, tid, span, free));
-    findings.extend(throttles::of_thread(window, tid, span, free));
-    findings.extend(cpu::runnable_thread(window, tid, span, free));
-    findings.extend(blocked::of_thread(window, tid, span, free));
-    findings
+    candidates.extend(stops::explain(window, pid, span, free));
+    candidates.extend(memory::reclaim_of_thread(window, tid, span, free));
+    candidates.extend(throttles::of_thread(window, tid, span, free));
+    candidates.extend(cpu::runnable_thread(window, tid, span, free));
+    candidates.extend(blocked::of_thread(window, tid, span, free));
+    candidates
 }
 
-/// Limits findings to `time` together, the longest first.
-pub(crate) fn limit_time(mut findings: Vec<CauseCandidate>, mut time: Nanos) -> Vec<CauseCandidate> {
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.time));
-    for finding in &mut findings {
-        finding.time = finding.time.min(time);
-        time -= finding.time;
+/// Limits candidates to `time` together, the longest first.
+pub(crate) fn limit_time(mut candidates: Vec<CauseCandidate>, mut time: Nanos) -> Vec<CauseCandidate> {
+    candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.time));
+    for candidate in &mut candidates {
+        candidate.time = candidate.time.min(time);
+        time -= candidate.time;
     }
-    findings.retain(|finding| finding.time > Nanos::ZERO);
-    findings
+    candidates.retain(|candidate| candidate.time > Nanos::ZERO);
+    candidates
 }
 
 /// Adds what a request lost to a root to what it already lost to the same root.
-fn add_candidate(findings: &mut Vec<CauseCandidate>, finding: CauseCandidate) {
-    match findings.iter_mut().find(|known| known.root == finding.root && known.chain == finding.chain) {
-        Some(known) => known.merge(finding),
-        None => findings.push(finding),
+fn add_candidate(candidates: &mut Vec<CauseCandidate>, candidate: CauseCandidate) {
+    match candidates.iter_mut().find(|known| known.root == candidate.root && known.chain == candidate.chain) {
+        Some(known) => known.merge(candidate),
+        None => candidates.push(candidate),
     }
 }
 

@@ -118,7 +118,7 @@ const CLOSE_SHARE: i64 = 10;
 /// Without samples, calls in close succession are one spell of work; with them, the time between calls is known.
 pub(crate) fn network_thread_busy(window: &Window, tid: Tid, span: TimeSpan) -> Vec<CauseCandidate> {
     let mut free = TimeBudget::new(span);
-    let mut findings = device_reads(window, tid, span, &mut free);
+    let mut candidates = device_reads(window, tid, span, &mut free);
     let is_sampled = is_sampled(window, tid, span);
     let at_once = NEXT_CONNECTION.min(Nanos(span.length().0 / CLOSE_SHARE));
     let (close, share) = if is_sampled { (Nanos::ZERO, 4) } else { (at_once, 2) };
@@ -126,9 +126,9 @@ pub(crate) fn network_thread_busy(window: &Window, tid: Tid, span: TimeSpan) -> 
     let busy: Nanos = at_work.iter().map(|spell| spell.length()).sum();
     if busy.0.saturating_mul(share) > span.length().0 {
         let other = if is_sampled { free.left() } else { free.take_all(at_work) };
-        findings.extend((other > Nanos::ZERO).then(|| network_thread_itself(window, tid, span, other)));
+        candidates.extend((other > Nanos::ZERO).then(|| network_thread_itself(window, tid, span, other)));
     }
-    findings
+    candidates
 }
 
 /// What a network thread read from the device before it handed over a request.
@@ -299,9 +299,9 @@ fn held_up_between_reads(
 }
 
 /// A response whose bytes left slowly, in the remaining time since its first byte.
-pub(crate) fn slow_departure(course: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
-    let (window, request) = (course.window, course.request);
-    let span = TimeSpan::new(course.answered, course.end);
+pub(crate) fn slow_departure(breakdown: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
+    let (window, request) = (breakdown.window, breakdown.request);
+    let span = TimeSpan::new(breakdown.answered, breakdown.end);
     let trouble = trouble_evidence(window, request, span);
     let (bytes, rest) = (request.response_bytes?, response_end(window, request, span)?);
     let last = rest.wrapping_sub(1);
@@ -311,8 +311,11 @@ pub(crate) fn slow_departure(course: &Breakdown<'_>, free: &mut TimeBudget) -> O
     let left = handed.filter(|_| !stages::is_by_agent(request));
     let after_write = left.map_or(Nanos::ZERO, |handed| free.take(TimeSpan::new(handed, span.end)));
     let before = handed.map_or(span, |handed| span.until(handed));
-    let waited =
-        if trouble.is_empty() { free.take_all(no_room(course, rest, before.end)) } else { free.take(before) };
+    let waited = if trouble.is_empty() {
+        free.take_all(no_room(breakdown, rest, before.end))
+    } else {
+        free.take(before)
+    };
     let time = after_write + waited;
     if time <= Nanos::ZERO {
         return None;
@@ -338,9 +341,9 @@ fn response_end(window: &Window, request: &Request, span: TimeSpan) -> Option<u3
 
 /// Times between two writes of a response with no room in the client's window.
 /// The window had no room for the rest of the response, which ends before the sequence number `last`.
-fn no_room(course: &Breakdown<'_>, last: u32, until: Nanos) -> Vec<TimeSpan> {
-    let (window, request) = (course.window, course.request);
-    let Some(first) = course.answer else { return Vec::new() };
+fn no_room(breakdown: &Breakdown<'_>, last: u32, until: Nanos) -> Vec<TimeSpan> {
+    let (window, request) = (breakdown.window, breakdown.request);
+    let Some(first) = breakdown.answer else { return Vec::new() };
     let mut gaps = Vec::new();
     let mut before = first;
     for write in window.sockets.writes_within(connection_of(request), first, until) {

@@ -95,14 +95,14 @@ fn cause_of_longest_wait(
     // Waits with the same root are one.
     let mut found: Vec<(CauseCandidate, &OperationWaits<'_>)> = Vec::new();
     for waits in &all {
-        let Some(finding) = find(waits) else { continue };
-        match found.iter_mut().find(|(known, _)| known.root == finding.root) {
-            Some((known, _)) => known.merge(finding),
-            None => found.push((finding, waits)),
+        let Some(candidate) = find(waits) else { continue };
+        match found.iter_mut().find(|(known, _)| known.root == candidate.root) {
+            Some((known, _)) => known.merge(candidate),
+            None => found.push((candidate, waits)),
         }
     }
-    found.sort_by_key(|(finding, _)| std::cmp::Reverse(finding.time));
-    let known: Nanos = found.iter().map(|(finding, _)| finding.time).sum();
+    found.sort_by_key(|(candidate, _)| std::cmp::Reverse(candidate.time));
+    let known: Nanos = found.iter().map(|(candidate, _)| candidate.time).sum();
     let mut found = found.into_iter();
     let (mut first, _) = found.next().filter(|(first, _)| first.time > hold.span().length() - known)?;
     let worth = first.time.0 / MIN_SHARE;

@@ -152,21 +152,21 @@ pub(crate) fn quota(
     );
     let client = request.client_id.as_deref().unwrap_or_default();
     let key = format!("{client}:{}", request.client.ip());
-    let finding = CauseCandidate::new(Cause::Quota, key, Confidence::Exact, unread.length());
-    Some((unread, finding.with([evidence(EvidenceKind::Request, &muted, text)])))
+    let candidate = CauseCandidate::new(Cause::Quota, key, Confidence::Exact, unread.length());
+    Some((unread, candidate.with([evidence(EvidenceKind::Request, &muted, text)])))
 }
 
 /// Down-conversion of a fetch's records in a span.
 pub(crate) fn down_conversion(
-    course: &Breakdown<'_>,
+    breakdown: &Breakdown<'_>,
     span: TimeSpan,
     free: &mut TimeBudget,
 ) -> Option<CauseCandidate> {
-    let request = course.request;
+    let request = breakdown.request;
     let known = newest_format(request)?;
     let mut partitions = request.partitions.iter().filter(|partition| partition.bytes > 0).filter_map(named);
     let (partition, written) = partitions.find_map(|name| {
-        let mut appends = course.window.partitions.of(&name).ended_by(span.end);
+        let mut appends = breakdown.window.partitions.of(&name).ended_by(span.end);
         let magic = appends.find_map(|append| append.batch)?.magic;
         (magic > known).then_some((name, magic))
     })?;
@@ -177,8 +177,8 @@ pub(crate) fn down_conversion(
         request.api_version
     );
     let client = request.client_id.as_deref().unwrap_or("unnamed clients");
-    let finding = CauseCandidate::new(Cause::DownConversion, client, Confidence::Weak, time);
-    Some(finding.with([evidence(EvidenceKind::Request, &span, text)]).of_partition(Some(partition)))
+    let candidate = CauseCandidate::new(Cause::DownConversion, client, Confidence::Weak, time);
+    Some(candidate.with([evidence(EvidenceKind::Request, &span, text)]).of_partition(Some(partition)))
 }
 
 /// The newest message format that a fetch can carry; `None` if it can carry all.
@@ -191,11 +191,11 @@ fn newest_format(request: &Request) -> Option<i8> {
 }
 
 /// The handler's work on the batch of a request's first append before the write.
-pub(crate) fn recompression(course: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
-    let append = course.appends.first().filter(|append| append.key == Some(JoinKey::BaseOffset))?;
+pub(crate) fn recompression(breakdown: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
+    let append = breakdown.appends.first().filter(|append| append.key == Some(JoinKey::BaseOffset))?;
     let op = &append.op;
-    let span = TimeSpan::new(course.dequeued_at?, op.start.min(course.answered));
-    let (partition, sent, written) = other_batch(course.request, op)?;
+    let span = TimeSpan::new(breakdown.dequeued_at?, op.start.min(breakdown.answered));
+    let (partition, sent, written) = other_batch(breakdown.request, op)?;
     let topic = partition.topic.as_deref()?;
     let time = free.take_any(span)?;
     let (bytes, length) = (written.bytes, span.length());
@@ -204,9 +204,9 @@ pub(crate) fn recompression(course: &Breakdown<'_>, free: &mut TimeBudget) -> Op
          it within {length}",
         sent.bytes
     );
-    let finding = CauseCandidate::new(Cause::Recompression, topic, Confidence::Strong, time);
+    let candidate = CauseCandidate::new(Cause::Recompression, topic, Confidence::Strong, time);
     let seen = evidence(EvidenceKind::Request, &span, text).of_thread(op.tid, &op.thread);
-    Some(finding.with([seen]).of_partition_of(op))
+    Some(candidate.with([seen]).of_partition_of(op))
 }
 
 /// The partition of a request to which an append wrote another batch than was sent.
@@ -233,12 +233,12 @@ pub(crate) fn replication_wait(
     let ours = here.map(|here| here.overlap(span));
     let is_ours = ours.is_some_and(|ours| span.is_most(ours));
     let confidence = if ours.is_some() && !is_ours { Confidence::Exact } else { Confidence::Strong };
-    let finding = CauseCandidate::new(Cause::ReplicationWait, broker_name(name), confidence, span.length())
+    let candidate = CauseCandidate::new(Cause::ReplicationWait, broker_name(name), confidence, span.length())
         .with([replication_evidence(remote, name, ours.unwrap_or_default())])
         .of_partition(Some(remote.partition.clone()));
     let deeper = before.filter(|_| is_ours).and_then(|before| cause_of(before));
     let deeper = deeper.filter(|deeper| span.is_most(deeper.time));
-    (!span.is_empty()).then(|| finding.behind_any(deeper))
+    (!span.is_empty()).then(|| candidate.behind_any(deeper))
 }
 
 /// `broker-2` of `broker-2-fetcher-0`.
@@ -262,15 +262,15 @@ fn replication_evidence(remote: &Remote, name: &str, ours: Nanos) -> Evidence {
 }
 
 /// A produce request's wait for a transaction coordinator before its first append.
-pub(crate) fn txn_verification(course: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
-    let span = TimeSpan::new(course.served_from, course.appends.first()?.op.start);
-    let is_produce = course.request.api_key == PRODUCE;
-    let id = course.request.transactional_id.as_ref().filter(|_| is_produce)?;
-    let verification = course.window.troubles.verification(id, span)?;
+pub(crate) fn txn_verification(breakdown: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
+    let span = TimeSpan::new(breakdown.served_from, breakdown.appends.first()?.op.start);
+    let is_produce = breakdown.request.api_key == PRODUCE;
+    let id = breakdown.request.transactional_id.as_ref().filter(|_| is_produce)?;
+    let verification = breakdown.window.troubles.verification(id, span)?;
     let time = free.take_any(verification.span().within(span))?;
     let (coordinator, length) = (verification.broker, verification.span().length());
     let text =
         format!("the coordinator at {coordinator} took {length} to confirm the transaction's partition");
-    let finding = CauseCandidate::new(Cause::TxnVerification, coordinator, Confidence::Strong, time);
-    Some(finding.with([evidence(EvidenceKind::Request, verification, text)]))
+    let candidate = CauseCandidate::new(Cause::TxnVerification, coordinator, Confidence::Strong, time);
+    Some(candidate.with([evidence(EvidenceKind::Request, verification, text)]))
 }

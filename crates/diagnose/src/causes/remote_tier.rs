@@ -154,18 +154,18 @@ impl<'w> TierRead<'w> {
 
 /// The read of remote storage that a fetch waited for.
 /// Includes what delayed a read of files. Counts only time that nothing else has taken.
-pub(crate) fn of_request(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<CauseCandidate> {
-    let request = course.request;
+pub(crate) fn of_request(breakdown: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<CauseCandidate> {
+    let request = breakdown.request;
     let was_there = request.data.is_some_and(|data| data <= request.arrival_end);
-    let (Some(read), Some(answer)) = (course.read, course.answer) else { return Vec::new() };
+    let (Some(read), Some(answer)) = (breakdown.read, breakdown.answer) else { return Vec::new() };
     if request.api_key != FETCH || !was_there {
         return Vec::new();
     }
     let within = TimeSpan::new(read.end, answer.start);
     let fetched_bytes = request.partitions.iter().map(|partition| u64::from(partition.bytes)).sum();
     let found = match fetched_bytes {
-        0 => unfinished_read(course.window, within, free),
-        _ => finished_read(course.window, within, fetched_bytes, free),
+        0 => unfinished_read(breakdown.window, within, free),
+        _ => finished_read(breakdown.window, within, fetched_bytes, free),
     };
     found.unwrap_or_default()
 }

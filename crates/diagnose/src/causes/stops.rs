@@ -64,15 +64,15 @@ impl Standstill<'_> {
     }
 
     /// The cause of this standstill, for `time` of a request.
-    fn finding(&self, window: &Window, time: Nanos) -> CauseCandidate {
+    fn candidate(&self, window: &Window, time: Nanos) -> CauseCandidate {
         match self {
-            Self::Host(pause) => host::finding(window, pause, time),
+            Self::Host(pause) => host::candidate(window, pause, time),
             Self::Process(stop) => {
                 let key = format!("{}:{}", stop.pid, stop.start.0);
                 CauseCandidate::new(Cause::ProcessStopped, key, Confidence::Exact, time)
                     .with([stop_evidence(stop)])
             }
-            Self::Jvm(pause) => pause.finding(window, time),
+            Self::Jvm(pause) => pause.candidate(window, time),
         }
     }
 }
@@ -132,7 +132,7 @@ fn explain_by<'w>(
 ) -> Vec<CauseCandidate> {
     let found = stops.filter_map(|stop| {
         let time = free.take_any(stop.span().until(span.end))?;
-        Some(stop.finding(window, time))
+        Some(stop.candidate(window, time))
     });
     found.collect()
 }

@@ -25,19 +25,19 @@ const ON_ITS_WAY: Nanos = Nanos::from_millis(1);
 const MAX_HAND_OVERS: usize = 64;
 
 /// Why threads that a request needed waited in a futex. Counts only time that nothing else explains.
-pub(crate) fn of_request(course: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<CauseCandidate> {
-    let window = course.window;
+pub(crate) fn of_request(breakdown: &Breakdown<'_>, free: &mut TimeBudget) -> Vec<CauseCandidate> {
+    let window = breakdown.window;
     let mut found = Vec::new();
-    for (tid, span) in network_threads(course) {
+    for (tid, span) in network_threads(breakdown) {
         let waits = window.futex_waits.of(&tid).overlapping(span);
         found.extend(waits.flat_map(|wait| of_wait(window, wait, span, &mut vec![tid], free)));
     }
     // The threads of coordinators wait for work in a futex like handlers, and handlers wake them.
-    let of_handler = course.appends.first().filter(|_| course.coordinators_append().is_none());
-    let (Some(read), Some(first)) = (course.read, of_handler) else { return found };
-    let span = TimeSpan::new(read.end, course.answered);
+    let of_handler = breakdown.appends.first().filter(|_| breakdown.coordinators_append().is_none());
+    let (Some(read), Some(first)) = (breakdown.read, of_handler) else { return found };
+    let span = TimeSpan::new(read.end, breakdown.answered);
     let waits = window.futex_waits.of(&first.op.tid).overlapping(span);
-    let own = waits.filter(|wait| is_for_request(course, wait, read.end));
+    let own = waits.filter(|wait| is_for_request(breakdown, wait, read.end));
     found.extend(own.flat_map(|wait| of_wait(window, wait, span, &mut vec![wait.tid], free)));
     found
 }
@@ -55,27 +55,28 @@ pub(crate) fn of_thread(
 }
 
 /// The network threads that read a request and wrote its response. Each comes with the time in which it was needed.
-fn network_threads(course: &Breakdown<'_>) -> impl Iterator<Item = (Tid, TimeSpan)> {
-    let until = course.dequeued_at.or(course.enqueued_at);
-    let reader = course
-        .read
-        .map(|read| (read.tid, TimeSpan::new(course.served_from, until.unwrap_or(read.end).max(read.end))));
+fn network_threads(breakdown: &Breakdown<'_>) -> impl Iterator<Item = (Tid, TimeSpan)> {
+    let until = breakdown.dequeued_at.or(breakdown.enqueued_at);
+    let reader = breakdown.read.map(|read| {
+        (read.tid, TimeSpan::new(breakdown.served_from, until.unwrap_or(read.end).max(read.end)))
+    });
     // It may have waited in between for followers that are not seen.
-    let local_end = if course.unseen_followers.is_some() { Some(course.answered) } else { course.local_end };
-    let from = local_end.unwrap_or(course.due_span().start);
-    let writer = course.answer.map(|write| (write.tid, TimeSpan::new(from, course.end)));
+    let local_end =
+        if breakdown.unseen_followers.is_some() { Some(breakdown.answered) } else { breakdown.local_end };
+    let from = local_end.unwrap_or(breakdown.due_span().start);
+    let writer = breakdown.answer.map(|write| (write.tid, TimeSpan::new(from, breakdown.end)));
     reader.into_iter().chain(writer)
 }
 
 /// Whether a handler's wait was for the request that it appended.
-fn is_for_request(course: &Breakdown<'_>, wait: &OffCpu, read: Nanos) -> bool {
-    let Some(last) = course.appends.last() else { return false };
+fn is_for_request(breakdown: &Breakdown<'_>, wait: &OffCpu, read: Nanos) -> bool {
+    let Some(last) = breakdown.appends.last() else { return false };
     let is_past = wait.start >= last.op.end;
-    let until_response = || is_handed_over(course.answered - wait.end, wait.length());
+    let until_response = || is_handed_over(breakdown.answered - wait.end, wait.length());
     wait.start >= read
-        && wait.end <= course.answered
-        && !is_for_work(course.window, wait)
-        && (!is_past || (course.is_answered_by_its_handler(&last.op) && until_response()))
+        && wait.end <= breakdown.answered
+        && !is_for_work(breakdown.window, wait)
+        && (!is_past || (breakdown.is_answered_by_its_handler(&last.op) && until_response()))
 }
 
 /// Whether a woken thread had waited for work: its waker hands over requests, or had itself just been woken for work.

@@ -287,7 +287,7 @@ fn java_wait_is_followed_to_the_lock_holder() {
 }
 
 /// What an append's thread did in turn: a stack, or the CPU, and the milliseconds.
-fn course() -> impl Strategy<Value = Vec<(usize, i64)>> {
+fn breakdown() -> impl Strategy<Value = Vec<(usize, i64)>> {
     proptest::collection::vec((0..STACKS.len(), 1_i64..200), 1..6)
 }
 
@@ -307,14 +307,14 @@ proptest! {
     /// If a write is unobserved, no wait in a known function took most of the request.
     #[test]
     fn unobserved_request_has_no_long_wait_in_a_known_function(
-        course in course(),
+        breakdown in breakdown(),
         around in 0_i64..400,
         troubles in proptest::collection::vec((0_usize..7, 8_u32..11, 0_i64..1_500, 1_i64..400), 0..6),
     ) {
         let mut at = 1_000 + around / 2;
         let mut events = Vec::new();
         let (start, mut end) = (at, at);
-        for (stack, length) in course {
+        for (stack, length) in breakdown {
             end = at + length;
             if stack > 0 {
                 events.push(off_cpu(7, ms(at), ms(end), STACKS[stack]));

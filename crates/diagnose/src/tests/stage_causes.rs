@@ -319,7 +319,7 @@ fn tls_request_read_by_an_earlier_call_has_its_connections_thread() {
 
 /// A network thread that encrypts for others makes no calls meanwhile; samples find it on a CPU.
 #[test]
-fn network_thread_on_a_cpu_between_reads_of_a_tls_request_is_no_slow_client() {
+fn network_thread_on_a_cpu_between_tls_reads_is_no_slow_client() {
     let ours = Request { arrival_end: ms(1_151), ..numbered(request(1, 6, 1_000, 1_155, 1)) };
     let of_thread = |tid: u32| {
         let reads = [ms(1_000), us(1_150_800)].map(|start| read(&ours, start, start + us(100)));

@@ -480,14 +480,14 @@ fn stages(request: &Request, spent: &[(Stage, Nanos)]) -> Stages {
 }
 
 /// The stage spans, one after the other.
-fn course(request: &Request, spent: &[(Stage, Nanos)]) -> Vec<StageSpan> {
+fn spans(request: &Request, spent: &[(Stage, Nanos)]) -> Vec<StageSpan> {
     let mut at = request.arrival;
-    let mut course = Vec::new();
+    let mut spans = Vec::new();
     for (stage, length) in stages(request, spent).iter().filter(|(_, length)| *length > Nanos::ZERO) {
-        course.push(StageSpan { stage, start: at, end: at + length });
+        spans.push(StageSpan { stage, start: at, end: at + length });
         at += length;
     }
-    course
+    spans
 }
 
 const COMMIT: &str = "jbd2 commit 2285 on loop0 took 531 ms, 520 ms of it logging";
@@ -501,7 +501,7 @@ pub(crate) fn own_write() -> Verdict {
     };
     Verdict {
         stages: stages(&request, &[(Stage::NetworkIn, Nanos(120_000)), (Stage::Append, Nanos(530_000_000))]),
-        stage_spans: course(
+        stage_spans: spans(
             &request,
             &[(Stage::NetworkIn, Nanos(120_000)), (Stage::Append, Nanos(530_000_000))],
         ),
@@ -546,7 +546,7 @@ pub(crate) fn waiting() -> Verdict {
     evidence_found.insert(0, Evidence { waiter: Some(waiter), ..wait });
     Verdict {
         stages: stages(&request, &[(Stage::Lock, Nanos(110_000_000)), (Stage::Append, Nanos(300_000))]),
-        stage_spans: course(&request, &[(Stage::Lock, Nanos(110_000_000)), (Stage::Append, Nanos(300_000))]),
+        stage_spans: spans(&request, &[(Stage::Lock, Nanos(110_000_000)), (Stage::Append, Nanos(300_000))]),
         request,
         chain: vec![Cause::LogLock, Cause::JournalCommit],
         confidence: Confidence::Strong,
@@ -564,7 +564,7 @@ pub(crate) fn behind(ahead: usize) -> Verdict {
     evidence_found.insert(0, evidence(EvidenceKind::Request, 0, 119, None, behind));
     Verdict {
         stages: stages(&request, &[(Stage::HeadOfLine, Nanos(112_000_000)), (Stage::Append, Nanos(5_000))]),
-        stage_spans: course(
+        stage_spans: spans(
             &request,
             &[(Stage::HeadOfLine, Nanos(112_000_000)), (Stage::Append, Nanos(5_000))],
         ),
@@ -585,7 +585,7 @@ fn unexplained() -> Verdict {
     };
     Verdict {
         stages: stages(&request, &[]),
-        stage_spans: course(&request, &[]),
+        stage_spans: spans(&request, &[]),
         request,
         cause: Cause::Unobserved,
         chain: vec![Cause::Unobserved],
@@ -612,7 +612,7 @@ fn ruled_out() -> Verdict {
     let write = "write of 2009 bytes at offset 0 of topicA-2/00000000000000000000.log took 1.0 ms";
     Verdict {
         stages: stages(&request, &[(Stage::Append, Nanos(1_000_000))]),
-        stage_spans: course(&request, &[(Stage::Append, Nanos(1_000_000))]),
+        stage_spans: spans(&request, &[(Stage::Append, Nanos(1_000_000))]),
         request,
         evidence: vec![evidence(EvidenceKind::FileOp, 2, 3, handler, write)],
         losses: Vec::new(),

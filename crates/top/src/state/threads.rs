@@ -45,7 +45,7 @@ struct OfThread {
 
 /// The time of a thread by state.
 #[derive(Clone, Debug)]
-pub(crate) struct Course {
+pub(crate) struct ThreadTimes {
     pub(crate) tid: Tid,
     pub(crate) name: Arc<str>,
     pub(crate) role: Role,
@@ -149,7 +149,7 @@ impl Threads {
     }
 
     /// The time of each thread in the last complete seconds; excludes threads without events in them.
-    pub(crate) fn courses(&self) -> Vec<Course> {
+    pub(crate) fn thread_times(&self) -> Vec<ThreadTimes> {
         let stops = self.stops.iter().map(|(&pid, (_, seconds))| {
             let mut seconds = seconds.clone();
             seconds.reach(self.now);
@@ -157,7 +157,7 @@ impl Threads {
         });
         let stops = stops.collect::<HashMap<_, _>>();
         let window = self.window_ns();
-        self.by_tid.iter().filter_map(|(&tid, of)| of.course(tid, self.now, window, &stops)).collect()
+        self.by_tid.iter().filter_map(|(&tid, of)| of.times(tid, self.now, window, &stops)).collect()
     }
 
     /// Length of the window: shorter when the watch has just started.
@@ -169,16 +169,16 @@ impl Threads {
     /// The time by role.
     pub(crate) fn roles(&self) -> Vec<OfRole> {
         let mut roles: BTreeMap<&'static str, OfRole> = BTreeMap::new();
-        for course in self.courses() {
+        for times in self.thread_times() {
             let new = || OfRole {
-                role: course.role,
+                role: times.role,
                 threads: 0,
                 shares: Shares::default(),
-                processors: self.of_roles.get(course.role.as_str()).copied(),
+                processors: self.of_roles.get(times.role.as_str()).copied(),
             };
-            let role = roles.entry(course.role.as_str()).or_insert_with(new);
+            let role = roles.entry(times.role.as_str()).or_insert_with(new);
             role.threads += 1;
-            role.shares.add(&course.shares);
+            role.shares.add(&times.shares);
         }
         roles.into_values().collect()
     }
@@ -198,13 +198,13 @@ impl OfThread {
         })
     }
 
-    fn course(
+    fn times(
         &self,
         tid: Tid,
         now: Nanos,
         window_ns: i64,
         stops: &HashMap<Pid, Seconds<i64>>,
-    ) -> Option<Course> {
+    ) -> Option<ThreadTimes> {
         let mut seconds = self.seconds.clone();
         seconds.reach(now);
         let stopped = is_paused_with_jvm(&self.name);
@@ -221,7 +221,7 @@ impl OfThread {
             spent.add(ThreadState::Stopped, stopped);
             sum.add_all(&spent.exclusive(SECOND_NS));
         }
-        has_events.then(|| Course {
+        has_events.then(|| ThreadTimes {
             tid,
             name: Arc::clone(&self.name),
             role: Role::of(&self.name),
@@ -258,16 +258,16 @@ mod tests {
             ..Row::empty()
         })));
         threads.reach(ms(12_500));
-        let courses = threads.courses();
-        let [course] = &courses[..] else { panic!("{courses:?}") };
-        let share = |state| (course.shares.of(state) * 1_000.0).round() as i64;
-        assert_eq!(ThreadState::ALL.map(share), [0, 0, 60, 40, 0, 50, 0], "{:?}", course.shares);
-        assert!((course.shares.busy() - 0.1).abs() < 1e-9);
-        assert_eq!(course.role.as_str(), "request-handlers");
+        let thread_times = threads.thread_times();
+        let [times] = &thread_times[..] else { panic!("{thread_times:?}") };
+        let share = |state| (times.shares.of(state) * 1_000.0).round() as i64;
+        assert_eq!(ThreadState::ALL.map(share), [0, 0, 60, 40, 0, 50, 0], "{:?}", times.shares);
+        assert!((times.shares.busy() - 0.1).abs() < 1e-9);
+        assert_eq!(times.role.as_str(), "request-handlers");
         let roles = threads.roles();
         assert_eq!((roles.len(), roles[0].threads), (1, 1));
         threads.reach(ms(13_500));
-        assert!(threads.courses().is_empty(), "nothing was seen of it then");
+        assert!(threads.thread_times().is_empty(), "nothing was seen of it then");
     }
 
     #[test]
@@ -279,7 +279,7 @@ mod tests {
             threads.event(&Event::FileOp(Box::new(op)));
         }
         threads.reach(ms(2_000));
-        let mut tids = threads.courses().iter().map(|course| course.tid).collect::<Vec<_>>();
+        let mut tids = threads.thread_times().iter().map(|times| times.tid).collect::<Vec<_>>();
         tids.sort_unstable();
         assert_eq!(tids, (3_000 - MAX as u32..3_000).collect::<Vec<_>>());
     }

@@ -8,7 +8,7 @@ use crate::clip::{clip, clip_middle};
 use crate::item::{Cell, Column, Item, Rank, RowKey, bar, cell, columns, dash, plain};
 use crate::palette::{Tone, state_style};
 use crate::state::BrokerInfo;
-use crate::state::threads::{Course, OfRole, Shares};
+use crate::state::threads::{OfRole, Shares, ThreadTimes};
 
 pub(crate) const BY_THREAD: Table = Table {
     grouping: Some("by thread"),
@@ -16,7 +16,7 @@ pub(crate) const BY_THREAD: Table = Table {
     sorted_by: "BUSY",
     items: |state| {
         let sampled = state.threads.sampled;
-        rows(state.threads.courses().into_iter().map(move |course| ThreadRow { course, sampled }))
+        rows(state.threads.thread_times().into_iter().map(move |times| ThreadRow { times, sampled }))
     },
 };
 
@@ -37,25 +37,25 @@ const fn share(name: &'static str) -> Column {
 }
 
 struct ThreadRow {
-    course: Course,
+    times: ThreadTimes,
     sampled: bool,
 }
 
 impl ThreadRow {
     fn share(&self, state: ThreadState) -> f64 {
-        self.course.shares.of(state)
+        self.times.shares.of(state)
     }
 }
 
 columns! { THREAD_COLUMNS for ThreadRow, |row, width, about| {
-    key: RowKey::Thread(row.course.tid),
-    words: format!("{} {} {}", row.course.name, row.course.role.as_str(), row.course.tid),
+    key: RowKey::Thread(row.times.tid),
+    words: format!("{} {} {}", row.times.name, row.times.role.as_str(), row.times.tid),
     Column::text("THREAD", 16).growing(3, 60) =>
-        &*row.course.name, plain(clip_middle(&row.course.name, width));
+        &*row.times.name, plain(clip_middle(&row.times.name, width));
     share("BUSY") =>
-        row.course.shares.busy(), per_cent(row.course.shares.busy(), Tone::Strong);
+        row.times.shares.busy(), per_cent(row.times.shares.busy(), Tone::Strong);
     Column::text("STATES", 12).growing(3, 50) =>
-        row.course.shares.busy(), states(&row.course.shares, width);
+        row.times.shares.busy(), states(&row.times.shares, width);
     share("CPU") => row.share(Running), on_cpu(row.share(Running), row.sampled);
     share("RUNQ") => row.share(Runnable), part(row.share(Runnable));
     share("FILE") => row.share(FileOp), part(row.share(FileOp));
@@ -63,9 +63,9 @@ columns! { THREAD_COLUMNS for ThreadRow, |row, width, about| {
     share("LOCK") => row.share(Lock), part(row.share(Lock));
     share("STOP") => row.share(Stopped), part(row.share(Stopped));
     Column::number("TID", 7) =>
-        u64::from(row.course.tid), plain(row.course.tid.to_string());
+        u64::from(row.times.tid), plain(row.times.tid.to_string());
     Column::text("ROLE", 17).spare(1) =>
-        row.course.role.as_str(), cell(clip(row.course.role.as_str(), width), Tone::Name);
+        row.times.role.as_str(), cell(clip(row.times.role.as_str(), width), Tone::Name);
 } }
 
 struct RoleRow {
