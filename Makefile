@@ -149,12 +149,12 @@ fs: setup-fs
 # Uses the binary that the tests have built; the machine need not be idle.
 faults-short: setup-test
 	$(OF_WORKSPACE) --test sample --test live --no-run
-	target/debug/brokerscope-lab faults --short --seed $(SEED)
+	tests/run --command target/debug/brokerscope-lab faults --short --seed $(SEED)
 
 # The same with TLS clients, except for faults that cannot be seen over TLS.
 faults-tls: setup-test
 	$(OF_WORKSPACE) --test sample --test live --no-run
-	target/debug/brokerscope-lab faults --short --tls --seed $(SEED)
+	tests/run --command target/debug/brokerscope-lab faults --short --tls --seed $(SEED)
 
 tune: setup-faults
 	$(CARGO) build --release -p brokerscope -p lab
@@ -331,7 +331,7 @@ endif
 
 # Boots each kernel once. Needs no root, only the right to run apt-get download.
 vmtest: setup-vmtest
-	vmtest/matrix $(KERNELS)
+	tests/run --command vmtest/matrix $(KERNELS)
 
 # A guest that is paused for a while.
 vmtest-pause: setup-vmtest

@@ -133,6 +133,10 @@ const KINDS: [(usize, usize); 3] = [(0, 3), (4, 7), (15, 16)];
 const UNDER_WAY: usize = 8;
 /// Requests faster than this slow nothing over any threshold.
 const SLOW_MS: i64 = 20;
+/// A unit of the processors' times in `/proc/stat` (`USER_HZ`, `proc_stat(5)`).
+const TICK_NS: i64 = 10_000_000;
+/// Field of the processors' times: those that the hypervisor gave to other guests.
+const STEAL: usize = 7;
 
 /// Reads the statistics until it is stopped; ends when dropped.
 pub(super) struct KernelStats(Background<HostObservations>);
@@ -201,12 +205,16 @@ fn read(
     over: &AtomicBool,
 ) -> HostObservations {
     let mut observations = HostObservations::default();
+    // Once, not by the reader of the disk too.
+    let mut steal = Counts::of("/proc/stat".into(), STEAL).filter(|_| !threads.is_empty());
     let mut since_ns = now_ns();
     while !over.load(Ordering::Relaxed) {
         thread::sleep(EVERY);
         let begun_ns = now_ns();
         let delays = threads.iter_mut().filter_map(|thread| thread.read_increases()?.get(DELAY_NS).copied());
         observations.waits.extend(delays.filter_map(|delay_ns| wait(delay_ns, since_ns, now_ns())));
+        let ticks = steal.as_mut().and_then(|steal| steal.read_increases()?.get(STEAL).copied());
+        observations.waits.extend(ticks.and_then(|ticks| stolen(ticks, since_ns, now_ns())));
         if device.as_mut().is_some_and(|device| device.was_busy() == Some(true)) {
             observations.busy.push(busy(since_ns, now_ns()));
         }
@@ -256,9 +264,11 @@ impl Counts {
     }
 }
 
-/// Reads the numbers of a file, all of one moment.
+/// Reads the numbers in the first line of a file, all of one moment. Skips the line's name, which `/proc/stat` has.
 fn numbers(path: &Path) -> Option<Vec<i64>> {
-    fs::read_to_string(path).ok()?.split_whitespace().map(|number| number.parse().ok()).collect()
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().next()?.trim_start_matches("cpu");
+    line.split_whitespace().map(|number| number.parse().ok()).collect()
 }
 
 fn observation(start_ns: i64, end_ns: i64, truth: Truth, said: String) -> Observation {
@@ -273,6 +283,16 @@ fn wait(length_ns: i64, since_ns: i64, until_ns: i64) -> Option<Observation> {
         observation(start_ns, until_ns, Truth::of(&["run-queue"]), said())
     };
     (length_ns >= SHORTEST_WAIT_NS).then(|| Observation { length_ns: Some(length_ns), ..within() })
+}
+
+/// Time that the hypervisor took from all processors between two readings. A thread on one of them seems to be busy.
+fn stolen(ticks: i64, since_ns: i64, until_ns: i64) -> Option<Observation> {
+    let length_ns = ticks.saturating_mul(TICK_NS);
+    let said = || format!("/proc/stat: {} ms stolen", length_ns / 1_000_000);
+    let truth =
+        || Truth::of(&["cpu-steal", "host-paused", "run-queue", "network-threads-busy", "handlers-busy"]);
+    let within = || observation(since_ns.saturating_sub(length_ns), until_ns, truth(), said());
+    (ticks > 0).then(|| Observation { length_ns: Some(length_ns), ..within() })
 }
 
 fn busy(since_ns: i64, until_ns: i64) -> Observation {
@@ -391,6 +411,20 @@ mod kernel_stats_tests {
         write_stat(5, 6, 0, 1);
         assert!(was_busy() && !was_busy());
         assert!(Counts::of_device(directory.path().join("none")).is_none());
+    }
+
+    #[test]
+    fn stolen_time_explains_threads_that_seem_busy() {
+        assert_eq!(stolen(0, 50_000_000, 54_000_000), None);
+        let taken = stolen(2, 50_000_000, 54_000_000).unwrap();
+        assert_eq!(
+            (taken.start_ns, taken.end_ns, taken.length_ns),
+            (30_000_000, 54_000_000, Some(20_000_000))
+        );
+        let allows = |cause: &str| taken.truth.allows(cause, &[cause.to_owned()]);
+        assert!(allows("network-threads-busy") && allows("cpu-steal") && !allows("journal-commit"));
+        let mut steal = Counts::of("/proc/stat".into(), STEAL).unwrap();
+        assert!(steal.read_increases().unwrap().iter().all(|ticks| *ticks >= 0));
     }
 
     #[test]

@@ -124,14 +124,17 @@ pub(super) struct Bounds {
     /// Maximum number of a fault's verdicts that may be wrong, if one is right. Their share does not matter: a window
     /// may have three requests.
     forgiven: u64,
+    /// Maximum share of a quiet run's slowest requests with a cause that nothing else shows. The ground truth lacks
+    /// what happens to threads that it does not read.
+    spurious: f64,
 }
 
 impl Bounds {
     /// The project's goals.
-    pub(super) const FULL: Self = Self { each: 95.0, overall: 98.0, forgiven: 0 };
+    pub(super) const FULL: Self = Self { each: 95.0, overall: 98.0, forgiven: 0, spurious: 0.0 };
     /// For one window per fault, on a machine that may do other things. Such a window has some tens of requests or
     /// fewer.
-    pub(super) const SHORT: Self = Self { each: 75.0, overall: 90.0, forgiven: 1 };
+    pub(super) const SHORT: Self = Self { each: 75.0, overall: 90.0, forgiven: 1, spurious: 10.0 };
 }
 
 /// A target and its result.
@@ -174,7 +177,7 @@ pub(super) fn targets(results: &[FaultResult], bounds: Bounds) -> Vec<Target> {
     targets
 }
 
-fn of_fault(result: &FaultResult, Bounds { each, forgiven, .. }: Bounds) -> Target {
+fn of_fault(result: &FaultResult, Bounds { each, forgiven, spurious, .. }: Bounds) -> Target {
     let Some(score) = &result.score else {
         let what = format!("{}: runs to its end", result.fault);
         return Target { what, found: result.in_short(), reached: false };
@@ -182,16 +185,19 @@ fn of_fault(result: &FaultResult, Bounds { each, forgiven, .. }: Bounds) -> Targ
     if is_quiet(result) {
         let (given, observed, without) =
             (score.spurious_count(), score.observed_outside_count(), score.unexplained);
+        let all = given + observed + without;
         return Target {
-            what: format!("{}: no request is given a cause that nothing else shows", result.fault),
+            what: format!(
+                "{}: at most {spurious:.0} % of requests are given a cause that nothing else shows",
+                result.fault
+            ),
             found: format!(
                 "{given} of its {} slowest ({observed} were given a cause that the JVM's log or the kernel's statistics show, \
                  {without} none; {} took 100 ms, which is slow by default)",
-                given + observed + without,
-                score.slow_by_default
+                all, score.slow_by_default
             ),
-            reached: given == 0
-                && given + observed + without > 0
+            reached: percent(given, all) <= spurious
+                && all > 0
                 && result.windows.len() == result.seeds as usize,
         };
     }
@@ -288,6 +294,10 @@ mod targets_tests {
         quiet.score.as_mut().unwrap().unexplained = 1;
         assert_eq!(missed(&[quiet.clone()]), 0);
         quiet.score.as_mut().unwrap().spurious.insert("gc-pause".to_owned(), 1);
-        assert_eq!(missed(&[quiet]), 1);
+        assert_eq!(missed(&[quiet.clone()]), 1);
+        let is_reached = |quiet: &FaultResult| targets(std::slice::from_ref(quiet), Bounds::SHORT)[0].reached;
+        assert!(!is_reached(&quiet), "a third");
+        quiet.score.as_mut().unwrap().unexplained = 8;
+        assert!(is_reached(&quiet), "a tenth");
     }
 }
