@@ -209,8 +209,12 @@ pub(crate) fn rows_agree(name: &str, version: &str, java: &Path, with_password: 
     // Its connections exist before the agent is loaded.
     let early = site.produce("TLSv1.3", 1_500, 100, 50, &["acks=1", "linger.ms=0"]);
     let port = site.broker.tls_port.unwrap();
-    assert!(comes_true(PATIENCE, || connections_to(port).len() >= 2), "the producer does not connect");
-    sleep(Duration::from_secs(2));
+    // A producer opens the connection for its records after others.
+    let request_log = site.broker.request_log.clone().unwrap();
+    let has_produced = || {
+        kafka_log::read_listener(&request_log, &site.address()).iter().any(|logged| logged.api == "PRODUCE")
+    };
+    assert!(comes_true(PATIENCE, has_produced), "the producer sends nothing");
     let before = connections_to(port);
     let recording = site.directory.join("recording");
     let recorder = Recorder::start_with(&recording, site.broker.pid, &["--see-tls"]);
