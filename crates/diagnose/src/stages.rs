@@ -234,11 +234,11 @@ fn read_of(window: &Window, request: &Request, served_from: Nanos) -> Option<Soc
 /// the request before it: then the agent's calls themselves, by the thread that serves the connection.
 fn agent_read_of(window: &Window, request: &Request) -> Option<SocketCall> {
     let (connection, called) = (connection_of(request), TimeSpan::new(request.arrival, request.arrival_end));
-    window.sockets.last_read_within(connection, called).or_else(|| {
-        let mut call = window.sockets.last_read_within(connection, TimeSpan::new(Nanos::MIN, called.end))?;
+    let mut call = window.sockets.last_read_within(connection, TimeSpan::new(Nanos::MIN, called.end))?;
+    if call.start < called.start {
         (call.start, call.end) = (called.start, called.end);
-        Some(call)
-    })
+    }
+    Some(call)
 }
 
 /// The write that began a request's response.

@@ -58,13 +58,13 @@ pub(crate) fn starved_threads(
         candidates.extend(protocol::recompression(breakdown, free));
     }
     for (tid, span) in needed_threads(breakdown, due_from) {
-        candidates.extend(starved_thread(breakdown.window, tid, span, free));
+        candidates.extend(starvation_of_thread(breakdown.window, tid, span, free));
     }
     candidates
 }
 
 /// What kept a thread from its work in a stretch: it freed memory, was throttled or had no CPU.
-pub(crate) fn starved_thread(
+pub(crate) fn starvation_of_thread(
     window: &Window,
     tid: Tid,
     span: TimeSpan,

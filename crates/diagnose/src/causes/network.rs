@@ -289,7 +289,7 @@ fn held_up_between_reads(
 ) -> Vec<CauseCandidate> {
     let mut found = stops::explain(window, 0, span, free);
     if let Some(read) = window.sockets.last_read_within(connection_of(request), span) {
-        found.extend(handlers::starved_thread(window, read.tid, span, free));
+        found.extend(handlers::starvation_of_thread(window, read.tid, span, free));
         free.take_all(at_work(window, read.tid, span, Nanos::ZERO));
     }
     for cause in &mut found {

@@ -275,24 +275,25 @@ fn observation(start_ns: i64, end_ns: i64, truth: Truth, said: String) -> Observ
     Observation { start_ns, end_ns, length_ns: None, truth, alone: false, said }
 }
 
-/// Waits of a thread that ended between two readings and took this long together: when is not known.
-fn wait(length_ns: i64, since_ns: i64, until_ns: i64) -> Option<Observation> {
-    let said = || format!("schedstat: {} us without a processor", length_ns / 1_000);
-    let within = || {
-        let start_ns = since_ns.saturating_sub(length_ns);
-        observation(start_ns, until_ns, Truth::of(&["run-queue"]), said())
-    };
-    (length_ns >= SHORTEST_WAIT_NS).then(|| Observation { length_ns: Some(length_ns), ..within() })
+/// Something that took this long in all and ended between two readings: when is not known.
+fn at_some_time(length_ns: i64, since_ns: i64, until_ns: i64, truth: Truth, said: String) -> Observation {
+    let within = observation(since_ns.saturating_sub(length_ns), until_ns, truth, said);
+    Observation { length_ns: Some(length_ns), ..within }
 }
 
-/// Time that the hypervisor took from all processors between two readings. A thread on one of them seems to be busy.
+/// Waits of a thread for a processor.
+fn wait(length_ns: i64, since_ns: i64, until_ns: i64) -> Option<Observation> {
+    let said = || format!("schedstat: {} us without a processor", length_ns / 1_000);
+    (length_ns >= SHORTEST_WAIT_NS)
+        .then(|| at_some_time(length_ns, since_ns, until_ns, Truth::of(&["run-queue"]), said()))
+}
+
+/// Time that the hypervisor took from all processors. A thread on one of them seems to be busy.
 fn stolen(ticks: i64, since_ns: i64, until_ns: i64) -> Option<Observation> {
     let length_ns = ticks.saturating_mul(TICK_NS);
     let said = || format!("/proc/stat: {} ms stolen", length_ns / 1_000_000);
-    let truth =
-        || Truth::of(&["cpu-steal", "host-paused", "run-queue", "network-threads-busy", "handlers-busy"]);
-    let within = || observation(since_ns.saturating_sub(length_ns), until_ns, truth(), said());
-    (ticks > 0).then(|| Observation { length_ns: Some(length_ns), ..within() })
+    let causes = ["cpu-steal", "host-paused", "run-queue", "network-threads-busy", "handlers-busy"];
+    (ticks > 0).then(|| at_some_time(length_ns, since_ns, until_ns, Truth::of(&causes), said()))
 }
 
 fn busy(since_ns: i64, until_ns: i64) -> Observation {
