@@ -24,7 +24,7 @@ use crate::traffic::PORT;
 use crate::{stop, table};
 
 /// Connections and topics; each topic has two partitions. Ratios are relative to the first.
-const LOADS: [(u32, u64); 4] = [(10, 10), (100_000, 10), (10, 10_000), (100_000, 10_000)];
+const LOADS: [(u32, u64); 5] = [(10, 10), (1_000, 10), (100_000, 10), (10, 10_000), (100_000, 10_000)];
 const MAX_RATIO: f64 = 1.10;
 /// Odd, so that the median is a round.
 const ROUNDS: usize = 7;

@@ -19,7 +19,7 @@ await opened(file, { width: 920, height: 900 }, async (page) => {
   await page.evaluate(() => {
     // Of the charts over time, the first and the fourth.
     const strips = [...document.querySelectorAll("#time .strip")].filter((_, at) => ![0, 3].includes(at));
-    const rest = document.querySelectorAll("section:not(#story, #time, #request), .top, footer, .columns, .told, .notes, .about, .request .legend");
+    const rest = document.querySelectorAll("section:not(#story, #time, #request), .top, footer, .columns, .bar-text, .notes, .about, .request .legend");
     for (const element of [...strips, ...rest]) element.remove();
   });
   await drawn(page);

@@ -42,8 +42,8 @@ function chart(configurations: Configuration[], figure: Figure): HTMLElement {
   // An interval may be far longer than all bars; it is cut off so that the bars do not become too short.
   const ends = configurations.map((one) => one.intervals[figure]?.[1] ?? 0);
   const most = Math.min(Math.max(longest, ...ends), 2 * longest) || 1;
-  const told = configurations.map((one) => `${one.configuration} ${show(figure, one[figure])}`).join(", ");
-  return picture(`${title}: ${told}`, (width) => {
+  const figures = configurations.map((one) => `${one.configuration} ${show(figure, one[figure])}`).join(", ");
+  return picture(`${title}: ${figures}`, (width) => {
     const gutter = width < 700 ? 110 : 190;
     const right = 90;
     // An interval may extend below zero.

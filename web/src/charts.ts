@@ -45,7 +45,7 @@ export interface ChartOptions {
   /** Draws beneath the lines. */
   draw?: (plot: uPlot) => void;
   /** The text of the tooltip at the pointer. */
-  tell?: (seconds: number, value: number) => string;
+  describe?: (seconds: number, value: number) => string;
   legend?: HTMLElement;
 }
 
@@ -242,10 +242,10 @@ export class Charts {
       return;
     }
     const seconds = plot.posToVal(left, "x");
-    const told = options.tell?.(seconds, plot.posToVal(top ?? 0, "y"));
+    const text = options.describe?.(seconds, plot.posToVal(top ?? 0, "y"));
     const values = options.lines.map((line) => ({ line, value: line.values[idx] }));
     const lines = values.flatMap(({ line, value }) => (typeof value === "number" ? [`${line.label} ${options.show(value)}`] : []));
-    tip.textContent = `${this.clock.time(seconds * 1e9)} ${told ?? lines.join(" · ")}`;
+    tip.textContent = `${this.clock.time(seconds * 1e9)} ${text ?? lines.join(" · ")}`;
   }
 }
 

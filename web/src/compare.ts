@@ -53,10 +53,10 @@ function story({ configurations, differences: all, summary }: Comparison): HTMLE
   const misses = all.filter((one) => one.figure === "slo_miss_ratio");
   const having = (outcome: string): string[] => misses.flatMap((one) => (one.outcome === outcome && one.configuration !== null ? [one.configuration] : []));
   const [fewer, more] = [having("lower"), having("higher")];
-  const told: string[] = [];
-  if (fewer.length > 0) told.push(`${list(fewer)} ${fewer.length > 1 ? "miss" : "misses"} ${objective} less often than ${summary.base}`);
-  if (more.length > 0) told.push(`${list(more)} ${more.length > 1 ? "miss" : "misses"} ${objective} more often than ${summary.base}`);
-  const headline = told.length > 0 ? told.join("; ") : `Nothing shows that any configuration misses ${objective} more or less often than ${summary.base}`;
+  const sentences: string[] = [];
+  if (fewer.length > 0) sentences.push(`${list(fewer)} ${fewer.length > 1 ? "miss" : "misses"} ${objective} less often than ${summary.base}`);
+  if (more.length > 0) sentences.push(`${list(more)} ${more.length > 1 ? "miss" : "misses"} ${objective} more often than ${summary.base}`);
+  const headline = sentences.length > 0 ? sentences.join("; ") : `Nothing shows that any configuration misses ${objective} more or less often than ${summary.base}`;
   const what = [summary.apis.join(", "), "requests", summary.topics.length > 0 ? `for ${summary.topics.join(", ")}` : ""].filter((part) => part).join(" ");
   const sentence = (one: Configuration): HTMLElement => {
     const of = (figure: string): Difference | undefined => all.find((it) => it.configuration === one.configuration && it.figure === figure);

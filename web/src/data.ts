@@ -45,7 +45,7 @@ export function spansOf(recording: Recording, numbers: number[]): Span[] {
 export function read(): Page {
   const element = document.getElementById("page-data");
   const page = JSON.parse(element?.textContent ?? "{}") as Page;
-  if (page.format !== "brokerscope-page" || page.version !== 3) {
+  if (page.format !== "brokerscope-page" || page.version !== 4) {
     throw new Error("the page's data and its script are of different versions: write the page again with brokerscope report");
   }
   return page;

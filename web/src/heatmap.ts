@@ -86,7 +86,7 @@ export function heatmap(charts: Charts, recording: Recording): HTMLElement {
       log: true,
       draw,
       legend: h("div", {}, choose, counted(counts.most), legend([{ name: "p50", colour: "var(--muted)" }, { name: "p99", colour: "var(--bad)" }])),
-      tell: (at, value) => {
+      describe: (at, value) => {
         const levels = counts.cells.get(Math.floor(at / seconds));
         const level = bounds_ns.findIndex((bound) => value < bound);
         const here = levels?.get(level < 0 ? bounds_ns.length : level) ?? 0;

@@ -67,9 +67,9 @@ function show(): void {
     h("footer", {}, `${page.written_by}. This page is one file and makes no network requests.`),
   );
   const step = (by: number): void => {
-    const told = list.within().filter((row) => recording.requests.some((detail) => detail.id === row.id));
-    const now = told.findIndex((row) => row.id === state.selection.request);
-    const next = told[Math.min(told.length - 1, Math.max(0, now + by))];
+    const detailed = list.within().filter((row) => recording.requests.some((detail) => detail.id === row.id));
+    const now = detailed.findIndex((row) => row.id === state.selection.request);
+    const next = detailed[Math.min(detailed.length - 1, Math.max(0, now + by))];
     if (next) state.set({ request: next.id });
   };
   drawn = { charts, step };
@@ -83,7 +83,7 @@ function header(page: Page, recording: Recording, clock: Clock): HTMLElement {
   const search = h("input", { type: "search", id: "search", placeholder: "client, topic, cause … ( / )", "aria-label": "Search", value: state.selection.search });
   search.addEventListener("input", () => state.set({ search: search.value.trim() }));
   const chosen = h("div", { class: "chosen", role: "status" });
-  const tell = (): void => {
+  const updateChips = (): void => {
     const { range, cause, root, search: words, zoomed } = state.selection;
     if (search.value.trim() !== words) search.value = words;
     const chip = (text: string, drop: () => void): HTMLElement => h("button", { type: "button", class: "chip", click: drop, title: "Drop" }, text, h("span", { "aria-hidden": "true" }, " ×"));
@@ -94,8 +94,8 @@ function header(page: Page, recording: Recording, clock: Clock): HTMLElement {
     if (root) chips.push(chip(root, () => state.set({ root: null })));
     chosen.replaceChildren(...chips);
   };
-  state.listen(tell);
-  tell();
+  state.listen(updateChips);
+  updateChips();
   const links: [string, string][] = [["time", "Time"], ["request", "Waterfall"], ["requests", "Requests"], ["roots", "Roots"], ...(recording.advice ? [["advice", "Advice"] as [string, string]] : []), ["partitions", "Partitions"], ["host", "Host"], ["flames", "Flames"], ["files", "Files"], ["basis", "Basis"]];
   const go = (id: string) => (event: Event): void => {
     event.preventDefault();

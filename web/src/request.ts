@@ -18,10 +18,10 @@ export function request(recording: Recording, state: State, clock: Clock): { ele
       holder.replaceChildren(h("p", { class: "none" }, "No request was slow."));
       return;
     }
-    const told = h("p", { class: "told", "aria-live": "polite" }, "Point at a bar to read it.");
+    const barText = h("p", { class: "bar-text", "aria-live": "polite" }, "Point at a bar to read it.");
     const picture = h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Waterfall" });
-    holder.replaceChildren(head(detail, clock), stages(recording, detail), picture, told, kindLegend(recording, detail), notes(detail));
-    picture.append(waterfall(recording, detail, Math.max(600, width), (text) => (told.textContent = text)));
+    holder.replaceChildren(head(detail, clock), stages(recording, detail), picture, barText, kindLegend(recording, detail), notes(detail));
+    picture.append(waterfall(recording, detail, Math.max(600, width), (text) => (barText.textContent = text)));
   };
   state.listen((_, changed) => {
     if (changed.has("request") || changed.has("look")) draw();

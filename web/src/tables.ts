@@ -103,7 +103,7 @@ export function roots(recording: Recording, rows: Row[], state: State, clock: Cl
 
 /** Slow requests. */
 export function requests(recording: Recording, rows: Row[], state: State, clock: Clock): { element: HTMLElement; within: () => Row[] } {
-  const told = new Set(recording.requests.map((detail) => detail.id));
+  const detailed = new Set(recording.requests.map((detail) => detail.id));
   const columns: Column<Row>[] = [
     { title: "Request", value: (row) => `${row.api} ${row.correlation}` },
     { title: "Arrival", value: (row) => clock.time(row.arrival), sort: (row) => row.arrival },
@@ -113,13 +113,13 @@ export function requests(recording: Recording, rows: Row[], state: State, clock:
     { title: "Cause", value: (row) => row.cause, sort: (row) => row.cause },
     { title: "Root", value: (row) => row.root },
     { title: "Joined", value: (row) => row.confidence },
-    { title: "", value: (row) => (told.has(row.id) ? "waterfall" : "") },
+    { title: "", value: (row) => (detailed.has(row.id) ? "waterfall" : "") },
   ];
   const within = (): Row[] => rows.filter((row) => selects(state.selection, row));
   const { element, show } = table("Slow requests, the slowest first", columns, within, {
-    click: (row) => (told.has(row.id) ? state.set({ request: row.id }) : undefined),
+    click: (row) => (detailed.has(row.id) ? state.set({ request: row.id }) : undefined),
     mark: (row) => state.selection.request === row.id,
-    dim: (row) => !told.has(row.id),
+    dim: (row) => !detailed.has(row.id),
   });
   state.listen(() => show());
   show();

@@ -70,12 +70,12 @@ export function threads(charts: Charts, recording: Recording, state: State): HTM
     range: [0, shown.length],
     bare: true,
     draw,
-    tell: (at, value) => {
+    describe: (at, value) => {
       const index = Math.min(shown.length - 1, Math.max(0, Math.floor(shown.length - value)));
       const thread = shown[index];
       const lengths = cells[index]?.get(Math.floor(at / seconds));
-      const told = lengths?.flatMap((one, state) => (one > 0 ? [`${states[state] ?? ""} ${length(one * 1e3)}`] : [])) ?? [];
-      return `${thread?.thread ?? ""} ${thread?.tid ?? ""}: ${told.join(", ") || "not seen"}`;
+      const parts = lengths?.flatMap((one, state) => (one > 0 ? [`${states[state] ?? ""} ${length(one * 1e3)}`] : [])) ?? [];
+      return `${thread?.thread ?? ""} ${thread?.tid ?? ""}: ${parts.join(", ") || "not seen"}`;
     },
     legend: legend(states.map((name) => ({ name, colour: name === IDLE ? "var(--idle)" : kindColour(name) }))),
   });

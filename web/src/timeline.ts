@@ -46,12 +46,12 @@ export function slowTime(charts: Charts, recording: Recording, state: State): HT
       lines,
       show: length,
       legend: legend(items),
-      tell: (seconds) => {
+      describe: (seconds) => {
         const bucket = Math.floor((seconds * 1e9) / recording.bucket_ns);
         const cell = cells.find((one) => one[0] === bucket);
         if (!cell) return "no slow request";
-        const told = names.flatMap((name, at) => ((cell[at + 1] ?? 0) > 0 ? [`${name} ${length((cell[at + 1] ?? 0) * 1e3)}`] : []));
-        return told.join(" · ");
+        const parts = names.flatMap((name, at) => ((cell[at + 1] ?? 0) > 0 ? [`${name} ${length((cell[at + 1] ?? 0) * 1e3)}`] : []));
+        return parts.join(" · ");
       },
     });
   };
@@ -89,7 +89,7 @@ export function commits(charts: Charts, recording: Recording): HTMLElement | nul
     show: length,
     range: [0, most * 1.1],
     draw,
-    tell: (seconds) => {
+    describe: (seconds) => {
       const at = seconds * 1e9;
       const here = recording.commits.filter((commit) => commit.start_ns <= at && commit.end_ns >= at);
       return here.map((commit) => `${commit.device} ${commit.transaction}: ${length(commit.end_ns - commit.start_ns)}`).join(" · ");

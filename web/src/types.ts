@@ -476,7 +476,7 @@ export interface Layer {
   /** Its name. */
   layer: string;
   /** Its advice, by rank. */
-  given: Recommendation[];
+  recommendations: Recommendation[];
 }
 
 /** One rule's advice. */

@@ -33,7 +33,7 @@ interface Lane {
 }
 
 /** The waterfall as an SVG. */
-export function waterfall(recording: Recording, detail: Detail, width: number, told: (text: string) => void): SVGSVGElement {
+export function waterfall(recording: Recording, detail: Detail, width: number, show: (text: string) => void): SVGSVGElement {
   const { arrival_ns: start, end_ns: end } = detail;
   const first = Math.min(start, ...detail.evidence.map((proof) => proof.start_ns));
   const margin = (end - start) * 0.03;
@@ -59,7 +59,7 @@ export function waterfall(recording: Recording, detail: Detail, width: number, t
     group.append(s("text", { x: 0, y: y + 11 }, s("title", {}, `${lane.title} ${lane.about}`), name));
     if (rows.length > 1 && about) group.append(s("text", { class: "about", x: 0, y: y + 28 }, clip(about, gutter - 8)));
     for (const [at, row] of rows.entries()) {
-      for (const bar of row) group.append(draw(bar, x, y + at * (BAR + GAP), width, told));
+      for (const bar of row) group.append(draw(bar, x, y + at * (BAR + GAP), width, show));
     }
     svg.append(group);
     y += height;
@@ -148,11 +148,11 @@ function pack(bars: Bar[]): { rows: Bar[][]; left: number } {
   return { rows: rows.length > 0 ? rows.map((row) => row.bars) : [[]], left };
 }
 
-function draw(one: Bar, x: (at: number) => number, y: number, width: number, told: (text: string) => void): SVGGElement {
+function draw(one: Bar, x: (at: number) => number, y: number, width: number, show: (text: string) => void): SVGGElement {
   const [left, right] = [x(one.start), x(one.end)];
   const colour = one.colour ?? kindColour(one.kind);
   const wide = Math.max(1.5, right - left);
-  const group = s("g", { class: "bar", "data-kind": one.kind, tabindex: -1, click: () => told(one.text), mouseenter: () => told(one.text) }, s("title", {}, one.text));
+  const group = s("g", { class: "bar", "data-kind": one.kind, tabindex: -1, click: () => show(one.text), mouseenter: () => show(one.text) }, s("title", {}, one.text));
   group.append(s("rect", { x: left, y, width: wide, height: BAR, rx: 1.5, fill: colour, ...(one.hatched ? { "fill-opacity": 0.35 } : {}) }));
   if (one.parted !== null && one.parted !== undefined && one.parted > one.start) {
     // A block request is pale until the driver has it; a thread off the CPU, from when it is runnable.

@@ -135,13 +135,13 @@ test("it prints: light, to the width of the paper, with the evidence in words", 
 
 test("what to change stands with its evidence, the dearest first", async ({ page }) => {
   const advice = data(file).page.recordings[0]?.advice;
-  const told = advice?.layers.flatMap(({ given }) => given) ?? [];
-  const first = told.find(({ rank }) => rank === 1);
+  const recommendations = advice?.layers.flatMap((layer) => layer.recommendations) ?? [];
+  const first = recommendations.find(({ rank }) => rank === 1);
   expect(first?.rule, "the sample's journal").toBe("journal-commit");
   const faults = await open(page, file);
   await page.getByRole("link", { name: "Advice" }).click();
   const articles = page.locator("#advice article");
-  await expect(articles).toHaveCount(told.length);
+  await expect(articles).toHaveCount(recommendations.length);
   const dearest = articles.first();
   await expect(dearest).toBeVisible();
   await expect(dearest.locator("h4")).toContainText("1. journal-commit cost ");
@@ -207,8 +207,8 @@ test("names that hold markup stay names", async ({ page }, info) => {
       for (const proof of detail.evidence) proof.text += hostile;
     }
     recording.flames.frames = recording.flames.frames.map((name) => name + hostile);
-    for (const { given } of recording.advice?.layers ?? []) {
-      for (const one of given) {
+    for (const { recommendations } of recording.advice?.layers ?? []) {
+      for (const one of recommendations) {
         for (const change of one.changes) change.setting = change.old = change.new = hostile;
         one.evidence = one.effect = one.verify = hostile;
       }

@@ -210,7 +210,7 @@ impl Analyzer {
             Connection::resumed(ends, idle, cx)
         } else {
             cx.counters.connections += 1;
-            Connection::new(ends, client)
+            Box::new(Connection::new(ends, client))
         };
         connections.insert(ends, connection, cx);
     }

@@ -60,10 +60,7 @@ impl Arrivals {
                 continue;
             }
             let key = self.key_of(row, partition, topics);
-            if self.partitions.touch(&key).is_none() {
-                self.partitions.insert(key, VecDeque::new());
-            }
-            let Some(ring) = self.partitions.touch(&key) else { continue };
+            let Some(ring) = self.ring_of(key) else { continue };
             for batch in &partition.batches {
                 if ring.len() >= BATCHES {
                     ring.pop_front();
@@ -72,6 +69,17 @@ impl Arrivals {
                 ring.push_back(ArrivedBatch { at: row.arrival_end, crc, bytes, base_offset: None });
             }
         }
+    }
+
+    /// The batches of a partition. A new one takes over the buffer of the one that it evicts.
+    fn ring_of(&mut self, key: u64) -> Option<&mut VecDeque<ArrivedBatch>> {
+        if self.partitions.touch(&key).is_none() {
+            let evicted = self.partitions.insert(key, VecDeque::new());
+            let mut buffer = evicted.unwrap_or_default();
+            buffer.clear();
+            *self.partitions.touch(&key)? = buffer;
+        }
+        self.partitions.touch(&key)
     }
 
     /// Handles the answer to a Produce request.

@@ -35,7 +35,7 @@ pub struct Limits {
     pub connections: usize,
     /// Bytes for their pending requests, partial frames and buffers; beyond, the same happens.
     pub connection_bytes: usize,
-    /// Bytes for the stream positions of idle connections, 24 each; beyond, the next request is found by a search.
+    /// Bytes for the stream positions of idle connections, 13 each; beyond, the next request is found by a search.
     pub idle_bytes: usize,
     /// Like `connection_bytes`, for connections without acknowledged data. Neither side has acknowledged what the other
     /// sent: these are packets that anybody can send, and captures of one direction.

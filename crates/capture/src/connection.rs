@@ -13,6 +13,12 @@ use crate::reassembly::{Chunk, Pool, Reassembly, Sink};
 use crate::streams::{Ends, State};
 use crate::table::Table;
 
+/// Memory of a connection in the table, without buffers.
+const ENTRY_BYTES: usize = Table::<Ends, Box<Connection>>::ENTRY_BYTES + size_of::<Connection>();
+
+/// Maximum size of a connection whose buffers are kept for another one.
+const MAX_SPARE_BYTES: usize = 64 << 10;
+
 pub(crate) struct Connection {
     ends: Ends,
     directions: (Reassembly, Reassembly),
@@ -42,22 +48,26 @@ impl Connection {
             early: EarlySegments::default(),
             captured_sides: CapturedSides::default(),
             acknowledgement: Acknowledgement::default(),
-            counted_bytes: Table::<Ends, Self>::ENTRY_BYTES,
+            counted_bytes: ENTRY_BYTES,
             is_known_to_wait: false,
             last: Nanos::ZERO,
             payload_bytes: 0,
         }
     }
 
-    /// Resumes an idle connection.
-    pub(crate) fn resumed(ends: Ends, idle: IdleConnection, cx: &mut Context) -> Self {
+    /// Resumes an idle connection, in the buffers of the one that became idle last.
+    pub(crate) fn resumed(ends: Ends, idle: IdleConnection, cx: &mut Context) -> Box<Self> {
         let (first, second) = idle.next;
-        Self {
+        let spare = cx.spare_connection.take();
+        let mut connection = spare.unwrap_or_else(|| Box::new(Self::new(ends, Some(idle.client))));
+        let state = std::mem::replace(&mut connection.state, State::Done);
+        *connection = Self {
             directions: (Reassembly::starting_at(first), Reassembly::starting_at(second)),
             captured_sides: CapturedSides::Both,
             acknowledgement: Acknowledgement::known(),
-            ..Self::of(ends, State::resumed(ends, idle, cx))
-        }
+            ..Self::of(ends, state.resumed(ends, idle))
+        };
+        connection
     }
 
     /// Where its streams will resume, if nothing is in progress on it.
@@ -69,12 +79,12 @@ impl Connection {
         is_idle.then_some(IdleConnection { client, next })
     }
 
-    /// Sets it aside as idle if nothing is in progress on it; returns whether it did.
-    pub(crate) fn suspend(&mut self, cx: &mut Context) -> bool {
+    /// Sets it aside as idle if nothing is in progress on it; returns whether it did. The next one to resume may reuse
+    /// its buffers.
+    pub(crate) fn suspend(&self, cx: &mut Context) -> bool {
         let Some(idle) = self.idle() else { return false };
         let is_other_forgotten = cx.idle.insert(&self.ends, idle);
         cx.counters.evicted_connections += u64::from(is_other_forgotten);
-        self.state.suspend(cx);
         true
     }
 
@@ -106,7 +116,12 @@ impl Connection {
     /// Counts its memory, except for what [`Pool`] counts.
     pub(crate) fn recount(&mut self) {
         let bytes = self.early.list_bytes() + self.state.kept_bytes();
-        self.counted_bytes = Table::<Ends, Self>::ENTRY_BYTES + bytes;
+        self.counted_bytes = ENTRY_BYTES + bytes;
+    }
+
+    /// Whether its buffers are small enough for another connection.
+    pub(crate) fn is_spare(&self) -> bool {
+        self.counted_bytes <= MAX_SPARE_BYTES
     }
 
     /// Frees the buffers of frames that have been read.

@@ -16,9 +16,13 @@ pub(crate) struct Connections {
     unacknowledged: Share,
 }
 
+/// Memory of the acknowledged connections above which idle ones are suspended. A second-level cache holds that much:
+/// resuming a connection touches less memory than using one that lies in no cache.
+const ACTIVE_BYTES: usize = 256 << 10;
+
 /// Some of the connections, and their memory.
 struct Share {
-    table: Table<Ends, Connection>,
+    table: Table<Ends, Box<Connection>>,
     bytes: usize,
     limit: usize,
 }
@@ -34,23 +38,28 @@ impl Connections {
     /// Looks up a connection and makes it the most recently used.
     pub(crate) fn touch(&mut self, ends: &Ends) -> Option<&mut Connection> {
         let Self { acknowledged, unacknowledged } = self;
-        acknowledged.table.touch(ends).or_else(|| unacknowledged.table.touch(ends))
+        acknowledged.table.touch(ends).or_else(|| unacknowledged.table.touch(ends)).map(Box::as_mut)
     }
 
     /// Looks up a connection without making it more recently used.
     pub(crate) fn peek(&mut self, ends: &Ends) -> Option<&mut Connection> {
         let Self { acknowledged, unacknowledged } = self;
-        acknowledged.table.peek(ends).or_else(|| unacknowledged.table.peek(ends))
+        acknowledged.table.peek(ends).or_else(|| unacknowledged.table.peek(ends)).map(Box::as_mut)
     }
 
     /// Adds a connection that is not in the table.
-    pub(crate) fn insert(&mut self, ends: Ends, connection: Connection, cx: &mut Context) {
-        let Self { acknowledged, unacknowledged } = self;
-        let share = if connection.is_acknowledged() { acknowledged } else { unacknowledged };
-        share.insert(ends, connection, cx);
+    pub(crate) fn insert(&mut self, ends: Ends, connection: Box<Connection>, cx: &mut Context) {
+        if !connection.is_acknowledged() {
+            self.unacknowledged.insert(ends, connection, cx);
+            return;
+        }
+        // Two, so that they become fewer after many were busy.
+        self.acknowledged.suspend_oldest(cx);
+        self.acknowledged.suspend_oldest(cx);
+        self.acknowledged.insert(ends, connection, cx);
     }
 
-    pub(crate) fn remove(&mut self, ends: &Ends) -> Option<Connection> {
+    pub(crate) fn remove(&mut self, ends: &Ends) -> Option<Box<Connection>> {
         self.acknowledged.remove(ends).or_else(|| self.unacknowledged.remove(ends))
     }
 
@@ -63,7 +72,7 @@ impl Connections {
         let promoted = if is_acknowledged { self.unacknowledged.remove(ends) } else { None };
         match promoted {
             Some(connection) => {
-                self.acknowledged.insert(*ends, connection, cx);
+                self.insert(*ends, connection, cx);
                 self.acknowledged.settle(ends, cx)
             }
             None => self.unacknowledged.settle(ends, cx),
@@ -90,14 +99,14 @@ impl Connections {
 }
 
 impl Share {
-    fn insert(&mut self, ends: Ends, connection: Connection, cx: &mut Context) {
+    fn insert(&mut self, ends: Ends, connection: Box<Connection>, cx: &mut Context) {
         self.bytes += connection.counted_bytes();
         if let Some(evicted) = self.table.insert(ends, connection) {
             self.forget(evicted, cx);
         }
     }
 
-    fn remove(&mut self, ends: &Ends) -> Option<Connection> {
+    fn remove(&mut self, ends: &Ends) -> Option<Box<Connection>> {
         let connection = self.table.remove(ends)?;
         self.bytes -= connection.counted_bytes();
         Some(connection)
@@ -122,26 +131,23 @@ impl Share {
             let Some(evicted) = self.table.remove_oldest() else { break };
             self.forget(evicted, cx);
         }
-        self.suspend_oldest(cx);
         true
     }
 
-    /// Suspends the least recently used connection, if there are many.
-    /// With thousands of connections, none is in the CPU's caches, and resuming an idle one touches less memory than
-    /// looking it up. A busy one is tried again later.
+    /// Suspends the least recently used connection, if there are many. A busy one is tried again later.
     fn suspend_oldest(&mut self, cx: &mut Context) {
-        if self.bytes <= self.limit / 4 {
+        if self.bytes <= ACTIVE_BYTES.min(self.limit / 4) {
             return;
         }
         let Some((ends, oldest)) = self.table.oldest() else { return };
         if oldest.is_closed() || (oldest.has_acknowledged_all() && oldest.suspend(cx)) {
-            self.remove(&ends);
+            cx.spare_connection = self.remove(&ends).filter(|one| one.is_spare());
         } else {
             self.table.touch(&ends);
         }
     }
 
-    fn forget(&mut self, mut evicted: Connection, cx: &mut Context) {
+    fn forget(&mut self, mut evicted: Box<Connection>, cx: &mut Context) {
         self.bytes -= evicted.counted_bytes();
         if evicted.suspend(cx) {
             return;

@@ -7,11 +7,11 @@ use model::{Nanos, Request, TlsTotals};
 
 use crate::arrivals::Arrivals;
 use crate::config::{Config, Limits};
+use crate::connection::Connection;
 use crate::counters::Counters;
 use crate::idle::IdleConnections;
 use crate::reassembly::Pool;
 use crate::replicas::Replicas;
-use crate::streams::KafkaStreams;
 use crate::topics::Topics;
 
 pub(crate) struct Context {
@@ -24,8 +24,8 @@ pub(crate) struct Context {
     pub(crate) arrivals: Arrivals,
     pub(crate) pool: Pool,
     pub(crate) idle: IdleConnections,
-    /// Streams of the connection that became idle last: the next one to resume reuses their buffers.
-    pub(crate) spare_streams: Option<Box<KafkaStreams>>,
+    /// The connection that became idle last: the next one to resume reuses its buffers.
+    pub(crate) spare_connection: Option<Box<Connection>>,
     pub(crate) replicas: Replicas,
     /// TLS traffic since it was last taken.
     pub(crate) tls: TlsTotals,
@@ -48,7 +48,7 @@ impl Context {
             arrivals: Arrivals::new(limits.produced_partitions),
             pool: Pool::new(limits.held_bytes_per_direction, limits.held_bytes),
             idle: IdleConnections::new(limits.idle_bytes),
-            spare_streams: None,
+            spare_connection: None,
             replicas: Replicas::default(),
             tls: TlsTotals::default(),
             finished: Vec::new(),

@@ -20,9 +20,6 @@ use crate::reassembly::{Chunk, Content, Stamp};
 /// More bytes than any frame has: reported lost at a stream's end, so that the decoder returns its unfinished frame.
 const REST_OF_STREAM: u64 = 1 << 40;
 
-/// Maximum size of buffers kept for another connection.
-const MAX_SPARE_BYTES: usize = 64 << 10;
-
 /// Both ends of a connection.
 pub(crate) type Ends = (SocketAddr, SocketAddr);
 
@@ -49,23 +46,11 @@ impl State {
         }
     }
 
-    /// Resumes an idle connection.
-    pub(crate) fn resumed(ends: Ends, idle: IdleConnection, cx: &mut Context) -> Self {
-        let streams = match cx.spare_streams.take() {
-            Some(mut spare) => {
-                spare.restart(ends, idle);
-                spare
-            }
-            None => Box::new(KafkaStreams::new(ends, idle.client)),
-        };
+    /// Resumes an idle connection in the buffers of another one.
+    pub(crate) fn resumed(self, ends: Ends, idle: IdleConnection) -> Self {
+        let Self::Kafka(_, mut streams) = self else { return Self::new(ends, Some(idle.client)) };
+        streams.restart(ends, idle);
         Self::Kafka(idle.client, streams)
-    }
-
-    /// Keeps the streams' buffers for the next connection that resumes.
-    pub(crate) fn suspend(&mut self, cx: &mut Context) {
-        if let Self::Kafka(_, streams) = std::mem::replace(self, Self::Done) {
-            cx.spare_streams = Some(streams).filter(|streams| streams.kept_bytes() <= MAX_SPARE_BYTES);
-        }
     }
 
     /// Whether nothing more will be decoded.

@@ -51,7 +51,7 @@ use threads::ThreadData;
 /// The data's `format`. Its version changes when a field is dropped or changes its meaning.
 pub const FORMAT: &str = "brokerscope-page";
 /// See [`FORMAT`].
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Everything a page shows.
 #[derive(Clone, Debug, Serialize)]

@@ -57,7 +57,7 @@ fn advice(out: &mut dyn Write, recording: &RecordingData) -> io::Result<()> {
     writeln!(out, "\n## Advice")?;
     for layer in &advice.layers {
         writeln!(out, "\n### {}\n", layer.layer)?;
-        layer.given.iter().try_for_each(|recommendation| write_one(out, recommendation))?;
+        layer.recommendations.iter().try_for_each(|recommendation| write_one(out, recommendation))?;
     }
     let missing = advice.missing.iter().map(|missing| format!("{}: {}", missing.input, code(&missing.why)));
     let mut missing = missing.peekable();

@@ -14,7 +14,8 @@ use std::net::SocketAddr;
 use ahash::RandomState;
 use arrow_array::types::{ArrowPrimitiveType, Int32Type};
 use arrow_array::{DictionaryArray, PrimitiveArray, StringArray};
-use arrow_buffer::{BooleanBufferBuilder, NullBuffer, ScalarBuffer};
+use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use hashbrown::HashTable;
 use model::TopicId;
 
 /// Appends numbers; [`NumberBuilder::finish`] returns the column and starts the next.
@@ -85,15 +86,53 @@ impl<T: ArrowPrimitiveType> NumberBuilder<T> {
     }
 }
 
+/// Distinct texts of a column, one after another; a text's key is its number.
+#[derive(Default)]
+struct Dictionary {
+    texts: String,
+    /// Where each ends.
+    ends: Vec<usize>,
+}
+
+impl Dictionary {
+    fn get(&self, key: i32) -> Option<&str> {
+        let key = usize::try_from(key).ok()?;
+        let start = key.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
+        self.texts.get(start..*self.ends.get(key)?)
+    }
+
+    /// Adds a text; returns its key.
+    fn push(&mut self, text: impl Display) -> i32 {
+        // A batch has a few thousand rows (`writer`).
+        let key = self.ends.len() as i32;
+        // Writing to a `String` cannot fail.
+        let _ = write!(self.texts, "{text}");
+        self.ends.push(self.texts.len());
+        key
+    }
+
+    /// The column of these keys. Starts the next dictionary.
+    fn finish(&mut self, keys: PrimitiveArray<Int32Type>) -> DictionaryArray<Int32Type> {
+        let room = (String::with_capacity(self.texts.len()), Vec::with_capacity(self.ends.len()));
+        let texts = std::mem::replace(&mut self.texts, room.0);
+        let ends = std::mem::replace(&mut self.ends, room.1);
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let offsets = OffsetBuffer::from_lengths(ends.iter().zip(starts).map(|(end, start)| end - start));
+        let values = StringArray::new(offsets, Buffer::from_vec(texts.into_bytes()), None);
+        DictionaryArray::new(keys, std::sync::Arc::new(values))
+    }
+}
+
 /// Slots of the cache of text keys: a power of two, more than a broker's threads and busy files.
 const TEXT_SLOTS: usize = 256;
 
 /// Appends text; [`TextBuilder::finish`] returns the column and starts the next.
 pub(crate) struct TextBuilder {
     keys: NumberBuilder<Int32Type>,
-    /// Every text once; its key is its index.
-    texts: Vec<Box<str>>,
-    known: HashMap<Box<str>, i32, RandomState>,
+    dictionary: Dictionary,
+    /// The keys of all texts.
+    known: HashTable<i32>,
+    hasher: RandomState,
     /// The key of a text whose address has this slot.
     slots: Box<[i32; TEXT_SLOTS]>,
 }
@@ -102,8 +141,9 @@ impl Default for TextBuilder {
     fn default() -> Self {
         Self {
             keys: NumberBuilder::default(),
-            texts: Vec::new(),
-            known: HashMap::default(),
+            dictionary: Dictionary::default(),
+            known: HashTable::new(),
+            hasher: RandomState::new(),
             slots: Box::new([0; TEXT_SLOTS]),
         }
     }
@@ -129,18 +169,13 @@ impl TextBuilder {
         self.keys.append_null();
     }
 
-    /// Appends the text of a key. [`TextBuilder::key`] must have returned it since the last [`TextBuilder::finish`].
-    pub(crate) fn append_key(&mut self, key: i32) {
-        self.keys.append_value(key);
-    }
-
     /// The key of a text.
-    pub(crate) fn key(&mut self, text: &str) -> i32 {
+    fn key(&mut self, text: &str) -> i32 {
         let address = text.as_ptr() as usize;
         // Allocations are at least 16 bytes apart.
         let slot = (address >> 4) % TEXT_SLOTS;
         let likely = self.slots.get(slot).copied().unwrap_or(0);
-        if self.texts.get(likely as usize).is_some_and(|known| **known == *text) {
+        if self.dictionary.get(likely) == Some(text) {
             return likely;
         }
         let key = self.look_up(text);
@@ -151,22 +186,20 @@ impl TextBuilder {
     }
 
     fn look_up(&mut self, text: &str) -> i32 {
-        if let Some(&key) = self.known.get(text) {
+        let Self { dictionary, known, hasher, .. } = self;
+        let hash = hasher.hash_one(text);
+        if let Some(&key) = known.find(hash, |&key| dictionary.get(key) == Some(text)) {
             return key;
         }
-        // A batch has a few thousand rows (`writer`).
-        let key = self.texts.len() as i32;
-        self.texts.push(text.into());
-        self.known.insert(text.into(), key);
+        let key = dictionary.push(text);
+        known.insert_unique(hash, key, |&key| hasher.hash_one(dictionary.get(key).unwrap_or_default()));
         key
     }
 
     /// The column as appended so far.
     pub(crate) fn finish(&mut self) -> DictionaryArray<Int32Type> {
-        let texts = std::mem::take(&mut self.texts);
         self.known.clear();
-        let values = StringArray::from_iter_values(texts.iter());
-        DictionaryArray::new(self.keys.finish(), std::sync::Arc::new(values))
+        self.dictionary.finish(self.keys.finish())
     }
 }
 
@@ -181,17 +214,22 @@ pub(crate) trait TextValue: Copy + Eq + Hash + Display {
 
 /// Appends values; [`ValueBuilder::finish`] returns the column and starts the next.
 pub(crate) struct ValueBuilder<V> {
-    texts: TextBuilder,
-    keys: HashMap<V, i32, RandomState>,
+    keys: NumberBuilder<Int32Type>,
+    dictionary: Dictionary,
+    /// The keys of all values.
+    known: HashMap<V, i32, RandomState>,
     /// The key of a value with that [`TextValue::slot`].
-    slots: Vec<Option<(V, i32)>>,
-    text: String,
+    slots: [Option<(V, i32)>; VALUE_SLOTS],
 }
 
-impl<V> Default for ValueBuilder<V> {
+impl<V: Copy> Default for ValueBuilder<V> {
     fn default() -> Self {
-        let slots = (0..VALUE_SLOTS).map(|_| None).collect();
-        Self { texts: TextBuilder::default(), keys: HashMap::default(), slots, text: String::new() }
+        Self {
+            keys: NumberBuilder::default(),
+            dictionary: Dictionary::default(),
+            known: HashMap::default(),
+            slots: [None; VALUE_SLOTS],
+        }
     }
 }
 
@@ -202,23 +240,16 @@ impl<V: TextValue> ValueBuilder<V> {
             Some(Some((known, key))) if *known == value => *key,
             _ => self.look_up(value),
         };
-        self.texts.append_key(key);
+        self.keys.append_value(key);
     }
 
     /// Appends a null.
     pub(crate) fn append_null(&mut self) {
-        self.texts.append_null();
+        self.keys.append_null();
     }
 
     fn look_up(&mut self, value: V) -> i32 {
-        let key = self.keys.get(&value).copied().unwrap_or_else(|| {
-            self.text.clear();
-            // Writing to a `String` cannot fail.
-            let _ = write!(self.text, "{value}");
-            let key = self.texts.key(&self.text);
-            self.keys.insert(value, key);
-            key
-        });
+        let key = *self.known.entry(value).or_insert_with(|| self.dictionary.push(value));
         if let Some(slot) = self.slots.get_mut(value.slot() % VALUE_SLOTS) {
             *slot = Some((value, key));
         }
@@ -227,9 +258,9 @@ impl<V: TextValue> ValueBuilder<V> {
 
     /// The column as appended so far.
     pub(crate) fn finish(&mut self) -> DictionaryArray<Int32Type> {
-        self.keys.clear();
-        self.slots.fill_with(|| None);
-        self.texts.finish()
+        self.known.clear();
+        self.slots.fill(None);
+        self.dictionary.finish(self.keys.finish())
     }
 }
 
@@ -313,8 +344,7 @@ mod tests {
         builder.append_value(second);
         builder.finish();
         builder.append_value(second);
-        let key = builder.key(first);
-        builder.append_key(key);
+        builder.append_value(first);
         assert_eq!(texts(&builder.finish()), [Some("second".to_owned()), Some("first".to_owned())]);
     }
 

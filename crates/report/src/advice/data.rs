@@ -85,7 +85,7 @@ pub struct LayerData {
     /// Its name.
     pub layer: &'static str,
     /// Its advice, by rank.
-    pub given: Vec<RecommendationData>,
+    pub recommendations: Vec<RecommendationData>,
 }
 
 /// An input that is not known.
@@ -156,9 +156,10 @@ impl AdviceData {
 }
 
 impl LayerData {
-    fn of(report: &AdviceReport, (layer, given): (advise::Layer, Vec<(usize, &FiredRule)>)) -> Self {
-        let given = given.into_iter().map(|(rank, fired)| RecommendationData::of(report, rank, fired));
-        Self { layer: layer.as_str(), given: given.collect() }
+    fn of(report: &AdviceReport, (layer, fired): (advise::Layer, Vec<(usize, &FiredRule)>)) -> Self {
+        let recommendations =
+            fired.into_iter().map(|(rank, fired)| RecommendationData::of(report, rank, fired));
+        Self { layer: layer.as_str(), recommendations: recommendations.collect() }
     }
 }
 
