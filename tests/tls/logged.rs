@@ -3,13 +3,16 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
 use e2e::agreement::{few, none};
 use e2e::brokerscope;
 use e2e::comparison::with_log;
+use e2e::export::Export;
 use e2e::frames::Sizes;
 use e2e::kafka_log::{self, LoggedRequest};
 use e2e::recorder::Recorder;
@@ -25,7 +28,9 @@ use lab::volume::{FileSystem, Volume, VolumeOptions};
 use lab::{Broker, BrokerOptions, Site as LabSite};
 use serde_json::{Value, json};
 
-use crate::site::{Site, done, only_judged, rows_of, sizes_of};
+use crate::site::{Site, comes_true, done, only_judged, rows_of, sizes_of};
+
+const PRODUCED: &str = "brokerscope_requests_total{api=\"PRODUCE\"}";
 
 /// Checks that each request logged after the recorder's start has exactly one row. Produce requests must be joined with
 /// their appends.
@@ -33,6 +38,7 @@ pub(crate) fn rows_are_those_of_the_log(name: &str) {
     let site = Site::start(name, DEFAULT_VERSION, Path::new("java"), false);
     site.create_topic("tls");
     let log_path = site.broker.request_log.clone().unwrap();
+    live_commands_read_the_log(&site, log_path.to_str().unwrap());
     let before = kafka_log::read(&log_path).len();
     let recording = site.directory.join("recording");
     let recorder =
@@ -74,6 +80,35 @@ pub(crate) fn rows_are_those_of_the_log(name: &str) {
     let output = Output { rows, summary: json!({}) };
     assert_eq!(few(with_log(&output, &log, &sizes)), none());
     assert_eq!(recording.summary["losses"], json!({}), "{}", recording.summary);
+}
+
+/// Checks that `export` and `explain live` take requests from the log: nothing else shows those of this listener.
+fn live_commands_read_the_log(site: &Site, log_path: &str) {
+    let pid = site.broker.pid.to_string();
+    let watched = ["--pid", &pid, "--request-log", log_path];
+    let mut client = site.produce("TLSv1.3", 6_000, 100, 50, &["linger.ms=0", "batch.size=1"]);
+    let export = Export::start(&site.directory.join("export.log"), &watched);
+    let mut explain = brokerscope::command();
+    explain
+        .args(["explain", "live", "--slower-than", "1us", "--format", "json", "--for", "90s"])
+        .args(watched);
+    let mut explain = explain.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let lines = BufReader::new(explain.stdout.take().unwrap()).lines();
+    let mut requests =
+        lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap()["request"].take());
+    let is_logged = |row: Value| row["api"] == "PRODUCE" && row["seen_by"] == "request-log";
+    assert!(requests.any(is_logged), "explain live");
+    let produced = || {
+        let metrics = export.metrics();
+        let count = metrics.lines().find_map(|line| line.strip_prefix(PRODUCED));
+        count.is_some_and(|count| count.trim().parse::<f64>().unwrap() >= 10.0)
+    };
+    assert!(comes_true(Duration::from_secs(60), produced), "export: {}", export.metrics());
+    export.stop();
+    for child in [&mut explain, &mut client] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }
 
 /// Checks the joins of all answered requests; the others have no base offset.

@@ -333,6 +333,16 @@ pub(crate) struct Jvm {
     pub(crate) see_tls: bool,
 }
 
+/// Kafka's request log, as a source of requests.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Input")]
+pub(crate) struct RequestLog {
+    /// Take requests that cannot be captured, such as those on TLS connections, from Kafka's request log while the broker
+    /// writes it (live; kafka.request.logger at DEBUG; `brokerscope doctor` shows how to enable it).
+    #[arg(long, value_name = "FILE", conflicts_with = "see_tls")]
+    pub(crate) request_log: Option<PathBuf>,
+}
+
 /// When to record with Flight Recorder in the broker's JVM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Jfr {
@@ -496,15 +506,18 @@ pub(crate) struct Service {
     #[command(flatten)]
     pub(crate) jvm: Jvm,
     #[command(flatten)]
+    pub(crate) log: RequestLog,
+    #[command(flatten)]
     pub(crate) scope: Scope,
 }
 
 #[cfg(feature = "live")]
 impl Service {
-    /// The flags that need packets, and whether each was given.
-    pub(crate) fn packet_flags(&self) -> [FullFlag; 3] {
+    /// The flags that need a full watch, and whether each was given.
+    pub(crate) fn full_flags(&self) -> [FullFlag; 4] {
         [
             ("--see-tls", self.jvm.see_tls),
+            ("--request-log", self.log.request_log.is_some()),
             ("--interface", self.interface.interface.is_some()),
             ("--message-id", self.scope.filter.message_id.is_some()),
         ]
@@ -514,6 +527,7 @@ impl Service {
     pub(crate) fn live_options(&self) -> LiveOptions {
         LiveOptions {
             interface: Some(self.interface.name().to_owned()),
+            request_log: self.log.request_log.clone(),
             memory: watch::Memory::within(self.memory.max_memory),
             ..self.scope.live_options(self.jvm)
         }

@@ -72,7 +72,7 @@ row! {
         /// The part of this request or its response that could not be read.
         error: Option<Arc<str>>,
         /// The source of its times and bytes: `packets`, `socket-calls` with `--watch always-on`, `tls-agent` with
-        /// `--see-tls`, or `request-log` with `record --request-log`. None in recordings that do not say.
+        /// `--see-tls`, or `request-log` with `--request-log`. None in recordings that do not say.
         seen_by: Option<RequestSource>,
         /// From Kafka's request log: from `arrival_ns` until a request handler took it.
         queue: Option<Nanos> as "queue_ns",
@@ -131,7 +131,7 @@ named! {
         /// The agent in the broker's JVM (`--see-tls`): all of both frames, and when the broker's calls for them began and
         /// ended.
         TlsAgent = "tls-agent",
-        /// Kafka's request log (`record --request-log`): times by Kafka's own clock, its end by when the line was written,
+        /// Kafka's request log (`--request-log`): times by Kafka's own clock, its end by when the line was written,
         /// and no bytes of frames.
         RequestLog = "request-log",
     }

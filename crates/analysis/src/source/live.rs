@@ -145,7 +145,7 @@ pub fn start_watch(broker: &Broker, options: &LiveOptions) -> Result<Watch, Erro
 /// The TLS listeners of a broker, which cannot be read, and why.
 fn unread_listeners(broker: &Broker) -> Option<String> {
     let listeners = broker.tls_listeners().map(ToString::to_string).collect::<Vec<_>>();
-    let why = "TLS connections are counted and not read: --see-tls reads them, and record --request-log what Kafka logs of them";
+    let why = "TLS connections are counted and not read: --see-tls reads them, and --request-log what Kafka logs of them";
     (!listeners.is_empty()).then(|| format!("{}: {why}", listeners.join(" ")))
 }
 

@@ -128,7 +128,8 @@ fn request_log(broker: &Broker) -> Option<Remedy> {
         format!(
             "kafka-configs.sh --bootstrap-server {host}:{}{own} --alter --entity-type broker-loggers --entity-name {id} \
              --add-config kafka.request.logger=DEBUG has Kafka log its requests without a restart (=WARN ends it); then \
-             run record --request-log FILE on the file that it writes, such as logs/kafka-request.log",
+             give record, export, top or explain live the file that it writes with --request-log FILE, such as \
+             logs/kafka-request.log",
             reached.port
         ),
     ))

@@ -62,7 +62,8 @@ pub(crate) struct Explain {
     #[arg(long, help_heading = "Output", conflicts_with_all = ["request", "port", "topic", "api", "client", "errors", "no_waits"])]
     save: bool,
     /// Compare each request with Kafka's own request log (kafka.request.logger at DEBUG; plain or gzip), and show how
-    /// well they agree (several files after one --request-log).
+    /// well they agree (several files after one --request-log). With live, take requests that cannot be captured, such
+    /// as those on TLS connections, from this file while the broker writes it.
     #[arg(long, help_heading = "Input", value_name = "FILE", num_args = 1..)]
     request_log: Vec<PathBuf>,
     /// Show what could not be decided, and what data would decide it, for requests without a cause or with one that only
@@ -151,7 +152,8 @@ impl Explain {
         };
         let saved = if self.save { Some(self.create_table(&*source)?) } else { None };
         let mut explanation = Explanation { saved, ..Explanation::new(self, pace) };
-        let mut analysis = self.analysis(&*source)?;
+        let mut analysis = self.analysis(&*source);
+        analysis.cross_check = CrossCheck::read(&self.request_log)?;
         source.select(&analysis.config);
         analysis.run(&mut *source, &mut |output| match output {
             Output::Verdict(verdict) => explanation.verdict(verdict),
@@ -184,15 +186,21 @@ impl Explain {
         // An engineer who is watching now wants all evidence.
         let always_on = self.mode.choose(Preference::Full, &self.only_full(interface), self.scope.slow)?;
         let wait = if always_on.is_some() { ALWAYS_ON_WAIT } else { options.wait };
-        let options = LiveOptions { interface: Some(interface.to_owned()), always_on, wait, ..options };
-        let options = LiveOptions { max_cost: Some(self.mode.max_cost(always_on)), ..options };
+        let options = LiveOptions {
+            interface: Some(interface.to_owned()),
+            request_log: self.source_log()?,
+            always_on,
+            max_cost: Some(self.mode.max_cost(always_on)),
+            wait,
+            ..options
+        };
         let mut live = Live::start(options, Some(stop), self.length.duration)?;
         let pid = live.broker.pid;
         tracing::info!(
             "explaining requests of broker {pid} that take {slow} or longer{}",
             self.length.until()
         );
-        let mut analysis = self.analysis(&live)?;
+        let mut analysis = self.analysis(&live);
         let mut timeliness = timeliness::Timeliness::new(&analysis.config);
         let mut explanation = Explanation::new(self, Pace::Batched);
         analysis.run(&mut live, &mut |output| {
@@ -213,11 +221,26 @@ impl Explain {
         explanation.finish(&analysis.finish(gaps))
     }
 
+    /// The request log from which a live watch takes requests.
+    #[cfg(feature = "live")]
+    fn source_log(&self) -> anyhow::Result<Option<PathBuf>> {
+        match &self.request_log[..] {
+            [_, ..] if self.jvm.see_tls => {
+                usage("--request-log and --see-tls read the same requests: give one of them")
+            }
+            [_, _, ..] => {
+                usage("--request-log takes one file for live input: the one that the broker writes")
+            }
+            files => Ok(files.first().cloned()),
+        }
+    }
+
     /// Flags that only the full watch can serve. An always-on watch shows each verdict as it comes.
     #[cfg(feature = "live")]
-    fn only_full(&self, interface: &str) -> [crate::watch_mode::FullFlag; 5] {
+    fn only_full(&self, interface: &str) -> [crate::watch_mode::FullFlag; 6] {
         [
             ("--see-tls", self.jvm.see_tls),
+            ("--request-log", !self.request_log.is_empty()),
             ("--request", self.request.is_some()),
             ("--top", self.top.top.is_some()),
             ("--message-id", self.scope.filter.message_id.is_some()),
@@ -230,17 +253,16 @@ impl Explain {
         usage("name a recording: this brokerscope was built without the feature `live`")
     }
 
-    /// The requested analysis: of one request, with doubts, with Kafka's request log.
-    fn analysis(&self, source: &dyn EventSource) -> anyhow::Result<Analysis<'_>> {
+    /// The requested analysis: of one request, with doubts.
+    fn analysis(&self, source: &dyn EventSource) -> Analysis<'_> {
         // The request selected by its id may be quick.
         let slower_than = if self.request.is_some() { Nanos::ZERO } else { self.scope.slow.slower_than };
         let conditions = RequestConditions::new(&self.scope.filter, &self.selection, slower_than);
         let config = Config { only_request: self.request, ..source.config(self.scope.slow.slower_than) };
         let mut analysis = Analysis::new(config);
         analysis.filter = Box::new(move |request| conditions.matches(request));
-        analysis.cross_check = CrossCheck::read(&self.request_log)?;
         analysis.doubts = self.why_not.then(|| source.coverage());
-        Ok(analysis)
+        analysis
     }
 
     /// Creates the table of verdicts in the recording that they are about.

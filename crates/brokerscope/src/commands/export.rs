@@ -29,6 +29,7 @@ const DEFAULT_TOPICS: u32 = 20;
 
 /// `export`.
 #[derive(Debug, Args)]
+#[command(mut_arg("request_log", |flag| flag.conflicts_with("from")))]
 #[command(after_help = "Needs root, except with --from. /metrics answers as Prometheus' text,
 OpenMetrics or protobuf; /healthz says whether it runs, /readyz whether it
 watches a broker with all sources that it started with.
@@ -85,8 +86,8 @@ impl Run for Export {
             ("slower-than", "Explain requests that took at least this long"),
             (
                 "watch",
-                "Watch in this mode (live). auto: always-on, or full with --see-tls, --interface, --message-id or --top-topics and \
-                 where the kernel lacks what always-on needs. always-on lacks topics, quota, batches, latencies of \
+                "Watch in this mode (live). auto: always-on, or full with --see-tls, --request-log, --interface, --message-id or \
+                 --top-topics and where the kernel lacks what always-on needs. always-on lacks topics, quota, batches, latencies of \
                  fetches, stages of quick requests, file operations and TLS connections; each verdict comes about 11 s \
                  after its request",
             ),
@@ -235,9 +236,9 @@ mod live {
         // The kernel measures as long as this is held, also programs that are loaded after a restart. The capability
         // for it is dropped once the watch has started.
         let measuring = if args.measure_probes { probes::overhead::count_run_time() } else { None };
-        let [tls, interface, message_id] = args.service.packet_flags();
+        let [tls, request_log, interface, message_id] = args.service.full_flags();
         let topics = ("--top-topics", args.top_topics.is_some_and(|count| count > 0));
-        let only_full = [tls, interface, message_id, topics];
+        let only_full = [tls, request_log, interface, message_id, topics];
         let always_on = args.mode.choose(Preference::AlwaysOn, &only_full, args.service.scope.slow)?;
         let max_cost = args.mode.max_cost(always_on);
         let options = LiveOptions {

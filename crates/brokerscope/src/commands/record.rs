@@ -46,10 +46,6 @@ pub(crate) struct Record {
     /// Record waits for Java monitors of at least this length, if the broker's JVM runs with -XX:+DTraceMonitorProbes.
     #[arg(long, help_heading = "JVM", value_name = "TIME", default_value = "100us", value_parser = quantity::time)]
     lock_waits: Nanos,
-    /// Take requests that cannot be captured, such as those on TLS connections, from Kafka's request log while the broker
-    /// writes it (kafka.request.logger at DEBUG; `brokerscope doctor` shows how to enable it). Needs --watch full.
-    #[arg(long, value_name = "FILE", conflicts_with = "see_tls")]
-    request_log: Option<PathBuf>,
     #[command(flatten)]
     service: Service,
     #[command(flatten)]

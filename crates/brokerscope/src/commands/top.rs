@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGQUIT, SIGTSTP};
 use top::{Outcome, Palette, Screen, State, Ui, draw};
 
 use super::Run;
-use crate::args::{Filter, Flags, Interface, Scope, Source, Speed};
+use crate::args::{Filter, Flags, Interface, RequestLog, Scope, Source, Speed};
 use crate::log::LogHold;
 use crate::output::Pace;
 use crate::own_process::OverheadMeter;
@@ -29,6 +29,7 @@ const NO_TERMINAL: &str = "cannot draw on the terminal";
 /// `top`.
 #[derive(Debug, Args)]
 #[command(mut_arg("interface", |flag| flag.conflicts_with("from")))]
+#[command(mut_arg("request_log", |flag| flag.conflicts_with("from")))]
 #[command(after_help = "Keys are those of htop; F1 lists them.
 
 Examples:
@@ -44,6 +45,8 @@ pub(crate) struct Top {
     selection: Selection,
     #[command(flatten)]
     source: Source,
+    #[command(flatten)]
+    log: RequestLog,
     #[command(flatten)]
     scope: Scope,
 }

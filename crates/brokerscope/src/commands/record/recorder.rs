@@ -50,7 +50,6 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
             max_cost: Some(args.mode.max_cost(always_on)),
             min_lock_wait: Some(args.lock_waits),
             cpu_samples_hz: args.cpu_samples.unwrap_or(CPU_SAMPLES_HZ),
-            request_log: args.request_log.clone(),
             ..args.service.live_options()
         },
     )?;
@@ -102,8 +101,7 @@ pub(super) fn run(args: &Record) -> anyhow::Result<()> {
 
 /// Chooses the mode: the threshold of an always-on watch, or `None` for a full one.
 fn choose(args: &Record) -> anyhow::Result<Option<Nanos>> {
-    let [tls, interface, message_id] = args.service.packet_flags();
-    let request_log = ("--request-log", args.request_log.is_some());
+    let [tls, request_log, interface, message_id] = args.service.full_flags();
     let samples = ("--cpu-samples", args.cpu_samples.is_some_and(|hz| hz > 0));
     let default = if args.flight_threshold().is_some() { Preference::AlwaysOn } else { Preference::Full };
     args.mode.choose(default, &[tls, request_log, interface, message_id, samples], args.service.scope.slow)

@@ -19,6 +19,7 @@ pub(super) fn run(args: &Top) -> anyhow::Result<()> {
     let stop = stop()?;
     let options = LiveOptions {
         interface: Some(args.interface.name().to_owned()),
+        request_log: args.log.request_log.clone(),
         wait: WAIT,
         ..args.scope.live_options(args.source.jvm)
     };
