@@ -86,9 +86,10 @@ impl<T: ArrowPrimitiveType> NumberBuilder<T> {
     }
 }
 
-/// Distinct texts of a column, one after another; a text's key is its number.
+/// A column of keys, and its distinct texts, one after another; a text's key is its number.
 #[derive(Default)]
 struct Dictionary {
+    keys: NumberBuilder<Int32Type>,
     texts: String,
     /// Where each ends.
     ends: Vec<usize>,
@@ -111,15 +112,15 @@ impl Dictionary {
         key
     }
 
-    /// The column of these keys. Starts the next dictionary.
-    fn finish(&mut self, keys: PrimitiveArray<Int32Type>) -> DictionaryArray<Int32Type> {
+    /// The column as appended so far.
+    fn finish(&mut self) -> DictionaryArray<Int32Type> {
         let room = (String::with_capacity(self.texts.len()), Vec::with_capacity(self.ends.len()));
         let texts = std::mem::replace(&mut self.texts, room.0);
         let ends = std::mem::replace(&mut self.ends, room.1);
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let offsets = OffsetBuffer::from_lengths(ends.iter().zip(starts).map(|(end, start)| end - start));
         let values = StringArray::new(offsets, Buffer::from_vec(texts.into_bytes()), None);
-        DictionaryArray::new(keys, std::sync::Arc::new(values))
+        DictionaryArray::new(self.keys.finish(), std::sync::Arc::new(values))
     }
 }
 
@@ -128,7 +129,6 @@ const TEXT_SLOTS: usize = 256;
 
 /// Appends text; [`TextBuilder::finish`] returns the column and starts the next.
 pub(crate) struct TextBuilder {
-    keys: NumberBuilder<Int32Type>,
     dictionary: Dictionary,
     /// The keys of all texts.
     known: HashTable<i32>,
@@ -140,7 +140,6 @@ pub(crate) struct TextBuilder {
 impl Default for TextBuilder {
     fn default() -> Self {
         Self {
-            keys: NumberBuilder::default(),
             dictionary: Dictionary::default(),
             known: HashTable::new(),
             hasher: RandomState::new(),
@@ -153,7 +152,7 @@ impl TextBuilder {
     /// Appends a text.
     pub(crate) fn append_value(&mut self, text: impl AsRef<str>) {
         let key = self.key(text.as_ref());
-        self.keys.append_value(key);
+        self.dictionary.keys.append_value(key);
     }
 
     /// Appends a text or a null.
@@ -166,7 +165,7 @@ impl TextBuilder {
 
     /// Appends a null.
     pub(crate) fn append_null(&mut self) {
-        self.keys.append_null();
+        self.dictionary.keys.append_null();
     }
 
     /// The key of a text.
@@ -199,7 +198,7 @@ impl TextBuilder {
     /// The column as appended so far.
     pub(crate) fn finish(&mut self) -> DictionaryArray<Int32Type> {
         self.known.clear();
-        self.dictionary.finish(self.keys.finish())
+        self.dictionary.finish()
     }
 }
 
@@ -214,7 +213,6 @@ pub(crate) trait TextValue: Copy + Eq + Hash + Display {
 
 /// Appends values; [`ValueBuilder::finish`] returns the column and starts the next.
 pub(crate) struct ValueBuilder<V> {
-    keys: NumberBuilder<Int32Type>,
     dictionary: Dictionary,
     /// The keys of all values.
     known: HashMap<V, i32, RandomState>,
@@ -224,12 +222,7 @@ pub(crate) struct ValueBuilder<V> {
 
 impl<V: Copy> Default for ValueBuilder<V> {
     fn default() -> Self {
-        Self {
-            keys: NumberBuilder::default(),
-            dictionary: Dictionary::default(),
-            known: HashMap::default(),
-            slots: [None; VALUE_SLOTS],
-        }
+        Self { dictionary: Dictionary::default(), known: HashMap::default(), slots: [None; VALUE_SLOTS] }
     }
 }
 
@@ -240,12 +233,12 @@ impl<V: TextValue> ValueBuilder<V> {
             Some(Some((known, key))) if *known == value => *key,
             _ => self.look_up(value),
         };
-        self.keys.append_value(key);
+        self.dictionary.keys.append_value(key);
     }
 
     /// Appends a null.
     pub(crate) fn append_null(&mut self) {
-        self.keys.append_null();
+        self.dictionary.keys.append_null();
     }
 
     fn look_up(&mut self, value: V) -> i32 {
@@ -260,7 +253,7 @@ impl<V: TextValue> ValueBuilder<V> {
     pub(crate) fn finish(&mut self) -> DictionaryArray<Int32Type> {
         self.known.clear();
         self.slots.fill(None);
-        self.dictionary.finish(self.keys.finish())
+        self.dictionary.finish()
     }
 }
 
