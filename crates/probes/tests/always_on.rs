@@ -64,6 +64,7 @@ fn always_on_probes_record_a_broker_exactly() {
 
     let mut watch = Watch::of(&broker);
     check_calls(&mut watch, &broker);
+    check_left_out(&mut watch, &broker);
     check_pipelined(&mut watch, &broker);
     check_unanswered(&mut watch, &broker);
     check_older(&mut watch, &mut older);
@@ -256,6 +257,48 @@ fn check_calls(watch: &mut Watch, broker: &Broker) {
         assert_eq!((ends.local, ends.remote), connection.ends());
     }
     assert_eq!(requests[6].correlation_id, -5);
+}
+
+/// Sends a request but for its last four bytes, and then these: the broker asks for just them, as it does for a size.
+fn serve_last_four(connection: &mut Connection, request: broker::Request) {
+    let bytes = request.bytes();
+    let (most, last) = bytes.split_at(bytes.len() - 4);
+    connection.send(most);
+    connection.read(4);
+    connection.read_part(most.len() - 4, bytes.len() - 4);
+    connection.send(last);
+    connection.read(4);
+}
+
+/// Calls for four bytes that are no size, and a request whose size no call has read.
+fn check_left_out(watch: &mut Watch, broker: &Broker) {
+    let (mut connection, from_ns) = (broker.connect(), monotonic_ns());
+    serve_last_four(&mut connection, request(31, 1));
+    let read_ns = monotonic_ns();
+    thread::sleep(Duration::from_millis(3));
+    connection.write(&answer(1, 10));
+    // The next request comes without an answer before it.
+    serve_last_four(&mut connection, request(32, 2));
+    let bounds = serve(&mut connection, request(33, 3), Connection::write);
+    watch.expect(33, &[bounds]);
+    let requests = watch.requests_since(from_ns);
+    let outcomes: Vec<_> = requests.iter().map(|it| (it.api_key, it.outcome)).collect();
+    assert_eq!(outcomes, [(31, Outcome::Answered), (32, Outcome::Unanswered), (33, Outcome::Answered)]);
+    assert!((from_ns..read_ns).contains(&requests[0].last_read_ns), "{requests:#?}");
+    assert!(requests[1].last_read_ns < requests[2].arrival_ns, "{requests:#?}");
+
+    // A read that asks for less than the size said: how long that request is, is unknown.
+    let before = watch.session.losses();
+    let bytes = request(34, 4).bytes();
+    connection.send(&bytes);
+    connection.read(4);
+    connection.read(50);
+    connection.read(bytes.len() - 54);
+    connection.write(&answer(4, 10));
+    let bounds = serve(&mut connection, request(35, 5), Connection::write);
+    watch.expect(35, &[bounds]);
+    assert_eq!(watch.session.losses().bad_frames - before.bad_frames, 1);
+    assert_eq!(watch.histogram(34).given_up, 1);
 }
 
 /// Several requests in one read, and their answers in one write.

@@ -13,7 +13,7 @@ pub(super) const BUCKETS: usize = ((MAX_LATENCY_BITS - SUB_BUCKET_BITS + 1) as u
 
 /// Words before the buckets of `struct histogram`.
 const HEAD_WORDS: usize = 8;
-/// Words of `struct histogram`.
+/// Words of one part, a `struct histogram`.
 pub(super) const WORDS: usize = HEAD_WORDS + BUCKETS;
 
 /// All requests of one API on one listener since the session began.
@@ -39,19 +39,20 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Reads a histogram from the kernel's memory; `None` if it is not in use.
+    /// Reads a histogram's parts from the kernel's memory; `None` if it is not in use.
     pub(super) fn read(words: &[AtomicU64]) -> Option<Self> {
         let key = load(words, 0).checked_sub(1)?;
+        let sum = |at| words.chunks_exact(WORDS).map(|part| load(part, at)).sum();
         Some(Self {
             api_key: (key >> 16) as i16,
             local_port: key as u16,
-            requests: load(words, 1),
-            request_bytes: load(words, 2),
-            unanswered: load(words, 3),
-            given_up: load(words, 4),
-            answer_bytes: load(words, 5),
-            total_ns: load(words, 6),
-            buckets: (HEAD_WORDS..WORDS).map(|at| load(words, at)).collect(),
+            requests: sum(1),
+            request_bytes: sum(2),
+            unanswered: sum(3),
+            given_up: sum(4),
+            answer_bytes: sum(5),
+            total_ns: sum(6),
+            buckets: (HEAD_WORDS..WORDS).map(sum).collect(),
         })
     }
 
@@ -127,11 +128,12 @@ mod tests {
         ((shift << SUB_BUCKET_BITS) + (latency_ns >> shift)) as usize
     }
 
+    /// Two parts, which count in turn.
     fn of(latencies: &[u64]) -> Histogram {
-        let mut words = vec![0_u64; WORDS];
+        let mut words = vec![0_u64; 2 * WORDS];
         words[0] = (3 << 16) + 9092 + 1;
-        for latency in latencies {
-            words[8 + bucket_of(*latency)] += 1;
+        for (at, latency) in latencies.iter().enumerate() {
+            words[at % 2 * WORDS + 8 + bucket_of(*latency)] += 1;
         }
         Histogram::read(&words.into_iter().map(AtomicU64::new).collect::<Vec<_>>()).unwrap()
     }

@@ -29,6 +29,8 @@ const RECORD_WORDS: usize = size_of::<types::request_record>() / 8;
 const WAIT_WORDS: usize = size_of::<types::wait_record>() / 8;
 const ENDS_WORDS: usize = size_of::<types::ends>() / 8;
 const MAX_PORTS: usize = 16;
+/// A histogram has a part for each CPU up to this number; more CPUs share them.
+const MAX_HISTOGRAM_PARTS: u32 = 4;
 /// `MAX_ENDS` of `bpf/always_on.h`.
 const MAX_ENDS: u32 = 16_384;
 /// log2 of the fewest slots that a part's marks need.
@@ -56,7 +58,7 @@ pub struct Options {
     pub records: u32,
     /// Slots for uninterruptible waits of 512 bytes, for all CPUs.
     pub waits: u32,
-    /// Histograms, one per API and listener, 18 KiB each.
+    /// Histograms, one per API and listener; 18 KiB for each CPU, of at most four.
     pub histograms: u32,
     /// Slow requests reported per second; more are counted.
     pub slow_per_second: u32,
@@ -65,7 +67,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// 500 ms; 1 ms; 262,144 records, 16 MiB for 26 s of 5,000 requests a second; 2,048 waits, 1 MiB; 128 histograms, 2 MiB;
+    /// 500 ms; 1 ms; 262,144 records, 16 MiB for 26 s of 5,000 requests a second; 2,048 waits, 1 MiB; 128 histograms, 2 MiB for each CPU, of at most four;
     /// 1,000 slow requests a second.
     fn default() -> Self {
         Self {
@@ -126,6 +128,23 @@ struct Memory {
     ends: Mapping,
 }
 
+/// Binary logarithms of how CPUs share the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bits {
+    /// Slots of one CPU.
+    records: u32,
+    waits: u32,
+    /// Parts of a histogram.
+    histograms: u32,
+}
+
+impl Bits {
+    fn of(options: &Options, cpus: u32) -> Self {
+        let histograms = cpus.clamp(1, MAX_HISTOGRAM_PARTS).next_power_of_two().ilog2();
+        Self { records: slot_bits(options.records, cpus), waits: slot_bits(options.waits, cpus), histograms }
+    }
+}
+
 /// Attached always-on programs.
 pub struct Session {
     // Dropped in this order: events stop, then the buffer goes, then the maps.
@@ -134,8 +153,7 @@ pub struct Session {
     memory: Memory,
     object: Object,
     plan: Plan,
-    record_bits: u32,
-    wait_bits: u32,
+    bits: Bits,
     /// Read when the first wait is decoded.
     stacks: Option<Stacks>,
     undecodable: u64,
@@ -169,8 +187,8 @@ impl Session {
     fn try_attach(plan: &Plan, pid: u32, options: &Options) -> Result<Self, Error> {
         let measuring = if options.measure { overhead::count_run_time() } else { None };
         let cpus = possible_cpus()?;
-        let (record_bits, wait_bits) = (slot_bits(options.records, cpus), slot_bits(options.waits, cpus));
-        let object = load(plan, pid, options, cpus, (record_bits, wait_bits))?;
+        let bits = Bits::of(options, cpus);
+        let object = load(plan, pid, options, cpus, bits)?;
         let memory = Memory {
             records: Mapping::new(&object, map_name!(always_on.records))?,
             record_parts: Mapping::new(&object, map_name!(always_on.record_parts))?,
@@ -189,8 +207,7 @@ impl Session {
             memory,
             object,
             plan: plan.clone(),
-            record_bits,
-            wait_bits,
+            bits,
             stacks: None,
             undecodable: 0,
             _measuring: measuring,
@@ -237,10 +254,10 @@ impl Session {
             found.records.extend(record.filter(|it| it.first_ns() <= to_ns && it.last_ns() >= from_ns));
         };
         let memory = &self.memory;
-        let (slots, parts, bits) = (memory.records.words(), memory.record_parts.words(), self.record_bits);
+        let (slots, parts, bits) = (memory.records.words(), memory.record_parts.words(), self.bits.records);
         let records = ring::Ring::<RECORD_WORDS> { slots, parts, bits };
         let overwritten = records.read(from_ns, |words| take(record::decode(&bytes_of(&words))));
-        let (slots, parts, bits) = (memory.waits.words(), memory.wait_parts.words(), self.wait_bits);
+        let (slots, parts, bits) = (memory.waits.words(), memory.wait_parts.words(), self.bits.waits);
         let waits = ring::Ring::<WAIT_WORDS> { slots, parts, bits };
         let stacks = &mut self.stacks;
         found.overwritten = overwritten
@@ -254,7 +271,8 @@ impl Session {
 
     /// Histograms since the session began. There is one for every API on every listener that had requests.
     pub fn histograms(&self) -> impl Iterator<Item = Histogram> {
-        self.memory.histograms.words().chunks_exact(histogram::WORDS).filter_map(Histogram::read)
+        let words = histogram::WORDS << self.bits.histograms;
+        self.memory.histograms.words().chunks_exact(words).filter_map(Histogram::read)
     }
 
     /// Ends of a connection by its number; `None` once later connections have displaced it.
@@ -330,23 +348,23 @@ fn attach(object: &Object, name: &str) -> Result<Link, Error> {
 }
 
 /// Loads the plan's programs with their settings; attaches none.
-fn load(plan: &Plan, pid: u32, options: &Options, cpus: u32, bits: (u32, u32)) -> Result<Object, Error> {
+fn load(plan: &Plan, pid: u32, options: &Options, cpus: u32, bits: Bits) -> Result<Object, Error> {
     let ids = ProcessIds::of_this_host()?;
     let tgid = ids.root_of(pid).ok_or(Error::OtherPidNamespace { pid })?;
     let mut loader = Loader::open("brokerscope_on", OBJECT)?;
     loader.choose_programs(|program| plan.programs().any(|name| name == program));
-    loader.resize(map_name!(always_on.records), cpus << bits.0)?;
+    loader.resize(map_name!(always_on.records), cpus << bits.records)?;
     loader.resize(map_name!(always_on.record_parts), cpus)?;
-    loader.resize(map_name!(always_on.waits), cpus << bits.1)?;
+    loader.resize(map_name!(always_on.waits), cpus << bits.waits)?;
     loader.resize(map_name!(always_on.wait_parts), cpus)?;
-    loader.resize(map_name!(always_on.histograms), options.histograms.max(1))?;
+    loader.resize(map_name!(always_on.histograms), options.histograms.max(1) << bits.histograms)?;
     loader.resize(map_name!(always_on.all_ends), MAX_ENDS)?;
     loader.set(offset_of!(types::rodata, settings), &settings(tgid, options, bits))?;
     loader.set(offset_of!(types::rodata, pid_settings), &ids.settings())?;
     loader.load()
 }
 
-fn settings(tgid: u32, options: &Options, bits: (u32, u32)) -> types::always_on_settings {
+fn settings(tgid: u32, options: &Options, bits: Bits) -> types::always_on_settings {
     let mut ports = [0; MAX_PORTS];
     for (slot, port) in ports.iter_mut().zip(&options.ports) {
         *slot = *port;
@@ -356,10 +374,12 @@ fn settings(tgid: u32, options: &Options, bits: (u32, u32)) -> types::always_on_
         port_count: options.ports.len().min(MAX_PORTS) as u32,
         ports,
         min_wait_ns: saturated_ns(options.min_wait),
-        record_bits: bits.0,
-        wait_bits: bits.1,
+        record_bits: bits.records,
+        wait_bits: bits.waits,
         histograms: options.histograms.max(1),
+        histogram_bits: bits.histograms,
         slow_per_second: options.slow_per_second,
+        reserved: 0,
     }
 }
 
@@ -367,20 +387,22 @@ fn settings(tgid: u32, options: &Options, bits: (u32, u32)) -> types::always_on_
 mod tests {
     use std::time::Duration;
 
-    use super::{Options, settings, slot_bits};
+    use super::{Bits, Options, settings, slot_bits};
 
     #[test]
     fn slots_are_divided_among_cpus_and_are_a_power_of_two() {
         assert_eq!((slot_bits(1 << 18, 2), slot_bits(1 << 18, 1)), (17, 18));
         assert_eq!((slot_bits(1000, 3), slot_bits(0, 64)), (9, 8));
         assert_eq!(slot_bits(u32::MAX, 1), 20);
+        let parts = [1, 2, 3, 4, 256].map(|cpus| Bits::of(&Options::default(), cpus).histograms);
+        assert_eq!(parts, [0, 1, 2, 2, 2]);
     }
 
     #[test]
     fn settings_hold_sixteen_listeners() {
         let ports = (9_000..9_020).collect();
         let options = Options { ports, min_wait: Duration::MAX, ..Options::default() };
-        let settings = settings(7, &options, (10, 9));
+        let settings = settings(7, &options, Bits { records: 10, waits: 9, histograms: 1 });
         assert_eq!((settings.tgid, settings.port_count, settings.ports[15]), (7, 16, 9_015));
         assert_eq!((settings.min_wait_ns, settings.record_bits, settings.wait_bits), (u64::MAX / 2, 10, 9));
     }

@@ -44,10 +44,12 @@ struct always_on_settings {
 	/* log2 of the slots in one CPU's part */
 	__u32 record_bits;
 	__u32 wait_bits;
-	/* histograms that fit in memory */
+	/* histograms that fit in memory; log2 of the parts of each */
 	__u32 histograms;
+	__u32 histogram_bits;
 	/* slow requests submitted per second */
 	__u32 slow_per_second;
+	__u32 reserved;
 };
 
 /* Settings that user space changes while the programs run. */
@@ -100,9 +102,12 @@ struct ends {
 /* Bytes kept of a client id. */
 #define MAX_CLIENT_ID 64
 
-/* All requests of one API on one listener. Counters only grow. */
+/*
+ * Part of all requests of one API on one listener: those of some CPUs, so that no two of them fetch each other's cache
+ * lines. Counters only grow; the parts of a histogram lie side by side.
+ */
 struct histogram {
-	/* (API key << 16 | port) + 1; 0 if unused */
+	/* of the first part: (API key << 16 | port) + 1, or 0 if unused */
 	__u64 key;
 	/* requests begun; those not counted in the buckets or below are open, or their connection is gone */
 	__u64 requests;

@@ -94,19 +94,20 @@ static __always_inline void copy_answer(struct slow_request *slow, struct connec
 	bpf_map_delete_elem(&answer_bytes, &number);
 }
 
-/* Wakes user space, which otherwise sleeps. */
-static __always_inline void submit_slow(struct connection *connection, struct open_request *open,
-					struct walk *walk)
+/* Reports the oldest open request; wakes user space, which otherwise sleeps. */
+__noinline int submit_slow(struct connection *connection, struct walk *walk)
 {
-	struct pt_regs *registers = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	struct pt_regs *registers = (void *)bpf_task_pt_regs(current_task());
 	struct slow_request *slow;
+	struct open_request *open;
 
-	if (!may_submit(walk->now))
-		return;
+	if (!connection || !walk || !may_submit(walk->now))
+		return 0;
+	open = open_at(connection, 0);
 	slow = bpf_ringbuf_reserve(&ring, sizeof(*slow), 0);
 	if (!slow) {
 		count(COUNT_RING_FULL);
-		return;
+		return 0;
 	}
 	slow->arrival_ns = open->arrival_ns;
 	slow->complete_ns = open->complete_ns;
@@ -117,7 +118,7 @@ static __always_inline void submit_slow(struct connection *connection, struct op
 	slow->previous_ns = connection->answered_ns;
 	slow->ends = connection->ends;
 	slow->reader_tid = open->reader_tid;
-	slow->tid = visible_tid();
+	slow->tid = visible_tid_of(current_task());
 	slow->api_key = open->api_key;
 	slow->api_version = open->api_version;
 	slow->correlation_id = open->correlation_id;
@@ -132,6 +133,7 @@ static __always_inline void submit_slow(struct connection *connection, struct op
 	__builtin_memcpy(slow->client, connection->client, MAX_CLIENT_ID);
 	copy_answer(slow, connection, open, walk);
 	bpf_ringbuf_submit(slow, BPF_RB_FORCE_WAKEUP);
+	return 0;
 }
 
 /* The last byte of an answer was written; its request may never have been seen. */
@@ -145,7 +147,7 @@ static __always_inline void finish_answer(struct connection *connection, struct 
 	add_latency(open->histogram, walk->now - open->arrival_ns, open->answer_bytes);
 	record_request(connection, open, REQUEST_ANSWERED, walk->now, walk->port);
 	if (is_slow(open, walk->now))
-		submit_slow(connection, open, walk);
+		submit_slow(connection, walk);
 	connection->answered_ns = walk->now;
 	forget_oldest(connection);
 }
@@ -204,30 +206,30 @@ static __noinline bool begin_answer(struct connection *connection, struct walk *
 /* Takes one step through written bytes; returns how many it took, 0 if they are not an answer's. */
 __noinline __u32 step_answers(struct connection *connection, struct walk *walk)
 {
-	struct head *head;
-	__u32 take;
+	__u32 take, have;
 
 	if (!connection || !walk)
 		return 0;
-	head = &connection->answer_head;
 	if (!connection->answer_left) {
-		if (!head->have) {
+		have = connection->answer_have;
+		if (!have) {
 			connection->answer_ns = walk->now;
 			connection->answer_sequence = walk->sequence + walk->at;
 			walk->answer_at = walk->at;
 		}
-		if (head->have >= ANSWER_HEAD)
+		if (have >= ANSWER_HEAD)
 			return 0;
-		take = smaller(walk->left, ANSWER_HEAD - head->have);
-		if (!take_head(head, &walk->buffers, walk->at, take)) {
+		take = smaller(walk->left, ANSWER_HEAD - have);
+		if (!take_head(&connection->answer_head, have, &walk->buffers, walk->at, take)) {
 			count(COUNT_BAD_FRAME);
 			return 0;
 		}
-		if (head->have < ANSWER_HEAD)
+		connection->answer_have = have + take;
+		if (have + take < ANSWER_HEAD)
 			return take;
 		if (!begin_answer(connection, walk, walk->left - take))
 			return 0;
-		head->have = 0;
+		connection->answer_have = 0;
 	} else {
 		take = smaller(walk->left, connection->answer_left);
 		connection->answer_left -= take;
@@ -235,6 +237,39 @@ __noinline __u32 step_answers(struct connection *connection, struct walk *walk)
 	if (!connection->answer_left)
 		finish_answer(connection, walk);
 	return take;
+}
+
+/*
+ * The usual case: this call writes the whole answer to the oldest open request, from one buffer. Returns false, and
+ * changes nothing, if it is another case.
+ */
+static __always_inline bool take_answer(struct connection *connection, struct walk *walk)
+{
+	__u64 address = walk->buffers.address;
+	struct open_request *open;
+	struct iovec first = {};
+	__be32 head[2];
+
+	if (connection->answer_left || connection->answer_have || !connection->open_count ||
+	    walk->left < ANSWER_HEAD || walk->buffers.kind == BUFFERS_NONE)
+		return false;
+	if (walk->buffers.kind == BUFFERS_VECTOR) {
+		if (bpf_probe_read_user(&first, sizeof(first), (void *)address) ||
+		    first.iov_len < ANSWER_HEAD)
+			return false;
+		address = (__u64)first.iov_base;
+	}
+	open = open_at(connection, 0);
+	if (bpf_probe_read_user(head, sizeof(head), (void *)address) ||
+	    bpf_ntohl(head[0]) + SIZE_BYTES != walk->left || bpf_ntohl(head[1]) != open->correlation_id)
+		return false;
+	open->first_write_ns = walk->now;
+	open->write_sequence = walk->sequence;
+	open->answer_bytes = walk->left;
+	connection->answering = 1;
+	walk->answer_at = 0;
+	finish_answer(connection, walk);
+	return true;
 }
 
 /* Without configured listeners: a connection to which the target writes first is one that it opened. */
@@ -263,9 +298,16 @@ static __always_inline int bytes_written(struct sock *sock, __s32 bytes)
 		return 0;
 	}
 	walk.now = bpf_ktime_get_ns();
+	if (connection->request_left == SIZE_BYTES &&
+	    DIRECT(tcp, copied_seq) - connection->read_to == SIZE_BYTES) {
+		connection->read_to += SIZE_BYTES;
+		take_last_bytes(connection, connection->read_to, walk.now);
+	}
 	walk.port = local_port_of(sock);
 	walk.sequence = DIRECT(tcp, write_seq) - bytes;
 	find_buffers(&walk.buffers);
+	if (take_answer(connection, &walk))
+		return 0;
 	if (!walk_frames(connection, &walk, step_answers))
 		lose_answers(connection, &walk);
 	return 0;

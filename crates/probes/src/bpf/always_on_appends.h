@@ -42,10 +42,10 @@ static __always_inline bool extend_append(struct thread *thread, __u64 length, _
 
 static __always_inline void add_append(struct inode *inode, __u64 position, __u64 length, bool at_entry)
 {
-	__u32 slot = 0, tid = current_ids();
+	struct task_struct *task = current_task();
+	__u32 slot = 0, tid = task->pid;
 	struct thread *thread = thread_slot(tid);
-	__u64 number = 0, now = bpf_ktime_get_ns(), call = write_call_of(bpf_get_current_task_btf()),
-	      ino = DIRECT(inode, i_ino);
+	__u64 number = 0, now = bpf_ktime_get_ns(), call = write_call_of(task), ino = DIRECT(inode, i_ino);
 	struct super_block *super = DIRECT(inode, i_sb);
 	struct append_record *append;
 
@@ -60,7 +60,7 @@ static __always_inline void add_append(struct inode *inode, __u64 position, __u6
 	append->kind = RECORD_APPEND;
 	append->at_entry = at_entry;
 	append->write_call = call;
-	append->tid = visible_tid();
+	append->tid = visible_tid_of(task);
 	append->first_ns = now;
 	append->last_ns = now;
 	append->inode = ino;

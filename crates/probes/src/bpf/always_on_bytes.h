@@ -59,7 +59,7 @@ struct message_iovecs {
 
 static __always_inline void find_buffers(struct buffers_of_call *buffers)
 {
-	struct pt_regs *registers = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	struct pt_regs *registers = (void *)bpf_task_pt_regs(current_task());
 	struct message_iovecs message = {};
 
 	buffers->address = registers->SECOND_ARGUMENT;
@@ -146,22 +146,16 @@ static __always_inline __u32 copy_bytes(__u8 *to, const struct buffers_of_call *
 #define MAX_HEAD 16
 
 struct head {
-	__u32 have;
 	/* room for copy_bytes() from any offset below MAX_HEAD */
 	__u8 bytes[3 * MAX_HEAD];
 };
 
-/* Takes more of the head from the call; returns false if the bytes cannot be read. */
-static __noinline bool take_head(struct head *head, const struct buffers_of_call *buffers, __u64 at,
-				 __u32 bytes)
+/* Takes more of a head of which `have` bytes are known; returns false if the bytes cannot be read. */
+static __noinline bool take_head(struct head *head, __u64 have, const struct buffers_of_call *buffers,
+				 __u64 at, __u32 bytes)
 {
-	__u64 have = head->have;
-
 	barrier_var(have);
-	if (have >= MAX_HEAD || copy_bytes(head->bytes + have, buffers, at, bytes, MAX_HEAD) != bytes)
-		return false;
-	head->have = have + bytes;
-	return true;
+	return have < MAX_HEAD && copy_bytes(head->bytes + have, buffers, at, bytes, MAX_HEAD) == bytes;
 }
 
 static __always_inline __u32 head_u32(const struct head *head, __u32 at)

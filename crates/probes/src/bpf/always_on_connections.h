@@ -61,7 +61,7 @@ struct arrival {
 #define MAX_ARRIVALS 8
 
 struct connection {
-	/* fields that every call reads, in one cache line */
+	/* fields that every call reads: 56 bytes, in one cache line with the storage's own pointer before them */
 
 	/* enum stream_state of requests and of answers */
 	__u8 requests;
@@ -70,38 +70,45 @@ struct connection {
 	__u8 answering;
 	/* the client id has been read, or there is none */
 	__u8 knows_client;
+	/* bytes of the heads that are incomplete */
+	__u8 request_have;
+	__u8 answer_have;
+	/* open requests: index of the oldest, modulo MAX_OPEN, and count */
+	__u8 oldest;
+	__u8 open_count;
 	/* 0 until assigned */
 	__u32 number;
 	/* bytes still to come of the frame whose head is complete */
 	__u32 request_left;
 	__u32 answer_left;
-	/* of an unsynchronised connection: the value read by the last call, if it read exactly 4 bytes; else 0 */
-	__u32 expected;
-	/* open requests: index of the oldest, modulo MAX_OPEN, and count */
-	__u32 oldest;
-	__u32 open_count;
+	/* sequence number after the last bytes that were read; bytes of calls that were left out are not counted */
+	__u32 read_to;
 	/* the last histogram used, by key; 0 if none */
 	__u32 histogram_key;
 	__u32 histogram;
-	/* sequence numbers of the frames whose heads are incomplete */
+	/* index of the next arrival, modulo MAX_ARRIVALS */
+	__u32 arrival_count;
+	/* sizes are read by calls that are left out */
+	__u32 leaves_out_sizes;
+	/* when the last answer was written; 0 if none was */
+	__u64 answered_ns;
+	__u64 reserved;
+
+	/* arrivals of unread data, and of some before */
+	struct arrival arrivals[MAX_ARRIVALS];
+	struct open_request open[MAX_OPEN];
+
+	/* of frames that take several calls: their heads, and the sequence numbers and times of their first bytes */
+	struct head request_head;
+	struct head answer_head;
 	__u32 request_sequence;
 	__u32 answer_sequence;
-	__u32 reserved_word;
 	__u64 request_ns;
 	__u64 arrival_ns;
 	/* by when the whole request was in the receive buffer; 0 while unknown */
 	__u64 complete_ns;
 	__u64 answer_ns;
-	/* when the last answer was written; 0 if none was */
-	__u64 answered_ns;
 
-	/* arrivals of unread data, and of some before; the next index, modulo MAX_ARRIVALS */
-	struct arrival arrivals[MAX_ARRIVALS];
-	__u32 arrival_count;
-	__u32 reserved_arrivals;
-	struct head request_head;
-	struct head answer_head;
-	struct open_request open[MAX_OPEN];
 	struct ends ends;
 	/* sized for copies from user memory; the first MAX_CLIENT_ID bytes are used */
 	__u8 client[2 * MAX_CLIENT_ID];
@@ -219,6 +226,9 @@ static __always_inline int data_came(struct sock *sock)
 	if (!connection || connection->requests == STREAM_IGNORED)
 		return 0;
 	place = connection->arrival_count;
+	/* of a connection that is older than the watch: what came before has been read, or its reads will be seen */
+	if (!place && !connection->read_to)
+		connection->read_to = DIRECT(tcp, copied_seq);
 	arrival = &connection->arrivals[place & (MAX_ARRIVALS - 1)];
 	if (arrival->ns && (__s32)(arrival->end - DIRECT(tcp, copied_seq)) > 0)
 		arrival = &connection->arrivals[(place - 1) & (MAX_ARRIVALS - 1)];
@@ -249,19 +259,27 @@ BPF_MAP(histogram_numbers, HASH, __u32, __u32, 4096);
 
 __u32 histogram_count;
 
+static __always_inline struct histogram *part_of_histogram(__u32 number, __u32 part)
+{
+	__u32 slot = number << settings.histogram_bits | part;
+
+	return number < settings.histograms ? bpf_map_lookup_elem(&histograms, &slot) : NULL;
+}
+
+/* The part that this CPU counts in. */
 static __always_inline struct histogram *histogram_at(__u32 number)
 {
-	return bpf_map_lookup_elem(&histograms, &number);
+	return part_of_histogram(number, bpf_get_smp_processor_id() & ((1 << settings.histogram_bits) - 1));
 }
 
 /* Returns the number of a new histogram. If two CPUs make the same one at once, one number stays unused. */
 static __noinline __u32 make_histogram(__u32 key)
 {
 	__u32 number = __sync_fetch_and_add(&histogram_count, 1);
-	struct histogram *histogram = histogram_at(number);
+	struct histogram *histogram = part_of_histogram(number, 0);
 	__u32 *known;
 
-	if (!histogram || number >= settings.histograms) {
+	if (!histogram) {
 		__sync_fetch_and_add(&histogram_count, -1);
 		return NO_HISTOGRAM;
 	}
@@ -273,19 +291,23 @@ static __noinline __u32 make_histogram(__u32 key)
 	return known ? *known : NO_HISTOGRAM;
 }
 
-/* A connection usually repeats requests of one API: its last histogram is cached. */
-static __always_inline __u32 histogram_of(struct connection *connection, __s16 api_key, __u16 port)
+static __noinline __u32 find_histogram(struct connection *connection, __u32 key)
 {
-	__u32 key = (__u32)(__u16)api_key << 16 | port;
 	__u32 *known;
 
-	if (connection->histogram_key == key)
-		return connection->histogram;
 	known = bpf_map_lookup_elem(&histogram_numbers, &key);
 	connection->histogram = known ? *known : make_histogram(key);
 	/* a key is never 0, because no port is */
 	connection->histogram_key = connection->histogram == NO_HISTOGRAM ? 0 : key;
 	return connection->histogram;
+}
+
+/* A connection usually repeats requests of one API: its last histogram is cached. */
+static __always_inline __u32 histogram_of(struct connection *connection, __s16 api_key, __u16 port)
+{
+	__u32 key = (__u32)(__u16)api_key << 16 | port;
+
+	return connection->histogram_key == key ? connection->histogram : find_histogram(connection, key);
 }
 
 /* Index of the highest set bit; 0 for 0. */

@@ -42,9 +42,12 @@ SHARED_ARRAY(record_parts, struct part);
 SHARED_ARRAY(waits, struct wait_record);
 SHARED_ARRAY(wait_parts, struct part);
 
+/* The helper bpf_get_current_task_btf, declared const, as it is within a program: called once for all uses. */
+static struct task_struct *(*const current_task)(void)__attribute__((const)) = (void *)158;
+
 static __always_inline bool is_target(void)
 {
-	return (__u32)(current_ids() >> 32) == settings.tgid;
+	return (__u32)current_task()->tgid == settings.tgid;
 }
 
 /*
@@ -128,13 +131,13 @@ struct thread {
 	__u64 off_ns;
 	__u32 off_tid;
 	/* enum wait_place */
-	__u32 off_place;
+	__u16 off_place;
 
 	/* its last append, which a piece of the same write continues */
+	__u16 append_call;
 	__u32 append_tid;
 	__u32 append_slot;
 	__u64 append_stamp;
-	__u64 append_call;
 	__u64 append_inode;
 	__u64 append_end;
 	__u64 append_ns;

@@ -62,7 +62,7 @@ static __always_inline struct sleep_place *sleep_place_of(struct task_struct *ta
 
 static __always_inline int begin_sync(struct inode *found)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_struct *task = current_task();
 	struct sleep_place *place = is_target() ? sleep_place_of(task) : NULL;
 	struct inode *inode = TYPED(struct inode, found);
 	struct super_block *super;

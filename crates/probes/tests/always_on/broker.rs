@@ -141,6 +141,12 @@ impl Connection {
         buffer
     }
 
+    /// Reads the `bytes` that are available of more that are asked for, with one `read`.
+    pub(crate) fn read_part(&mut self, bytes: usize, of: usize) {
+        self.wait_for(bytes);
+        assert_eq!(self.server.read(&mut vec![0; of]).unwrap(), bytes);
+    }
+
     pub(crate) fn wait_for(&self, bytes: usize) {
         let end = Instant::now() + Duration::from_secs(30);
         let mut available = 0_i32;
