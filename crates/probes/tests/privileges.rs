@@ -15,6 +15,7 @@ mod gate;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -54,8 +55,11 @@ fn probes_attach_without_root() {
     assert!(status.success(), "{status}");
 }
 
-/// The remedy that `doctor` names, for this thread and its children only.
+/// The remedy that `doctor` names if tracefs is not mounted, for this thread and its children only.
 fn mount_tracefs() {
+    if Path::new("/sys/kernel/tracing/events").is_dir() {
+        return;
+    }
     // SAFETY: the call takes a number only.
     assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0, "{}", io::Error::last_os_error());
     for arguments in [["--make-rprivate", "/", "", ""], ["-t", "tracefs", "tracefs", "/sys/kernel/tracing"]] {
