@@ -62,7 +62,10 @@ fn always_on_probes_record_a_broker_exactly() {
     older.send(&request(PRODUCE, 2).bytes());
     older.read_request();
 
-    let mut watch = Watch::of(&broker);
+    let mut watch = serve_meanwhile(&broker, || Watch::of(&broker));
+    // A machine that stands still at the wrong moment may lose one.
+    let lost = watch.session.losses().unsynchronised_reads;
+    assert!(lost <= 1, "{lost} requests of connections that were busy were not followed");
     check_calls(&mut watch, &broker);
     check_left_out(&mut watch, &broker);
     check_pipelined(&mut watch, &broker);
@@ -257,6 +260,31 @@ fn check_calls(watch: &mut Watch, broker: &Broker) {
         assert_eq!((ends.local, ends.remote), connection.ends());
     }
     assert_eq!(requests[6].correlation_id, -5);
+}
+
+/// Serves requests on eight connections while something else is done.
+fn serve_meanwhile<T>(broker: &Broker, done: impl FnOnce() -> T) -> T {
+    let connections: Vec<_> = (0..8).map(|_| broker.connect()).collect();
+    let ends = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for mut connection in connections {
+            let ends = &ends;
+            scope.spawn(move || {
+                for id in 0.. {
+                    if ends.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    connection.send(&request(36, id).bytes());
+                    connection.read_request();
+                    connection.write(&answer(id, 10));
+                    connection.drain();
+                }
+            });
+        }
+        let result = done();
+        ends.store(true, Ordering::Relaxed);
+        result
+    })
 }
 
 /// Sends a request but for its last four bytes, and then these: the broker asks for just them, as it does for a size.

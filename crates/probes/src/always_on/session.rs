@@ -29,6 +29,11 @@ const RECORD_WORDS: usize = size_of::<types::request_record>() / 8;
 const WAIT_WORDS: usize = size_of::<types::wait_record>() / 8;
 const ENDS_WORDS: usize = size_of::<types::ends>() / 8;
 const MAX_PORTS: usize = 16;
+/// Programs on reads. Those on arrivals are attached before them.
+const READS: [&str; 2] = ["always_on_receive", "always_on_tcp_receive"];
+/// Pause before these. Requests that lie in sockets when the first program is attached are read in this time; each one
+/// after them is seen from its arrival on.
+const BEFORE_READS: Duration = Duration::from_millis(100);
 /// A histogram has a part for each CPU up to this number; more CPUs share them.
 const MAX_HISTOGRAM_PARTS: u32 = 4;
 /// `MAX_ENDS` of `bpf/always_on.h`.
@@ -199,8 +204,13 @@ impl Session {
         };
         let ring = bpf::Ring::new(&object, map_name!(always_on.ring))?;
         set_threshold(&object, options.threshold);
-        let links =
-            plan.programs().map(|name| Ok((name, attach(&object, name)?))).collect::<Result<_, Error>>()?;
+        let mut links = Vec::new();
+        for name in plan.programs() {
+            if READS.contains(&name) {
+                std::thread::sleep(BEFORE_READS);
+            }
+            links.push((name, attach(&object, name)?));
+        }
         Ok(Self {
             links,
             ring,

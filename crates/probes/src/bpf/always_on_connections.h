@@ -226,8 +226,8 @@ static __always_inline int data_came(struct sock *sock)
 	if (!connection || connection->requests == STREAM_IGNORED)
 		return 0;
 	place = connection->arrival_count;
-	/* of a connection that is older than the watch: what came before has been read, or its reads will be seen */
-	if (!place && !connection->read_to)
+	/* no read has been seen: what came before has been read, unless the connection is new */
+	if (connection->requests == STREAM_NEW)
 		connection->read_to = DIRECT(tcp, copied_seq);
 	arrival = &connection->arrivals[place & (MAX_ARRIVALS - 1)];
 	if (arrival->ns && (__s32)(arrival->end - DIRECT(tcp, copied_seq)) > 0)

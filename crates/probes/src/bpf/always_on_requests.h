@@ -386,8 +386,8 @@ __noinline __u32 step_requests(struct connection *connection, struct walk *walk)
 
 /*
  * A broker reads a request's size by a call for exactly these 4 bytes, and then asks for exactly that many
- * (NetworkReceive.readFrom). A call of the first kind is left out, which saves half of the work: the sequence numbers
- * of the next one show it, and that one's length is the size. So a request begins there, also on a connection whose
+ * (NetworkReceive.readFrom). A call of the first kind is left out, before its connection is looked up: the sequence
+ * numbers of the next one show it, and that one's length is the size. So a request begins there, also on a connection whose
  * frames were unknown.
  */
 static __always_inline bool is_left_out(const struct buffers_of_call *buffers, __u32 bytes)
