@@ -72,8 +72,8 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// 500 ms; 1 ms; 262,144 records, 16 MiB for 26 s of 5,000 requests a second; 2,048 waits, 1 MiB; 128 histograms, 2 MiB for each CPU, of at most four;
-    /// 1,000 slow requests a second.
+    /// 500 ms; 1 ms; 262,144 records, 16 MiB for 26 s of 5,000 requests a second; 2,048 waits, 1 MiB; 128 histograms,
+    /// 2 MiB for each CPU, of at most four; 1,000 slow requests a second.
     fn default() -> Self {
         Self {
             ports: Vec::new(),

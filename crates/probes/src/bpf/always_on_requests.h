@@ -40,9 +40,9 @@
 #define NS_PER_SECOND 1000000000
 
 /*
- * The bytes that a call moved, and the position in them. Functions that compare its fields are global, or inline: of a
- * static one the verifier before 6.8 may skip a path because another with other constants on the caller's stack was
- * checked (41f6f64e6999), and then removes that path's instructions.
+ * The bytes that a call moved, and the position in them. Functions that compare its fields are global, inline, or
+ * called by global ones only. Of any other, the verifier before 6.8 may skip a path because it has checked one with
+ * other constants on the caller's stack (41f6f64e6999), and then removes that path's instructions.
  */
 struct walk {
 	struct buffers_of_call buffers;
