@@ -48,7 +48,7 @@ fn main() {
     write(&folder, "reassembly", &reassembly());
     write(&folder, "recording", &parts::seeds());
     write(&folder, "plaintext", &plaintext());
-    write(&folder, "rows", &[watch::fuzzing::request()]);
+    write(&folder, "rows", &[watch::fuzzing::request(), watch::fuzzing::jfr_event()]);
     write(&folder, "segment", &log_dirs::seeds());
     write(&folder, "settings", &settings::seeds());
     write(&folder, "store", &store::seeds());

@@ -1,6 +1,6 @@
-//! Requests from a process that parses packets for a live watch. It may have been taken over.
+//! Rows from a process that parses untrusted data for a live watch. It may have been taken over.
 //!
-//! Input: requests, one after the other.
+//! Input: requests, or events of a JVM, one after the other.
 
 use crate::Target;
 
@@ -8,6 +8,7 @@ use crate::Target;
 pub const TARGET: Target = Target { name: "rows", check, spare_bytes: 16 << 10 };
 
 fn check(data: &[u8]) {
-    // The same requests may have several encodings; decoding what was encoded must give the same requests.
-    assert!(watch::fuzzing::requests(data), "what was read is not what it is written as");
+    // The same rows may have several encodings; decoding what was encoded must give the same rows.
+    assert!(watch::fuzzing::requests(data), "a request is not what it is written as");
+    assert!(watch::fuzzing::jfr_events(data), "an event of a JVM is not what it is written as");
 }

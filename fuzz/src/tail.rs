@@ -5,7 +5,7 @@
 
 use std::iter::once;
 
-use jvm::jfr::{Header, Recording, Summary, Tail};
+use jvm::jfr::{ChunkFolder, Header, Recording, Summary, Tail};
 use model::Nanos;
 use model::clock::{ClockOffset, ClockPair};
 
@@ -55,7 +55,8 @@ fn read(chunk: &[u8]) -> (usize, Summary, bool) {
 /// Like `read`, for a file that is polled each time it has grown.
 fn follow(contents: impl Iterator<Item = Vec<u8>>, bytes: usize) -> (usize, Summary) {
     let folder = files::directory();
-    let mut tail = Tail::of(folder.path(), 1, ClockOffset::at(NOW), Nanos::MIN);
+    let mut chunks = ChunkFolder::of(folder.path());
+    let mut tail = Tail::of(1, ClockOffset::at(NOW), Nanos::MIN);
     let mut events = 0;
     let mut count_event = |event| {
         jfr::check_event(&event);
@@ -63,6 +64,9 @@ fn follow(contents: impl Iterator<Item = Vec<u8>>, bytes: usize) -> (usize, Summ
     };
     for content in contents {
         files::write(&folder, "chunk.jfr", &content);
+        for (name, file) in chunks.open_new().expect("the folder can be listed") {
+            tail.add(name, file);
+        }
         // A file that is not a chunk is not read further, and it is the only one.
         let _ = tail.poll(NOW, &mut count_event);
     }

@@ -1,5 +1,5 @@
-//! The processes that a live watch starts to parse untrusted data: `brokerscope parse-packets` and `parse-request-log`,
-//! with a socket as standard input. They are not commands for users.
+//! The processes that a live watch starts to parse untrusted data: `brokerscope parse-packets`, `parse-request-log`
+//! and `parse-jvm`, with a socket as standard input. They are not commands for users.
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -28,8 +28,11 @@ pub(crate) fn run() -> Option<ExitCode> {
 /// Parses data from the socket, for the watch at its other end.
 type Parse = fn(OwnedFd) -> io::Result<()>;
 
-const PARSERS: [(&str, Parse); 2] =
-    [(watch::PARSE_PACKETS, watch::parse_packets), (watch::PARSE_REQUEST_LOG, watch::parse_request_log)];
+const PARSERS: [(&str, Parse); 3] = [
+    (watch::PARSE_PACKETS, watch::parse_packets),
+    (watch::PARSE_REQUEST_LOG, watch::parse_request_log),
+    (watch::PARSE_JVM, watch::parse_jvm),
+];
 
 fn run_parser(parse: Parse) -> io::Result<()> {
     // The watch ends this process once it has the last rows, also if a service manager signals all processes of a

@@ -85,7 +85,7 @@ fn file_readers_have_no_privileges_before_the_first_byte() {
 #[cfg(feature = "live")]
 #[test]
 fn live_parsers_have_no_privileges_and_end_with_the_watch() {
-    for name in [watch::PARSE_PACKETS, watch::PARSE_REQUEST_LOG] {
+    for name in [watch::PARSE_PACKETS, watch::PARSE_REQUEST_LOG, watch::PARSE_JVM] {
         holds_nothing_and_ends(name);
     }
 }

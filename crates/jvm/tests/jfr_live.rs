@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use jvm::jfr::{JfrEvent, Recording, Tail};
+use jvm::jfr::{ChunkFolder, JfrEvent, Recording, Tail};
 use model::clock::{ClockOffset, ClockPair};
 use model::{LockKind, LockWait, Nanos};
 
@@ -59,22 +59,25 @@ fn follow(jdk: &Path) {
     let (repository, file) = (folder.path().join("repository"), folder.path().join("whole.jfr"));
     let offset = ClockOffset::at(now());
     let mut jvm = start(jdk, &repository, &file);
-    let mut tail = None;
+    let mut tail = Tail::of(jvm.0.id(), offset, Nanos::MIN);
+    let mut chunks = None;
     let mut followed = Vec::new();
     while jvm.0.try_wait().unwrap().is_none() {
-        if tail.is_none() {
+        if chunks.is_none() {
             let mut folders = fs::read_dir(&repository).into_iter().flatten().flatten();
-            let chunks =
+            let folder =
                 folders.find(|folder| fs::read_dir(folder.path()).is_ok_and(|mut dir| dir.next().is_some()));
-            tail = chunks.map(|chunks| Tail::of(&chunks.path(), jvm.0.id(), offset, Nanos::MIN));
+            chunks = folder.map(|folder| ChunkFolder::of(&folder.path()));
         }
-        if let Some(tail) = &mut tail {
-            tail.poll(now(), &mut |observed| followed.push(observed)).unwrap();
+        if let Some(chunks) = &mut chunks {
+            for (name, file) in chunks.open_new().unwrap() {
+                tail.add(name, file);
+            }
         }
+        tail.poll(now(), &mut |observed| followed.push(observed)).unwrap();
         std::thread::sleep(Duration::from_millis(20));
     }
     let early = followed.len();
-    let mut tail = tail.expect("the JVM made no repository");
     // The folder has been removed, but the chunk is still open here.
     let _ = tail.poll(now(), &mut |observed| followed.push(observed));
     tail.finish(&mut |observed| followed.push(observed));

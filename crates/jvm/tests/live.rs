@@ -42,7 +42,8 @@ fn reads_full_thread_names_of_another_users_jvm() {
         assert!(!listens(&machine));
         let (names, version) = as_owner(machine.clone(), |machine| {
             let client = Client::of(machine).unwrap();
-            (threads::read_names(&client).unwrap(), client.jcmd("VM.version", Bounds::default()).unwrap())
+            let names = threads::parse_names(threads::request_dump(&client).unwrap().as_bytes());
+            (names, client.jcmd("VM.version", Bounds::default()).unwrap())
         });
         assert!(listens(&machine) && version.contains("VM version"), "{version}");
         for (tid, comm) in java.comms().iter().filter(|(_, comm)| comm.starts_with("data-plane-kafk")) {

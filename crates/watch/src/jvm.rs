@@ -1,26 +1,35 @@
 //! The JVM source of a watch: reads thread names from the broker's JVM, at the start and for new threads, and has its Flight
-//! Recorder record lock waits and pauses. The crate `jvm` implements the requests.
+//! Recorder record lock waits and pauses. The crate `jvm` implements the requests. A separate process parses the responses
+//! ([`crate::parser::jvm`]), except the few lines about the JVM itself.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
+use std::io;
+use std::os::fd::AsFd as _;
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jvm::attach::{Bounds, Client};
 use jvm::flight::{self, Flight};
-use jvm::jfr::{JfrEvent, Tail};
+use jvm::jfr::{ChunkFolder, JfrEvent};
+use jvm::threads::Names;
 use jvm::{Machine, act_as, threads};
 use model::{Event, LossKind, Pid, Tid};
 
+use crate::parser::Parser;
+use crate::parser::jvm::{JvmCounts, JvmOrder, NamedThread};
+use crate::parser::transfer::{Transfer, take_rows};
 use crate::pause_merger::PauseMerger;
 use crate::process::Process;
-use crate::queue::Batch;
+use crate::queue::{Batch, lock};
 use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
 use crate::thread_names::ThreadList;
 use crate::thread_names::{Table, ThreadNames};
 
 /// Bounds of a response of a line or two.
 const SHORT: Bounds = Bounds { bytes: 4 << 10, time: Duration::from_secs(10) };
+/// Bytes of a thread dump in one message.
+const DUMP_PIECE: usize = 1 << 20;
 
 /// Whether to start Flight Recorder, and for which events.
 /// It records lock waits and pauses, and with [`Jfr::Handlers`] also calls of request handlers.
@@ -47,6 +56,32 @@ pub(crate) struct JvmAnswer {
     pub(crate) calls: Option<Result<(), String>>,
 }
 
+/// Reasons why the JVM's data cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JvmError {
+    /// The JVM could not be queried.
+    #[error(transparent)]
+    Jvm(#[from] jvm::Error),
+    /// The parser does not respond, or has ended.
+    #[error("the parser of the JVM's data: {0}")]
+    Parser(#[from] io::Error),
+}
+
+/// The process that parses what the JVM writes. Also held by the watch, whose thread may kill it: this source's thread becomes
+/// the broker's user and may not.
+pub(crate) type JvmParser = Arc<Mutex<Parser>>;
+
+/// Sends an order to the parser, and passes the rows of its response to `take`.
+fn order<T: Transfer>(
+    parser: &JvmParser,
+    order: &JvmOrder,
+    mut take: impl FnMut(T),
+) -> io::Result<JvmCounts> {
+    let mut parser = lock(parser);
+    parser.send_order(order, None)?;
+    parser.receive_response(|rows| take_rows(rows, &mut take))
+}
+
 /// Reads from the broker's JVM.
 pub(crate) struct JvmSource {
     pub(crate) jfr: Jfr,
@@ -54,7 +89,8 @@ pub(crate) struct JvmSource {
     pub(crate) pauses: PauseMerger,
     pub(crate) pid: Pid,
     /// Receives the first response.
-    pub(crate) first: SyncSender<Result<JvmAnswer, jvm::Error>>,
+    pub(crate) first: SyncSender<Result<JvmAnswer, JvmError>>,
+    pub(crate) parser: JvmParser,
     pub(crate) session: Option<JvmSession>,
     /// Errors so far.
     pub(crate) trouble: Vec<String>,
@@ -70,7 +106,8 @@ pub(crate) struct JvmSession {
 }
 
 impl Source for JvmSource {
-    type Error = Infallible;
+    /// The parser of the JVM's data failed.
+    type Error = JvmError;
 
     const NAME: &'static str = "jvm";
     /// How often to check for new threads and new recorded events: the JVM writes these about once a second.
@@ -97,17 +134,21 @@ impl Source for JvmSource {
         let _ = self.first.try_send(answer);
     }
 
-    fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), Infallible> {
+    fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), JvmError> {
         let Some(broker) = feed.current.get() else { return Ok(()) };
         if broker.pid != self.pid {
             self.pid = broker.pid;
             self.names.publish(Table::new());
             self.pauses.expect_recorded(false);
-            self.follow(feed);
+            self.follow(feed)?;
         }
         let Some(mut session) = self.session.take() else { return Ok(()) };
         match self.refresh(&mut session, feed) {
             Ok(()) => self.session = Some(session),
+            Err(error @ JvmError::Parser(_)) => {
+                self.pauses.expect_recorded(false);
+                return Err(error);
+            }
             Err(error) => {
                 self.pauses.expect_recorded(false);
                 // The supervisor reports a broker that ended.
@@ -129,21 +170,22 @@ impl Source for JvmSource {
     }
 
     /// Stops the recorder. The session stays: without one, the JVM would count as down.
-    fn finish(&mut self, feed: &Feed) -> Result<(), Infallible> {
+    fn finish(&mut self, feed: &Feed) -> Result<(), JvmError> {
         let Some(JvmSession { client, recorder, .. }) = &mut self.session else { return Ok(()) };
         if let Some(recorder) = recorder.take() {
-            self.damaged += recorder.stop(client, feed);
+            self.damaged += recorder.stop(client, feed)?;
         }
         Ok(())
     }
 
-    fn summarize(self, _: Result<(), Infallible>) -> WatchSummary {
+    fn summarize(mut self, ended: Result<(), JvmError>) -> WatchSummary {
+        self.trouble.extend(ended.err().map(|error| error.to_string()));
         WatchSummary { trouble: self.trouble, ..WatchSummary::default() }
     }
 }
 
 impl JvmSource {
-    fn open(&mut self, pid: Pid, feed: &Feed) -> Result<(JvmSession, JvmAnswer), jvm::Error> {
+    fn open(&mut self, pid: Pid, feed: &Feed) -> Result<(JvmSession, JvmAnswer), JvmError> {
         let machine = Machine::of(pid)?;
         machine.check_attachable()?;
         act_as(&machine)?;
@@ -151,7 +193,8 @@ impl JvmSource {
         let version = client.jcmd("VM.version", SHORT)?;
         let mut session = JvmSession { client, threads: ThreadList::of(pid), recorder: None };
         self.refresh(&mut session, feed)?;
-        let recorder = Recorder::start(self.jfr, &session.client, &version, feed, self.pauses.clone());
+        let shared = (self.pauses.clone(), &self.parser);
+        let recorder = Recorder::start(self.jfr, &session.client, &version, feed, shared);
         let records = recorder.map(|recorder| session.recorder = Some(recorder));
         let calls = (self.jfr == Jfr::Handlers)
             .then(|| records.clone().and_then(|()| flight::check_handler_calls(&version)));
@@ -160,7 +203,7 @@ impl JvmSource {
     }
 
     /// Connects to the JVM of the process that replaced the broker.
-    fn follow(&mut self, feed: &Feed) {
+    fn follow(&mut self, feed: &Feed) -> Result<(), JvmError> {
         match self.open(self.pid, feed) {
             Ok((session, answer)) => {
                 self.session = Some(session);
@@ -168,36 +211,56 @@ impl JvmSource {
                 self.trouble.extend(answer.records.err().filter(|_| self.jfr != Jfr::Never));
                 self.trouble.extend(calls);
             }
+            Err(error @ JvmError::Parser(_)) => return Err(error),
             Err(error) => {
                 self.session = None;
                 self.trouble.push(error.to_string());
             }
         }
+        Ok(())
     }
 
-    fn refresh(&mut self, session: &mut JvmSession, feed: &Feed) -> Result<(), jvm::Error> {
+    fn refresh(&mut self, session: &mut JvmSession, feed: &Feed) -> Result<(), JvmError> {
+        lock(&self.parser).check_running()?;
         let mut changed = session.threads.refresh();
         let now = Instant::now();
         if session.threads.wants_names(now) {
-            session.threads.set_names(&threads::read_names(&session.client)?, now);
+            session.threads.set_names(&self.read_names(&session.client)?, now);
             changed = true;
         }
         if changed {
             self.names.publish(session.threads.table());
         }
         if let Some(recorder) = &mut session.recorder {
-            self.damaged += recorder.read(feed);
+            self.damaged += recorder.read(feed, false)?;
             recorder.renew(&session.client)?;
         }
         Ok(())
+    }
+
+    /// Requests the names of all threads.
+    fn read_names(&self, client: &Client) -> Result<Names, JvmError> {
+        let dump = threads::request_dump(client)?;
+        for piece in dump.as_bytes().chunks(DUMP_PIECE) {
+            lock(&self.parser).send_log(piece)?;
+        }
+        let mut names = Names::new();
+        order(&self.parser, &JvmOrder::Names, |(tid, name): NamedThread| {
+            if names.len() < threads::MAX_THREADS {
+                names.insert(tid, name);
+            }
+        })?;
+        Ok(threads::by_visible_tid(client.machine(), names))
     }
 }
 
 /// A running Flight Recorder recording and its reader.
 struct Recorder {
     flight: Flight,
-    tail: Tail,
+    chunks: ChunkFolder,
+    parser: JvmParser,
     renewed_at: Instant,
+    /// Parts that could not be read so far, by the parser's count.
     damaged: u64,
     events: RecordedEvents,
 }
@@ -217,7 +280,7 @@ impl Recorder {
         client: &Client,
         version: &str,
         feed: &Feed,
-        pauses: PauseMerger,
+        (pauses, parser): (PauseMerger, &JvmParser),
     ) -> Result<Self, String> {
         if jfr == Jfr::Never {
             return Err("Flight Recorder is switched off".to_owned());
@@ -229,9 +292,13 @@ impl Recorder {
         let has_calls = jfr == Jfr::Handlers && flight::check_handler_calls(version).is_ok();
         let flight =
             Flight::start(client, std::process::id(), has_calls).map_err(|error| error.to_string())?;
+        let recording = JvmOrder::Recording { pid: machine.pid, clock: feed.clock, since_ns: feed.now().0 };
+        let sent = lock(parser).send_order(&recording, None);
+        sent.map_err(|error| JvmError::from(error).to_string())?;
         pauses.expect_recorded(true);
         Ok(Self {
-            tail: Tail::of(flight.folder(), machine.pid, feed.clock, feed.now()),
+            chunks: ChunkFolder::of(flight.folder()),
+            parser: Arc::clone(parser),
             flight,
             renewed_at: Instant::now(),
             damaged: 0,
@@ -248,28 +315,30 @@ impl Recorder {
         Ok(())
     }
 
-    /// Delivers what the JVM has written since the last call.
+    /// Delivers what the JVM has written since the last call; with `is_last`, nothing follows.
     /// Returns how many parts could not be read.
-    fn read(&mut self, feed: &Feed) -> u64 {
-        let Self { tail, events, .. } = self;
+    fn read(&mut self, feed: &Feed, is_last: bool) -> io::Result<u64> {
+        let Self { chunks, parser, events, damaged, .. } = self;
+        let new = chunks.open_new();
+        let is_unlisted = new.is_err();
+        for (name, file) in new.unwrap_or_default() {
+            lock(parser).send_order(&JvmOrder::Chunk { name }, Some(file.as_fd()))?;
+        }
         let mut batch = Batch::of(&feed.sender);
-        let polled = tail.poll(crate::now(), &mut |recorded| batch.push(events.event(recorded)));
+        let counts = order(parser, &JvmOrder::Events { is_last }, |recorded: JfrEvent| {
+            batch.push(events.event(recorded));
+        });
         batch.send();
-        let summary = self.tail.summary();
-        let damaged = summary.damaged + summary.lost + u64::from(polled.is_err());
-        damaged.saturating_sub(std::mem::replace(&mut self.damaged, damaged))
+        let before = std::mem::replace(damaged, counts?.damaged);
+        Ok(u64::from(is_unlisted) + damaged.saturating_sub(before))
     }
 
     /// Stops the recording and delivers the rest: the open chunk stays readable after its file is gone.
-    fn stop(mut self, client: &Client, feed: &Feed) -> u64 {
-        let damaged = self.read(feed);
+    fn stop(mut self, client: &Client, feed: &Feed) -> io::Result<u64> {
+        let damaged = self.read(feed, false);
         // Fails if the broker has ended: then there is nothing to stop.
         let _ = self.flight.stop(client);
-        let damaged = damaged + self.read(feed);
-        let mut batch = Batch::of(&feed.sender);
-        self.tail.finish(&mut |recorded| batch.push(self.events.event(recorded)));
-        batch.send();
-        damaged
+        Ok(damaged? + self.read(feed, true)?)
     }
 }
 

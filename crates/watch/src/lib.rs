@@ -58,9 +58,10 @@ pub use mounts::device_of;
 pub use outages::Outage;
 #[doc(hidden)]
 pub use parser::fuzzing;
+pub use parser::jvm::parse_jvm;
 pub use parser::packets::parse_packets;
 pub use parser::request_log::parse_request_log;
-pub use parser::{PARSE_PACKETS, PARSE_REQUEST_LOG};
+pub use parser::{PARSE_JVM, PARSE_PACKETS, PARSE_REQUEST_LOG};
 pub use plan::{Outcome, Purpose};
 pub use privileges::{drop_all_capabilities, drop_unneeded_capabilities};
 pub use probes::{Slice, set_sched_batch};

@@ -5,6 +5,7 @@
 pub(crate) mod channel;
 #[doc(hidden)]
 pub mod fuzzing;
+pub(crate) mod jvm;
 pub(crate) mod packets;
 pub(crate) mod request_log;
 pub(crate) mod transfer;
@@ -14,7 +15,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -28,6 +29,8 @@ use transfer::Transfer;
 pub const PARSE_PACKETS: &str = "parse-packets";
 /// Like [`PARSE_PACKETS`], for [`request_log::parse_request_log`].
 pub const PARSE_REQUEST_LOG: &str = "parse-request-log";
+/// Like [`PARSE_PACKETS`], for [`jvm::parse_jvm`].
+pub const PARSE_JVM: &str = "parse-jvm";
 
 /// Bytes of rows after which a message is sent; [`MAX_MESSAGE`] has space for one more row.
 const SEND_BYTES: usize = 128 << 10;
@@ -36,6 +39,8 @@ const SEND_BYTES: usize = 128 << 10;
 const MAX_ROW: usize = MAX_MESSAGE - SEND_BYTES;
 /// Timeout for sending an order to a parser.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Timeout for the response to an order.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A parser process, killed on drop.
 pub(crate) struct Parser {
@@ -68,7 +73,7 @@ impl Parser {
         self.channel.send_json(order, descriptor)
     }
 
-    /// Sends the next piece of a log.
+    /// Sends the next piece of a log or a thread dump.
     pub(crate) fn send_log(&self, piece: &[u8]) -> io::Result<()> {
         self.channel.send(Kind::Log, piece, None)
     }
@@ -81,17 +86,49 @@ impl Parser {
         self.channel.receive(timeout)
     }
 
+    /// Receives the response to an order: passes messages of rows to `take`, and returns what follows them.
+    ///
+    /// # Errors
+    /// As [`Self::receive`], or the response takes too long.
+    pub(crate) fn receive_response<C: DeserializeOwned>(
+        &mut self,
+        mut take: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<C> {
+        let deadline = Instant::now() + RESPONSE_TIMEOUT;
+        loop {
+            match self.receive(deadline.saturating_duration_since(Instant::now()))? {
+                Some((Kind::Rows, rows)) => take(rows)?,
+                Some((Kind::Json, counts)) => return Ok(serde_json::from_slice(counts)?),
+                Some(_) => return Err(invalid()),
+                None if Instant::now() < deadline => {}
+                None => return Err(io::ErrorKind::TimedOut.into()),
+            }
+        }
+    }
+
+    /// Checks that the process has not ended.
+    ///
+    /// # Errors
+    /// It has; the error says how.
+    pub(crate) fn check_running(&mut self) -> io::Result<()> {
+        match self.process.try_wait()? {
+            Some(status) => Err(process_ended(status)),
+            None => Ok(()),
+        }
+    }
+
     /// Kills a parser that failed, and returns an error that says how it ended.
     pub(crate) fn end(mut self, error: &io::Error) -> io::Error {
         let _ = self.process.kill();
-        let ended = match self.process.wait() {
-            Ok(status) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                format!("its process ended: {status}")
-            }
-            _ => error.to_string(),
-        };
-        io::Error::other(ended)
+        match self.process.wait() {
+            Ok(status) if error.kind() == io::ErrorKind::UnexpectedEof => process_ended(status),
+            _ => io::Error::other(error.to_string()),
+        }
     }
+}
+
+fn process_ended(status: ExitStatus) -> io::Error {
+    io::Error::other(format!("its process ended: {status}"))
 }
 
 impl Drop for Parser {

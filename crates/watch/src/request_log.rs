@@ -15,7 +15,6 @@ use broker::server_log::{LogFollower, Piece, ReadError};
 use broker::topic_ids::TopicIds;
 use model::{Event, LossKind, Nanos};
 
-use crate::parser::channel::{Kind, invalid};
 use crate::parser::request_log::{LogCounts, LogOrder};
 use crate::parser::transfer::take_requests;
 use crate::parser::{PARSE_REQUEST_LOG, Parser};
@@ -26,8 +25,6 @@ use crate::source::{BrokerProcess, Feed, LossCount, Pace, Source, WatchSummary};
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Limit of pieces per check, of 64 KiB each: more than a broker writes in that time.
 const MAX_PIECES: usize = 64;
-/// Timeout for parsing a piece.
-const PIECE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Delay after a failure until the next attempt.
 const RETRY: Duration = Duration::from_secs(5);
 /// Entries of a list in one message; names have at most 249 bytes.
@@ -175,20 +172,11 @@ impl Session {
 
 /// Delivers the requests of a piece, and returns the parser's counts so far.
 fn deliver(parser: &mut Parser, feed: &Feed) -> io::Result<LogCounts> {
-    let deadline = Instant::now() + PIECE_TIMEOUT;
     let mut batch = Batch::of(&feed.sender);
-    while Instant::now() < deadline {
-        match parser.receive(LOOK_INTERVAL)? {
-            Some((Kind::Rows, rows)) => take_requests(rows, |request| batch.push(Event::Request(request)))?,
-            Some((Kind::Json, counts)) => {
-                batch.send();
-                return Ok(serde_json::from_slice(counts)?);
-            }
-            Some(_) => return Err(invalid()),
-            None => {}
-        }
-    }
-    Err(io::ErrorKind::TimedOut.into())
+    let counts =
+        parser.receive_response(|rows| take_requests(rows, |request| batch.push(Event::Request(request))))?;
+    batch.send();
+    Ok(counts)
 }
 
 impl Source for RequestLogSource {

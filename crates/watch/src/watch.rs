@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use broker::metadata_log::MetadataLog;
@@ -19,12 +19,13 @@ use crate::cpu_samples::CpuSampleSource;
 use crate::escalation::{EscalationSource, Handover, Mode, Share};
 use crate::health::{Sources, Status};
 use crate::host::HostSource;
-use crate::jvm::{Jfr, JvmSource};
+use crate::jvm::{Jfr, JvmError, JvmParser, JvmSource};
 use crate::jvm_probes::{self, JvmProbeSource};
 use crate::kernel::KernelSource;
 use crate::memory::Memory;
 use crate::network::{self, CaptureOpener};
 use crate::packets::{Capture, PacketSource};
+use crate::parser::{PARSE_JVM, Parser};
 use crate::partitions::PartitionSource;
 use crate::pause_merger::PauseMerger;
 use crate::plan::{Outcome, Purpose, calls_outcome, jvm_purpose, purpose, recorder_outcome};
@@ -169,6 +170,8 @@ pub struct Watch {
     supervisor: Option<Running>,
     escalation: Option<Running>,
     jvm_version: Option<String>,
+    /// Killed when the watch is dropped.
+    jvm_parser: Option<JvmParser>,
     threads: ThreadNames,
     pauses: PauseMerger,
     has_packets: bool,
@@ -199,6 +202,7 @@ impl Watch {
             sources: Vec::new(),
             supervisor: None,
             jvm_version: None,
+            jvm_parser: None,
             threads: ThreadNames::default(),
             pauses: PauseMerger::default(),
             has_packets: false,
@@ -317,6 +321,13 @@ impl Watch {
         if !options.jvm {
             return;
         }
+        match Parser::start(&options.parser, PARSE_JVM) {
+            Ok(parser) => self.start_jvm_with(Arc::new(Mutex::new(parser)), options),
+            Err(error) => self.jvm_missing(&JvmError::from(error).to_string(), options),
+        }
+    }
+
+    fn start_jvm_with(&mut self, parser: JvmParser, options: &Options) {
         let (first, answer) = mpsc::sync_channel(1);
         let source = JvmSource {
             jfr: options.jfr,
@@ -324,10 +335,12 @@ impl Watch {
             pauses: self.pauses.clone(),
             pid: options.pid,
             first,
+            parser: Arc::clone(&parser),
             session: None,
             trouble: Vec::new(),
             damaged: 0,
         };
+        self.jvm_parser = Some(parser);
         if !self.spawn(THREAD_NAMES, source) {
             return;
         }
@@ -350,12 +363,16 @@ impl Watch {
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("JVM {} has not answered yet; its data starts when it does", options.pid),
         };
-        self.add(THREAD_NAMES, Outcome::Missing(why.clone()));
+        self.jvm_missing(&why, options);
+    }
+
+    fn jvm_missing(&mut self, why: &str, options: &Options) {
+        self.add_missing(THREAD_NAMES, why.to_owned());
         if options.jfr != Jfr::Never {
-            self.add(LOCK_WAITS, Outcome::Missing(why.clone()));
+            self.add_missing(LOCK_WAITS, why.to_owned());
         }
         if options.jfr == Jfr::Handlers {
-            self.add(HANDLER_CALLS, Outcome::Missing(why));
+            self.add_missing(HANDLER_CALLS, why.to_owned());
         }
     }
 

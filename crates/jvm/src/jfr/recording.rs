@@ -1,10 +1,7 @@
 //! A whole recording: a file of several chunks.
 //! Does not follow a file that grows: [`super::Tail`] does.
 
-use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
 
 use model::clock::{ClockOffset, ClockPair};
 use model::{Nanos, Pid};
@@ -95,61 +92,73 @@ pub(super) fn read_header<S: Source + ?Sized>(source: &S, at: u64) -> Result<Hea
     Header::parse(bytes.get(..have).unwrap_or_default(), at)
 }
 
-// Reads a recording while it is being made: the folder into which a JVM writes its chunks, one file each. Does not
-// start the recording or find the folder (`jcmd PID JFR.configure` prints it).
+// Reads a recording while it is being made, from the chunks in a JVM's folder, one file each. Does not open them:
+// `folder.rs` does.
 //
 // A JVM (14 and later; in 11 a chunk can be read when it is finished) flushes about once a second: it appends its
 // threads' buffers, then writes into the chunk's header how much of the file is complete. Nothing past that is read.
 // When a chunk is finished, the JVM starts the next file. The header is written in place: `header.rs` says how a reader
 // detects that.
 
-/// More files than a JVM keeps; the folder is another user's.
-const MAX_FILES: usize = 10_000;
+/// Limit of chunks that wait to be read. One waits as long as it has no header, and while an earlier one is being
+/// written.
+const MAX_UNREAD: usize = 256;
 
 /// Attempts to read a header that changes meanwhile. Then it is left for the next poll.
 const MAX_TRIES: usize = 3;
 
-/// Follows a JVM's folder of chunks.
+/// Follows the chunks that a JVM writes.
 pub struct Tail {
-    folder: PathBuf,
     offset: ClockOffset,
     since: Nanos,
     reading: Interpreter,
+    /// Chunks that have not been read: their names and files.
+    unread: Vec<(String, File)>,
     current: Option<Current>,
-    /// The start and the file of the last chunk that was read completely or abandoned.
-    last: (i64, PathBuf),
+    /// The start and the name of the last chunk that was read completely or abandoned.
+    last: (i64, String),
 }
 
 /// The chunk that is being written.
 struct Current {
-    path: PathBuf,
+    name: String,
     file: File,
     chunk: Chunk,
     clock: Clock,
 }
 
 impl Tail {
-    /// Follows the folder of a process (on this machine; a container's by `/proc/PID/root`), on the clock of a recording
-    /// that has this offset. From chunks that began before `since`, emits only events that ended later.
-    pub fn of(folder: &Path, pid: Pid, offset: ClockOffset, since: Nanos) -> Self {
+    /// Follows the chunks of a process, on the clock of a recording that has this offset. From chunks that began before
+    /// `since`, emits only events that ended later.
+    pub fn of(pid: Pid, offset: ClockOffset, since: Nanos) -> Self {
         Self {
-            folder: folder.to_owned(),
             offset,
             since,
             reading: Interpreter::new(pid),
+            unread: Vec::new(),
             current: None,
-            last: (i64::MIN, PathBuf::new()),
+            last: (i64::MIN, String::new()),
         }
+    }
+
+    /// Adds the next chunk, by the name and the file that [`super::ChunkFolder`] opened. Drops the first one that waits
+    /// if too many do.
+    pub fn add(&mut self, name: String, file: File) {
+        if self.unread.len() >= MAX_UNREAD {
+            self.unread.remove(0);
+            self.reading.summary.lost += 1;
+        }
+        self.unread.push((name, file));
     }
 
     /// Emits what the JVM has flushed since the last call. Takes both clocks at this moment. Calling it more often than
     /// the JVM flushes costs one read of a header.
     ///
     /// # Errors
-    /// The folder or a chunk cannot be read. An invalid chunk is abandoned: the next call waits for the next chunk.
+    /// A chunk cannot be read. It is abandoned: the next call reads the next chunk.
     pub fn poll(&mut self, now: ClockPair, emit: &mut dyn FnMut(JfrEvent)) -> Result<(), Error> {
         loop {
-            if self.current.is_none() && !self.open_next(now)? {
+            if self.current.is_none() && !self.begin_next(now) {
                 return Ok(());
             }
             match self.advance(now, emit) {
@@ -195,35 +204,32 @@ impl Tail {
 
     fn leave(&mut self) {
         if let Some(current) = self.current.take() {
-            self.last = (current.clock.start_ns(), current.path);
+            self.last = (current.clock.start_ns(), current.name);
         }
     }
 
-    /// Opens the oldest chunk that has not been read; returns whether there was one.
-    fn open_next(&mut self, now: ClockPair) -> Result<bool, Error> {
-        let names = match foreign::list(&self.folder) {
-            // The JVM removes the folder when it ends.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.last.0 != i64::MIN => {
-                return Ok(false);
-            }
-            names => names.map_err(|error| Error::io(&error, 0))?,
+    /// Begins the oldest unread chunk, and drops those that need not be read. Returns whether there was one.
+    fn begin_next(&mut self, now: ClockPair) -> bool {
+        // A file may not have its header yet.
+        let chunks = std::mem::take(&mut self.unread).into_iter();
+        let chunks = chunks.map(|(name, file)| (settled_header(&file).ok().flatten(), name, file));
+        let is_unread = |header: &Header, name: &String| {
+            (header.start_ns, name) > (self.last.0, &self.last.1) && !self.is_over(header, now)
         };
-        let paths = names.take(MAX_FILES).map(|(name, _)| self.folder.join(name));
-        let chunks = paths.filter(|path| path.extension() == Some(OsStr::new("jfr")));
-        // A file may have been removed, or not have its header yet.
-        let chunks = chunks.filter_map(|path| Some((foreign::open(&path).ok()?, path)));
-        let chunks = chunks.filter_map(|(file, path)| {
-            let header = settled_header(&file).ok()??;
-            Some((header, path, file))
-        });
-        let unread = chunks.filter(|(header, path, _)| (header.start_ns, path) > (self.last.0, &self.last.1));
-        let unread = unread.filter(|(header, ..)| !self.is_over(header, now));
-        let next =
-            unread.min_by(|(a, a_path, _), (b, b_path, _)| (a.start_ns, a_path).cmp(&(b.start_ns, b_path)));
-        let Some((header, path, file)) = next else { return Ok(false) };
+        let mut unread: Vec<_> = chunks
+            .filter(|(header, name, _)| header.as_ref().is_none_or(|header| is_unread(header, name)))
+            .collect();
+        let begun = unread
+            .iter()
+            .enumerate()
+            .filter_map(|(index, (header, name, _))| Some((header.as_ref()?.start_ns, name, index)));
+        let oldest = begun.min().map(|(.., index)| index);
+        let oldest = oldest.map(|index| unread.remove(index));
+        self.unread = unread.into_iter().map(|(_, name, file)| (name, file)).collect();
+        let Some((Some(header), name, file)) = oldest else { return false };
         let clock = Clock::live(header, self.offset, now);
-        self.current = Some(Current { path, file, chunk: Chunk::new(0, &mut self.reading), clock });
-        Ok(true)
+        self.current = Some(Current { name, file, chunk: Chunk::new(0, &mut self.reading), clock });
+        true
     }
 
     /// Whether everything in a chunk ended before `since`.

@@ -37,7 +37,7 @@ pub(crate) enum Kind {
     Rows,
     /// A time of `CLOCK_MONOTONIC` in nanoseconds, as `u64`.
     Time,
-    /// The next piece of a log.
+    /// The next piece of a log or a thread dump.
     Log,
 }
 

@@ -1,19 +1,29 @@
 //! Entry points of the fuzz targets of rows and logs, not for users. Fuzzed by: rows, log.
 
+use jvm::jfr::JfrEvent;
 use model::clock::ClockPair;
-use model::{ClockOffset, Partition, Request};
+use model::{ClockOffset, JvmPause, Partition, Request, Row as _};
 
 use super::request_log::LogParser;
 
-use super::transfer::{Transfer as _, take_request};
+use super::transfer::{Transfer, take_request};
 
 /// Reads requests, and returns whether each survives a round trip.
-pub fn requests(mut bytes: &[u8]) -> bool {
-    let requests = std::iter::from_fn(|| take_request(&mut bytes));
-    requests.into_iter().all(|request| {
+pub fn requests(bytes: &[u8]) -> bool {
+    round_trip(bytes, take_request)
+}
+
+/// Like [`requests`], for what a JVM's Flight Recorder recorded.
+pub fn jfr_events(bytes: &[u8]) -> bool {
+    round_trip(bytes, JfrEvent::take)
+}
+
+fn round_trip<T: Transfer + PartialEq>(mut bytes: &[u8], take: fn(&mut &[u8]) -> Option<T>) -> bool {
+    let rows = std::iter::from_fn(|| take(&mut bytes));
+    rows.into_iter().all(|row| {
         let mut written = Vec::new();
-        request.put(&mut written);
-        take_request(&mut written.as_slice()) == Some(request)
+        row.put(&mut written);
+        take(&mut written.as_slice()) == Some(row)
     })
 }
 
@@ -27,6 +37,14 @@ pub fn log_rows(pieces: &[&[u8]]) -> Vec<Request> {
     }
     log.end(now);
     log.take_rows()
+}
+
+/// The bytes of a pause.
+pub fn jfr_event() -> Vec<u8> {
+    let pause = JvmPause { operation: "G1New".into(), gc_id: Some(7), ..JvmPause::empty() };
+    let mut bytes = Vec::new();
+    JfrEvent::Pause(pause).put(&mut bytes);
+    bytes
 }
 
 /// The bytes of a request with two partitions.

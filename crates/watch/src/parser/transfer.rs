@@ -70,6 +70,28 @@ macro_rules! rows {
 model::request_row!(rows);
 model::partition_row!(rows);
 model::batch_row!(rows);
+model::lock_wait_row!(rows);
+model::lock_row!(rows);
+model::lock_holder_row!(rows);
+model::jvm_pause_row!(rows);
+model::handler_call_row!(rows);
+
+/// Implements enums that have names, by their position.
+macro_rules! named {
+    ($($Named:ty)*) => {$(
+        impl Transfer for $Named {
+            fn put(&self, to: &mut Vec<u8>) {
+                (*self as u8).put(to);
+            }
+
+            fn take(from: &mut &[u8]) -> Option<Self> {
+                Self::ALL.get(usize::from(u8::take(from)?)).copied()
+            }
+        }
+    )*};
+}
+
+named! { RequestSource JvmPauseKind LockKind LockSource }
 
 /// Takes a request, and sets its API's name from the key.
 pub(crate) fn take_request(from: &mut &[u8]) -> Option<Box<Request>> {
@@ -79,9 +101,22 @@ pub(crate) fn take_request(from: &mut &[u8]) -> Option<Box<Request>> {
 }
 
 /// Passes each request in a message of rows to `take`.
-pub(crate) fn take_requests(mut rows: &[u8], mut take: impl FnMut(Box<Request>)) -> io::Result<()> {
+pub(crate) fn take_requests(rows: &[u8], take: impl FnMut(Box<Request>)) -> io::Result<()> {
+    take_each(rows, take_request, take)
+}
+
+/// Passes each row in a message to `take`.
+pub(crate) fn take_rows<T: Transfer>(rows: &[u8], take: impl FnMut(T)) -> io::Result<()> {
+    take_each(rows, T::take, take)
+}
+
+fn take_each<T>(
+    mut rows: &[u8],
+    take_row: fn(&mut &[u8]) -> Option<T>,
+    mut take: impl FnMut(T),
+) -> io::Result<()> {
     while !rows.is_empty() {
-        take(take_request(&mut rows).ok_or_else(invalid)?);
+        take(take_row(&mut rows).ok_or_else(invalid)?);
     }
     Ok(())
 }
@@ -112,16 +147,6 @@ impl Transfer for TopicId {
 
     fn take(from: &mut &[u8]) -> Option<Self> {
         split(from, size_of::<Self>())?.try_into().ok().map(Self)
-    }
-}
-
-impl Transfer for RequestSource {
-    fn put(&self, to: &mut Vec<u8>) {
-        (*self as u8).put(to);
-    }
-
-    fn take(from: &mut &[u8]) -> Option<Self> {
-        Self::ALL.get(usize::from(u8::take(from)?)).copied()
     }
 }
 
@@ -171,6 +196,27 @@ impl<T: Transfer> Transfer for Option<T> {
             0 => Some(None),
             _ => T::take(from).map(Some),
         }
+    }
+}
+
+impl<A: Transfer, B: Transfer> Transfer for (A, B) {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.0.put(to);
+        self.1.put(to);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        Some((A::take(from)?, B::take(from)?))
+    }
+}
+
+impl<T: Transfer> Transfer for Box<T> {
+    fn put(&self, to: &mut Vec<u8>) {
+        T::put(self, to);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        T::take(from).map(Self::new)
     }
 }
 
