@@ -17,7 +17,7 @@ use model::api_key::{
     BROKER_HEARTBEAT, CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS, END_TXN, ENVELOPE,
     INCREMENTAL_ALTER_CONFIGS, INIT_PRODUCER_ID, OFFSET_COMMIT, SYNC_GROUP, TXN_OFFSET_COMMIT,
 };
-use model::{FileOp, METADATA_TOPIC, Nanos, Request, TopicPartition};
+use model::{FileOp, METADATA_TOPIC, Nanos, Request, RequestSource, TopicPartition};
 
 use crate::joins::AppendJoin;
 use crate::locks::holders::is_handed_over;
@@ -36,8 +36,17 @@ pub(crate) const TRANSACTIONS_TOPIC: &str = "__transaction_state";
 /// What a request asks a coordinator to write.
 struct Record<'r> {
     topic: &'static str,
-    /// The group's or transaction's id; `None` for the cluster's metadata, which has one partition.
-    id: Option<&'r str>,
+    key: Key<'r>,
+}
+
+/// What a record's partition follows from.
+enum Key<'r> {
+    /// The id of a group or transaction.
+    Id(&'r str),
+    /// Nothing: the cluster's metadata have one partition.
+    Metadata,
+    /// An id that was not seen: an always-on watch reads only the heads of requests.
+    Unseen,
 }
 
 impl<'r> Record<'r> {
@@ -48,16 +57,28 @@ impl<'r> Record<'r> {
                 (TRANSACTIONS_TOPIC, &request.transactional_id)
             }
             _ => {
-                return is_of_controller(request.api_key).then_some(Self { topic: METADATA_TOPIC, id: None });
+                let is_metadata = is_of_controller(request.api_key);
+                return is_metadata.then_some(Self { topic: METADATA_TOPIC, key: Key::Metadata });
             }
         };
-        Some(Self { topic, id: Some(id.as_deref()?) })
+        let is_unseen = request.seen_by == Some(RequestSource::SocketCalls)
+            // It has an id only if its producer is transactional.
+            && request.api_key != INIT_PRODUCER_ID;
+        let key = match id {
+            Some(id) => Key::Id(id),
+            None if is_unseen => Key::Unseen,
+            None => return None,
+        };
+        Some(Self { topic, key })
     }
 
     /// Its partition, if the topic's number of partitions is known.
     fn partition(&self, window: &Window) -> Option<i32> {
-        let Some(id) = self.id else { return Some(0) };
-        window.replicas.partitions(self.topic).and_then(|count| partition_of(id, count))
+        match self.key {
+            Key::Id(id) => window.replicas.partitions(self.topic).and_then(|count| partition_of(id, count)),
+            Key::Metadata => Some(0),
+            Key::Unseen => None,
+        }
     }
 
     /// Whether the threads of a pool append such records.
@@ -98,6 +119,7 @@ pub(crate) fn join(window: &Window, request: &Request) -> Option<AppendJoin> {
             let of = TopicPartition { topic: record.topic.into(), partition };
             last_append(window.partitions.of(&of).ended_by(span.end), &record, span)
         }
+        None if matches!(record.key, Key::Unseen) => answered_append(window, &record, span),
         None => only_append(window, &record, span),
     };
     // Members wait for the leader's assignment, which is then written: a late answer waited for something else.
@@ -118,15 +140,30 @@ fn last_append<'w>(
 
 /// Like `last_append` if the topic's number of partitions is unknown: `None` if several partitions were appended to.
 fn only_append<'w>(window: &'w Window, record: &Record<'_>, span: TimeSpan) -> Option<&'w Arc<FileOp>> {
-    let is_of_topic =
-        |op: &&Arc<FileOp>| op.topic_partition.as_ref().is_some_and(|of| &*of.topic == record.topic);
-    let of_topic = window.partitions.all().filter_map(|appends| {
-        let latest = appends.ended_by(span.end).take_while(|op| op.end > span.start);
-        last_append(latest.take_while(is_of_topic), record, span)
-    });
-    let found: Vec<&Arc<FileOp>> = of_topic.take(2).collect();
+    let found: Vec<&Arc<FileOp>> = last_appends(window, record, span).take(2).collect();
     let [op] = found.as_slice() else { return None };
     Some(op)
+}
+
+/// Like `last_append` if the id is unknown: the topic's last append, if the response followed it at once. A response that waits
+/// for another append follows this one only by chance, or because the same thread makes both.
+fn answered_append<'w>(window: &'w Window, record: &Record<'_>, span: TimeSpan) -> Option<&'w Arc<FileOp>> {
+    let last = last_appends(window, record, span).max_by_key(|op| op.end);
+    last.filter(|op| is_handed_over(span.end - op.end, op.latency()))
+}
+
+/// The last append to each partition of the record's topic.
+fn last_appends<'w>(
+    window: &'w Window,
+    record: &Record<'_>,
+    span: TimeSpan,
+) -> impl Iterator<Item = &'w Arc<FileOp>> {
+    let is_of_topic =
+        |op: &&Arc<FileOp>| op.topic_partition.as_ref().is_some_and(|of| &*of.topic == record.topic);
+    window.partitions.all().filter_map(move |appends| {
+        let latest = appends.ended_by(span.end).take_while(|op| op.end > span.start);
+        last_append(latest.take_while(is_of_topic), record, span)
+    })
 }
 
 /// The partition of an id (`Utils.abs(id.hashCode) % count`): Java hashes a string's UTF-16 units. `None` without

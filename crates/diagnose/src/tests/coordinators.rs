@@ -1,8 +1,8 @@
 //! Requests to coordinators: answered when their record is in the coordinator's topic.
 
 use model::{
-    Cause, Confidence, CpuSample, Event, FileOp, FileOpKind, PartitionState, Request, Stage, TopicPartition,
-    Verdict,
+    Cause, Confidence, CpuSample, Event, FileOp, FileOpKind, PartitionState, Request, RequestSource, Stage,
+    TopicPartition, Verdict,
 };
 
 use super::host::preempted;
@@ -118,6 +118,28 @@ fn without_a_partition_count_only_a_single_append_is_joined() {
     assert_eq!(alone.cause, Cause::JournalCommit);
     let two = [stalled(FIRST, 3, 1_020, 1_199), vec![op(record(SECOND, 2, 1_190, 1_191))]].concat();
     assert_eq!(committed(&ours, two).cause, Cause::Unobserved);
+}
+
+/// An always-on watch does not see the group.
+#[test]
+fn commit_of_an_unseen_group_joins_the_append_right_before_its_response() {
+    let unseen = |api_key, api| Request {
+        group_id: None,
+        seen_by: Some(RequestSource::SocketCalls),
+        api_key,
+        api,
+        ..offset_commit("billing")
+    };
+    let (commit, quick) = (unseen(8, "OFFSET_COMMIT"), op(record(SECOND, 2, 1_190, 1_191)));
+    let among_others = [partitions(4, 1), stalled(FIRST, 3, 1_020, 1_199), vec![quick]].concat();
+    let verdict = committed(&commit, among_others.clone());
+    assert_eq!((verdict.cause, verdict.confidence), (Cause::JournalCommit, Confidence::Strong));
+    assert_eq!(committed(&unseen(22, "INIT_PRODUCER_ID"), among_others).cause, Cause::Unobserved);
+    // The response came 30 ms after the last append.
+    assert_eq!(committed(&commit, stalled(FIRST, 3, 1_020, 1_169)).cause, Cause::Unobserved);
+    // The last append is another one, and quick.
+    let followed = [stalled(FIRST, 3, 1_020, 1_169), vec![op(record(SECOND, 2, 1_198, 1_199))]].concat();
+    assert_eq!(committed(&commit, followed).cause, Cause::Unobserved);
 }
 
 /// A broker numbers partitions from 0; a recording may contain any number.
