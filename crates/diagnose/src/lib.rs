@@ -53,5 +53,5 @@ pub use lock_tracker::{HolderActivity, LockRow, Locks};
 pub use locks::names::LockName;
 pub use pauses::PauseMerger;
 pub use read_plan::ReadPlan;
-pub use summary::{CauseTotal, MORE_ROOTS, RequestStages, RootTotal, Summary, root_text};
+pub use summary::{CauseTotal, LossDetail, MORE_ROOTS, RequestStages, RootTotal, Summary, root_text};
 pub use why_not::{Coverage, doubts, purposes};

@@ -11,8 +11,8 @@ use crate::joins::JoinStats;
 
 /// Roots that are counted separately; the rest are counted together, as the root [`MORE_ROOTS`].
 const MAX_ROOTS: usize = 10_000;
-/// Outages that are counted separately; the rest are in the total only.
-const MAX_OUTAGES: usize = 16;
+/// Descriptions of losses that are counted separately; the rest are in the totals only.
+const MAX_LOSS_DETAILS: usize = 32;
 /// The root that stands for all roots beyond the bound.
 pub const MORE_ROOTS: &str = "more";
 
@@ -33,10 +33,21 @@ pub struct Summary {
     pub joins: JoinStats,
     /// What was lost, by kind.
     pub losses: Vec<(LossKind, u64)>,
-    /// Seconds in which a source saw nothing, with the source and the reason: the parts of [`LossKind::SourceDown`].
-    pub outages: Vec<(Arc<str>, u64)>,
+    /// The parts of `losses`, with descriptions.
+    pub loss_details: Vec<LossDetail>,
     /// TLS connections that were not read.
     pub tls: TlsTotals,
+}
+
+/// What was lost for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LossDetail {
+    /// Its kind.
+    pub kind: LossKind,
+    /// What was lost and why, or which source saw nothing.
+    pub detail: Arc<str>,
+    /// How much; seconds for [`LossKind::SourceDown`] and [`LossKind::SourceShed`].
+    pub count: u64,
 }
 
 /// The requests of one cause.
@@ -71,6 +82,20 @@ pub struct RootTotal {
     pub slowest: Nanos,
 }
 
+impl Summary {
+    /// Sources that saw nothing, with the reason and the seconds: the parts of [`LossKind::SourceDown`].
+    pub fn outages(&self) -> impl Iterator<Item = (&str, u64)> {
+        let down = self.loss_details.iter().filter(|loss| loss.kind == LossKind::SourceDown);
+        down.map(|loss| (&*loss.detail, loss.count))
+    }
+}
+
+impl LossDetail {
+    fn of(((kind, detail), count): (&(LossKind, Arc<str>), &u64)) -> Self {
+        Self { kind: *kind, detail: Arc::clone(detail), count: *count }
+    }
+}
+
 /// Collects a [`Summary`].
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
@@ -82,7 +107,7 @@ pub(crate) struct Totals {
     by_cause: BTreeMap<Cause, CauseTotal>,
     by_root: BTreeMap<Arc<str>, RootTotal>,
     losses: BTreeMap<LossKind, u64>,
-    outages: BTreeMap<Arc<str>, u64>,
+    loss_details: BTreeMap<(LossKind, Arc<str>), u64>,
 }
 
 impl Totals {
@@ -129,9 +154,9 @@ impl Totals {
 
     pub(crate) fn loss(&mut self, loss: &Loss) {
         *self.losses.entry(loss.kind).or_default() += loss.count;
-        let has_room = self.outages.len() < MAX_OUTAGES || self.outages.contains_key(&loss.detail);
-        if loss.kind == LossKind::SourceDown && has_room {
-            *self.outages.entry(Arc::clone(&loss.detail)).or_default() += loss.count;
+        let detail = (loss.kind, Arc::clone(&loss.detail));
+        if self.loss_details.len() < MAX_LOSS_DETAILS || self.loss_details.contains_key(&detail) {
+            *self.loss_details.entry(detail).or_default() += loss.count;
         }
     }
 
@@ -149,7 +174,7 @@ impl Totals {
             by_root,
             joins: self.joins,
             losses: self.losses.iter().map(|(&kind, &count)| (kind, count)).collect(),
-            outages: self.outages.iter().map(|(why, &seconds)| (Arc::clone(why), seconds)).collect(),
+            loss_details: self.loss_details.iter().map(LossDetail::of).collect(),
             tls: self.tls.clone(),
         }
     }

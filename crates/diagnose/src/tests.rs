@@ -599,7 +599,7 @@ fn uncounted_requests_do_not_lower_confidence() {
 }
 
 #[test]
-fn summary_lists_reasons_and_seconds_of_source_outages() {
+fn summary_lists_losses_by_reason_and_outages_among_them() {
     let loss = |kind, start: i64, count, detail: &str| {
         let (start, end) = (ms(start), ms(start + 1_000));
         Event::from(Loss { start, end, kind, count, detail: detail.into() })
@@ -610,8 +610,9 @@ fn summary_lists_reasons_and_seconds_of_source_outages() {
     events.push(loss(LossKind::ProbeMapFull, 0, 7, "threads"));
     let (_, summary) = run(events);
     assert_eq!(summary.losses, [(LossKind::ProbeMapFull, 7), (LossKind::SourceDown, 3)]);
-    let outages: Vec<_> = summary.outages.iter().map(|(why, seconds)| (&**why, *seconds)).collect();
-    assert_eq!(outages, [("its thread panicked", 1), ("no packets", 2)]);
+    assert_eq!(summary.outages().collect::<Vec<_>>(), [("its thread panicked", 1), ("no packets", 2)]);
+    let details = summary.loss_details.iter().map(|loss| (loss.kind, &*loss.detail, loss.count));
+    assert_eq!(details.collect::<Vec<_>>()[0], (LossKind::ProbeMapFull, "threads", 7));
 }
 
 #[test]

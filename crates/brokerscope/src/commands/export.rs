@@ -207,9 +207,13 @@ fn serve(
 /// Exports the broker that runs here, until it is time to stop.
 #[cfg(feature = "live")]
 mod live {
+    use std::collections::HashSet;
+    use std::sync::Arc;
+
     use analysis::source::{self, Live, LiveOptions, Pause};
     use analysis::{EventSource as _, Step, Stop};
     use export::SourceHealth;
+    use model::{Event, LossKind};
     use watch::{Costs, Health, Slice, Sources};
 
     use super::{
@@ -228,6 +232,8 @@ mod live {
     /// Maximum number of consecutive bursts that did not drain the queue. The queue has room for several times as
     /// many.
     const MAX_PACED_BURSTS: usize = 8;
+    /// Limit of the descriptions of losses that are logged.
+    const MAX_LOGGED_LOSSES: usize = 32;
     const BROKER_GONE: &str = "the broker is gone; waiting for it to come back";
 
     pub(super) fn run(args: &Export, server: Server) -> anyhow::Result<()> {
@@ -272,11 +278,15 @@ mod live {
         let _ = watch::set_sched_batch();
         let rest = if always_on.is_some() { ALWAYS_ON_PAUSE } else { PAUSE };
         let (mut burst, mut bursts) = (Vec::new(), 0);
+        let mut losses = LossLog::default();
         loop {
             match live.next() {
                 // It does not matter how long a scrape waits for the last events.
                 Step::Event(event) if live.is_ending() => service.feed(|exporter| exporter.push(event)),
-                Step::Event(event) => burst.push(event),
+                Step::Event(event) => {
+                    losses.add(&event);
+                    burst.push(event);
+                }
                 Step::Pause(pause) => {
                     bursts = if pause.drained { 0 } else { bursts + 1 };
                     feed_burst(&service, &mut burst, pause, bursts > MAX_PACED_BURSTS);
@@ -297,6 +307,20 @@ mod live {
         Ok(())
     }
 
+    /// Logs what is lost, because metrics have only the kind.
+    #[derive(Default)]
+    struct LossLog(HashSet<(LossKind, Arc<str>)>);
+
+    impl LossLog {
+        /// Logs a loss if none had the same description before.
+        fn add(&mut self, event: &Event) {
+            let Event::Loss(loss) = event else { return };
+            if self.0.len() < MAX_LOGGED_LOSSES && self.0.insert((loss.kind, Arc::clone(&loss.detail))) {
+                tracing::warn!("lost: {}: {}", loss.kind.as_str(), loss.detail);
+            }
+        }
+    }
+
     /// Health of all sources that were not shed.
     fn health(sources: &Sources, costs: &Costs) -> Vec<SourceHealth> {
         let shed = costs.shed_after(0);
@@ -315,7 +339,7 @@ mod live {
 
     /// Feeds the events of a burst, with a rest after each [`Slice`]. Does not rest if the queue fills up. A scrape
     /// waits for some of the events.
-    fn feed_burst(service: &MetricsService, burst: &mut Vec<model::Event>, pause: Pause, is_filling: bool) {
+    fn feed_burst(service: &MetricsService, burst: &mut Vec<Event>, pause: Pause, is_filling: bool) {
         let mut slice = Slice::new(Slice::SHORT);
         let mut events = burst.drain(..);
         while events.len() > 0 {

@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use diagnose::LossDetail;
 use diagnose::request_log_check::{Agreement, Differences, TimesComparison};
 use model::{KafkaTimes, Partition, Stage, Verdict};
 use serde_json::{Map, Value, json};
@@ -145,7 +146,10 @@ fn summary(conclusion: &Conclusion) -> Value {
             "not_written": joins.not_written,
         },
         "losses": counts(&mut summary.losses.iter().map(|&(kind, count)| (kind.as_str(), count))),
-        "outages": summary.outages.iter().map(|(why, seconds)| json!({"why": &**why, "seconds": seconds}))
+        "loss_details": summary.loss_details.iter().map(|LossDetail { kind, detail, count }| {
+            json!({"kind": kind.as_str(), "detail": &**detail, "count": count})
+        }).collect::<Vec<_>>(),
+        "outages": summary.outages().map(|(why, seconds)| json!({"why": why, "seconds": seconds}))
             .collect::<Vec<_>>(),
         "tls": summary.tls.iter().map(|(listener, count)| json!({
             "listener": listener.to_string(),

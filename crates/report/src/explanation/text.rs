@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use diagnose::{JoinStats, RootTotal, Summary};
-use model::{Cause, Evidence, Nanos, Partition, Verdict};
+use diagnose::{JoinStats, LossDetail, RootTotal, Summary};
+use model::{Cause, Evidence, LossKind, Nanos, Partition, Verdict};
 
 use super::chain::{describe_chain, describe_chain_and_holder};
 use super::finding::{describe_finding, percent};
@@ -515,15 +515,26 @@ fn joins(joins: &JoinStats) -> Option<String> {
 
 fn losses(summary: &Summary) -> Vec<String> {
     let lost = summary.losses.iter().filter(|(_, count)| *count > 0);
-    let lost = lost
-        .map(|(kind, count)| format!("lost: {} {}", format_count(*count), kind.as_str()))
-        .collect::<Vec<_>>();
-    let outages = summary.outages.iter();
-    let outages =
-        outages.map(|(why, seconds)| format!("saw nothing for {} s: {why}", format_count(*seconds)));
-    if lost.is_empty() {
-        vec!["nothing was lost".to_owned()]
-    } else {
-        lost.into_iter().chain(outages).collect()
+    let mut lines: Vec<String> = lost.map(|&(kind, count)| loss_line(kind, count, summary)).collect();
+    if lines.is_empty() {
+        return vec!["nothing was lost".to_owned()];
+    }
+    let outages = summary.outages();
+    lines.extend(outages.map(|(why, seconds)| format!("saw nothing for {} s: {why}", format_count(seconds))));
+    lines
+}
+
+/// A kind of loss, and what was lost.
+fn loss_line(kind: LossKind, count: u64, summary: &Summary) -> String {
+    let total = format!("lost: {} {}", format_count(count), kind.as_str());
+    let is_detail = |loss: &&LossDetail| loss.kind == kind && kind != LossKind::SourceDown;
+    let details: Vec<&LossDetail> = summary.loss_details.iter().filter(is_detail).collect();
+    match details.as_slice() {
+        [] => total,
+        [all] if all.count == count => format!("{total}: {}", all.detail),
+        some => {
+            let some = some.iter().map(|loss| format!("{} × {}", format_count(loss.count), loss.detail));
+            format!("{total}: {}", some.collect::<Vec<_>>().join("; "))
+        }
     }
 }

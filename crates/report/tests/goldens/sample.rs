@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use diagnose::{Call, CauseTotal, Detail, JoinStats, Reason, RootTotal, Summary};
+use diagnose::{Call, CauseTotal, Detail, JoinStats, LossDetail, Reason, RootTotal, Summary};
 use model::{
     Batch, BatchHead, BlockIo, Cause, Confidence, Device, Direction, Doubt, Evidence, EvidenceKind, FileKind,
     FileOp, FileOpKind, JournalCommit, LossKind, Nanos, Partition, Request, Row, SpanSource, Stage,
@@ -673,7 +673,18 @@ pub(crate) fn conclusion() -> Conclusion {
                 (LossKind::ProbeEventsDropped, 3),
                 (LossKind::SourceDown, 95),
             ],
-            outages: vec![(format!("the source packets is off: {HOSTILE}").into(), 95)],
+            loss_details: vec![
+                LossDetail {
+                    kind: LossKind::ProbeEventsDropped,
+                    detail: "the kernel skipped a probe".into(),
+                    count: 3,
+                },
+                LossDetail {
+                    kind: LossKind::SourceDown,
+                    detail: format!("the source packets is off: {HOSTILE}").into(),
+                    count: 95,
+                },
+            ],
             tls: tls(),
         },
         slower_than: Nanos::from_millis(100),
