@@ -2,7 +2,7 @@
 
 mod advise;
 mod compare;
-mod doctor;
+pub(crate) mod doctor;
 mod explain;
 mod export;
 mod files;

@@ -1,5 +1,5 @@
-//! The processes that a live watch starts to parse untrusted data: `brokerscope parse-packets`, `parse-request-log`
-//! and `parse-jvm`, with a socket as standard input. They are not commands for users.
+//! Processes of this program with a socket as standard input, in a sandbox: those that parse untrusted data for a live watch, and
+//! the one that sends the requests of `doctor --measure`. They are not commands for users.
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -7,14 +7,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::commands::doctor::measure;
 use sandbox::Access;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Runs the parser if the first argument asks for it.
+/// Runs the process if the first argument asks for it.
 pub(crate) fn run() -> Option<ExitCode> {
     let argument = std::env::args_os().nth(1)?;
-    let (name, parse) = PARSERS.into_iter().find(|(name, _)| argument == *name)?;
-    Some(match run_parser(parse) {
+    let (name, run) = PROCESSES.into_iter().find(|(name, _)| argument == *name)?;
+    Some(match run_in_sandbox(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // If standard error is closed too, nobody reads the message.
@@ -25,22 +26,23 @@ pub(crate) fn run() -> Option<ExitCode> {
     })
 }
 
-/// Parses data from the socket, for the watch at its other end.
-type Parse = fn(OwnedFd) -> io::Result<()>;
+/// Serves the other end of the socket.
+type Run = fn(OwnedFd) -> io::Result<()>;
 
-const PARSERS: [(&str, Parse); 3] = [
+const PROCESSES: [(&str, Run); 4] = [
     (watch::PARSE_PACKETS, watch::parse_packets),
     (watch::PARSE_REQUEST_LOG, watch::parse_request_log),
     (watch::PARSE_JVM, watch::parse_jvm),
+    (measure::SEND_REQUESTS, measure::send_requests),
 ];
 
-fn run_parser(parse: Parse) -> io::Result<()> {
-    // The watch ends this process once it has the last rows, also if a service manager signals all processes of a
+fn run_in_sandbox(run: Run) -> io::Result<()> {
+    // The watch ends a parser once it has the last rows, also if a service manager signals all processes of a
     // service.
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     sandbox::enter(&Access::default())?;
-    parse(socket)
+    run(socket)
 }

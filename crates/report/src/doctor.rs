@@ -24,6 +24,8 @@ pub struct Examination {
     pub brokers: Vec<BrokerFacts>,
     /// The watches that run on this host.
     pub watches: Vec<WatchFacts>,
+    /// What each plan costs; empty if it was not measured.
+    pub costs: Vec<PlanCost>,
     /// Problems and what to do about them; empty on a host where everything can be observed.
     pub remedies: Vec<Remedy>,
 }
@@ -78,6 +80,28 @@ pub struct WatchFacts {
     pub down: Vec<OutageFacts>,
 }
 
+/// What the programs of a plan cost the requests of a synthetic load.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlanCost {
+    /// `always-on` or `full`.
+    pub plan: String,
+    /// The programs that ran.
+    pub programs: Vec<ProgramFacts>,
+    /// Why it was not measured; `None` if it was.
+    pub missing: Option<String>,
+}
+
+/// What a BPF program costs a request.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProgramFacts {
+    /// Its name.
+    pub program: String,
+    /// How often it runs.
+    pub runs_per_request: f64,
+    /// Nanoseconds in it, with those that measuring takes.
+    pub ns_per_request: f64,
+}
+
 /// A source of a watch that is down.
 #[derive(Clone, Debug, Serialize)]
 pub struct OutageFacts {
@@ -117,6 +141,7 @@ pub fn write_text(out: impl Write, style: &Style, examination: &Examination) -> 
     }
     text.brokers(&examination.brokers)?;
     text.watches(&examination.watches)?;
+    text.costs(&examination.costs)?;
     text.remedies(&examination.remedies)?;
     text.0.out.flush()
 }
@@ -201,6 +226,15 @@ impl<W: Write> Text<W> {
         Ok(())
     }
 
+    fn costs(&mut self, costs: &[PlanCost]) -> io::Result<()> {
+        if costs.is_empty() {
+            return Ok(());
+        }
+        self.0.heading("Cost of the BPF programs, measured with requests of 100 bytes")?;
+        let costs: Vec<_> = costs.iter().map(|cost| (cost.plan.as_str(), describe_cost(cost))).collect();
+        self.pairs(INDENT, costs.iter().map(|(plan, cost)| (*plan, cost.as_str())))
+    }
+
     fn remedies(&mut self, remedies: &[Remedy]) -> io::Result<()> {
         if remedies.is_empty() {
             return self.0.heading("Nothing is missing");
@@ -214,6 +248,18 @@ impl<W: Write> Text<W> {
         }
         Ok(())
     }
+}
+
+fn describe_cost(PlanCost { programs, missing, .. }: &PlanCost) -> String {
+    if let Some(why) = missing {
+        return format!("not measured: {why}");
+    }
+    let sum = |of: fn(&ProgramFacts) -> f64| programs.iter().map(of).sum::<f64>();
+    let (us, runs) = (sum(|one| one.ns_per_request) / 1e3, sum(|one| one.runs_per_request));
+    format!(
+        "{us:.1} µs of CPU time a request, in {runs:.1} runs; {:.1} % of a CPU at 5,000 requests/s",
+        us / 2.0
+    )
 }
 
 fn join_or_unknown(items: &[String]) -> String {

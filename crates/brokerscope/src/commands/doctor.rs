@@ -6,6 +6,8 @@ mod container;
 mod host;
 #[cfg(feature = "live")]
 mod jvm;
+#[cfg(feature = "live")]
+pub(crate) mod measure;
 
 use anyhow::Context as _;
 use broker::{Broker, Processes};
@@ -21,10 +23,16 @@ use crate::output::{self, Pace};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brokerscope doctor
+  sudo brokerscope doctor --measure
   brokerscope doctor --format json")]
 pub(crate) struct Doctor {
     #[command(flatten)]
     target: Target,
+    /// Measure what the BPF programs of each kind of watch cost a request, with
+    /// requests to this process (some seconds; needs root).
+    #[cfg(feature = "live")]
+    #[arg(long)]
+    measure: bool,
     #[command(flatten)]
     presentation: Presentation,
 }
@@ -41,7 +49,12 @@ impl Run for Doctor {
         if self.presentation.format == Format::Csv {
             return usage("doctor has no csv; use --format json");
         }
-        let examination = examine(self.target.pid)?;
+        #[cfg_attr(not(feature = "live"), allow(unused_mut))]
+        let mut examination = examine(self.target.pid)?;
+        #[cfg(feature = "live")]
+        if self.measure {
+            examination.costs = measure::measure();
+        }
         let out = output::stdout(Pace::Buffered);
         let written = match self.presentation.form(Pace::Buffered) {
             report::Format::Table(style) => doctor::write_text(out, &style, &examination),

@@ -5,12 +5,12 @@ use clap::Command;
 use super::commands::{HEADINGS, heading, is_listed};
 
 /// Verbs that help of a command or a flag may start with. A new one is added here on purpose.
-const VERBS: [&str; 50] = [
+const VERBS: [&str; 51] = [
     "Advise", "Answer", "Count", "Ask", "Call", "Capture", "Check", "Compare", "Draw", "Examine", "Explain",
-    "Export", "Get", "Group", "Have", "Keep", "Leave", "List", "Listen", "Look", "Name", "Print", "Profile",
-    "Put", "Rank", "Read", "Record", "Replay", "Reply", "Sample", "Say", "Send", "Set", "Show", "Sort",
-    "Stop", "Sum", "Take", "Trace", "Treat", "Use", "Wait", "Watch", "Write", "Add", "Find", "Start", "End",
-    "Do", "Save",
+    "Export", "Get", "Group", "Have", "Keep", "Leave", "List", "Listen", "Look", "Measure", "Name", "Print",
+    "Profile", "Put", "Rank", "Read", "Record", "Replay", "Reply", "Sample", "Say", "Send", "Set", "Show",
+    "Sort", "Stop", "Sum", "Take", "Trace", "Treat", "Use", "Wait", "Watch", "Write", "Add", "Find", "Start",
+    "End", "Do", "Save",
 ];
 
 fn commands() -> Vec<Command> {

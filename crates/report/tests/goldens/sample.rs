@@ -10,7 +10,9 @@ use model::{
     StageSpan, Stages, TlsCount, TlsTotals, TopicId, TopicPartition, Verdict, Waiter, Waker,
 };
 use model::{CaptureCounters, CommitPhases};
-use report::doctor::{BrokerFacts, Examination, Fact, Hook, OutageFacts, Remedy, WatchFacts};
+use report::doctor::{
+    BrokerFacts, Examination, Fact, Hook, OutageFacts, PlanCost, ProgramFacts, Remedy, WatchFacts,
+};
 use report::explanation::{Conclusion, Unobservable};
 use report::requests::RequestSummary;
 use report::segments::{BatchRow, RecordRow, SegmentFile};
@@ -732,6 +734,20 @@ pub(crate) fn examination() -> Examination {
                 why: format!("no packets were captured: Network is down {HOSTILE}"),
             }],
         }],
+        costs: vec![
+            PlanCost {
+                plan: "always-on".to_owned(),
+                programs: [("receive", 2.0, 640.0), ("switch", 4.5, 560.5)]
+                    .map(|(program, runs_per_request, ns_per_request)| ProgramFacts {
+                        program: program.to_owned(),
+                        runs_per_request,
+                        ns_per_request,
+                    })
+                    .to_vec(),
+                missing: None,
+            },
+            PlanCost { plan: "full".to_owned(), programs: Vec::new(), missing: Some(HOSTILE.to_owned()) },
+        ],
         remedies: vec![Remedy {
             problem: "journal commits cannot be seen: this kernel has no jbd2".to_owned(),
             action: "modprobe ext4".to_owned(),
