@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::commands::doctor::measure;
 use sandbox::Access;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::commands::doctor::measure;
 
 /// Runs the process if the first argument asks for it.
 pub(crate) fn run() -> Option<ExitCode> {
