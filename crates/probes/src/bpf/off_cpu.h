@@ -131,18 +131,21 @@ static __always_inline __u64 queue_clock(struct task_struct *task)
 /*
  * A running thread whose return was not seen. No tracepoint fires while a thread runs that the host hides from tracing,
  * as a Firecracker guest hid its agent, not even when it hands the CPU to another thread. The scheduler's accounting
- * shows when that was (sched_info_arrive, kernel/sched/stats.h).
+ * shows when that was (sched_info_arrive, kernel/sched/stats.h). That clock was read microseconds before the thread left,
+ * so a thread that leaves again at once would seem to return after that.
  */
 static __noinline int return_late(union scratch *buffer, struct op *op, struct task_struct *task)
 {
-	__u64 arrived = 0;
+	__u64 arrived = 0, returned, now = bpf_ktime_get_ns();
 
 	__sync_fetch_and_add(&off_cpu_count, -1);
 	if (bpf_core_field_exists(task->sched_info.last_arrival))
 		arrived = BPF_CORE_READ(task, sched_info.last_arrival);
 	/* only its stack would show what a parked thread waited for, and that is gone */
-	if (!op->parked && op->off_clock && arrived > op->off_clock)
-		report_return(buffer, op, task, op->off_ns + (arrived - op->off_clock));
+	if (!op->parked && op->off_clock && arrived > op->off_clock) {
+		returned = op->off_ns + (arrived - op->off_clock);
+		report_return(buffer, op, task, returned < now ? returned : now);
+	}
 	op->parked = NOT_PARKED;
 	op->off_ns = 0;
 	return 0;
