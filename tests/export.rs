@@ -23,6 +23,7 @@ use e2e::brokerscope;
 use e2e::first::ahead;
 use e2e::gate;
 use e2e::ground::Ground;
+use e2e::losses;
 use e2e::tcpdump::signal;
 use e2e::traffic::directory;
 use lab::client::{Connection, Request};
@@ -226,9 +227,11 @@ fn count_each_request_once(exporting: Exporting, before: &Client, broker: &Broke
     // On a busy machine enough requests are slow for an escalation.
     let has_escalated = exporting.log().contains("are slow: probes and packets are watched");
     assert!(has_escalated || is_up("socket-ops") == 0.0, "{}", exporting.log());
-    // Only a connection from before the start may have been missed.
-    let of_connections = sum(&counted, "brokerscope_losses_total", "kind=\"requests-uncounted\"");
-    assert_eq!(sum(&counted, "brokerscope_losses_total", ""), of_connections, "{}", exporting.log());
+    // A connection from before the start may have been missed.
+    let lost = |label: &str| sum(&counted, "brokerscope_losses_total", label);
+    let (uncounted, dropped) = (lost("kind=\"requests-uncounted\""), lost("kind=\"probe-events-dropped\""));
+    assert_eq!(lost(""), uncounted + dropped, "{}", exporting.log());
+    assert!(losses::is_unpreventable_in(&exporting.log(), dropped), "{dropped}: {}", exporting.log());
     assert!(!counted.keys().any(|series| series.starts_with("brokerscope_topic_")), "{counted:#?}");
     exporting.stop();
 }

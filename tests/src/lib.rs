@@ -29,6 +29,7 @@ pub mod ground;
 pub mod intact;
 pub mod jdk;
 pub mod kafka_log;
+pub mod losses;
 pub mod operations;
 pub mod prometheus;
 pub mod recorder;
