@@ -86,7 +86,7 @@ pub(crate) fn rows_are_those_of_the_log(name: &str) {
 fn live_commands_read_the_log(site: &Site, log_path: &str) {
     let pid = site.broker.pid.to_string();
     let watched = ["--pid", &pid, "--request-log", log_path];
-    let mut client = site.produce("TLSv1.3", 6_000, 100, 50, &["linger.ms=0", "batch.size=1"]);
+    let client = site.produce("TLSv1.3", 6_000, 100, 50, &["linger.ms=0", "batch.size=1"]);
     let export = Export::start(&site.directory.join("export.log"), &watched);
     let mut explain = brokerscope::command();
     explain
@@ -105,10 +105,9 @@ fn live_commands_read_the_log(site: &Site, log_path: &str) {
     };
     assert!(comes_true(Duration::from_secs(60), produced), "export: {}", export.metrics());
     export.stop();
-    for child in [&mut explain, &mut client] {
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
+    explain.kill().unwrap();
+    explain.wait().unwrap();
+    drop(client);
 }
 
 /// Checks the joins of all answered requests; the others have no base offset.

@@ -94,7 +94,14 @@ impl Site {
     }
 
     /// Produces `records` records of `bytes` bytes at `rate` per second (-1: unlimited).
-    pub(crate) fn produce(&self, tls: &str, records: u32, bytes: u32, rate: i32, settings: &[&str]) -> Child {
+    pub(crate) fn produce(
+        &self,
+        tls: &str,
+        records: u32,
+        bytes: u32,
+        rate: i32,
+        settings: &[&str],
+    ) -> Client {
         let mut command = self.kafka.tool("org.apache.kafka.tools.ProducerPerformance");
         command.args(["--topic", "tls", "--num-records", &records.to_string()]);
         command.args(["--record-size", &bytes.to_string(), "--throughput", &rate.to_string()]);
@@ -135,18 +142,29 @@ impl Site {
     }
 }
 
-pub(crate) fn spawn(mut command: Command) -> Child {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
-    command.spawn().unwrap()
+/// One of Kafka's clients; killed when dropped, also by a test that fails.
+pub(crate) struct Client(Child);
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // Both fail if it has already ended, which is fine.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
-pub(crate) fn done(mut child: Child) {
+pub(crate) fn spawn(mut command: Command) -> Client {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
+    Client(command.spawn().unwrap())
+}
+
+pub(crate) fn done(mut client: Client) {
     let end = Instant::now() + PATIENCE;
-    while child.try_wait().unwrap().is_none() {
+    while client.0.try_wait().unwrap().is_none() {
         assert!(Instant::now() < end, "a client hangs");
         sleep(Duration::from_millis(50));
     }
-    assert!(child.wait().unwrap().success());
+    assert!(client.0.wait().unwrap().success());
 }
 
 /// Waits until a condition holds; returns whether it did in time.
@@ -310,7 +328,7 @@ pub(crate) fn longest_safepoint(log: &Path) -> f64 {
 pub(crate) fn survives_kills(name: &str, moments_ms: &[u64]) {
     let site = Site::start(name, DEFAULT_VERSION, Path::new("java"), false);
     site.create_topic("tls");
-    let load = KilledAtTheEnd(site.produce("TLSv1.3", 1_000_000, 100, 100, &["acks=1", "linger.ms=0"]));
+    let load = site.produce("TLSv1.3", 1_000_000, 100, 100, &["acks=1", "linger.ms=0"]);
     for moment in moments_ms {
         let killed = site.directory.join(format!("killed-{moment}"));
         let recorder = Recorder::start_with(&killed, site.broker.pid, &["--see-tls"]);
@@ -326,14 +344,4 @@ pub(crate) fn survives_kills(name: &str, moments_ms: &[u64]) {
     let rows = rows_of(&Recording::read(&recording), &site.address());
     let produced = rows.iter().filter(|row| row["api"] == "PRODUCE" && row["error"].is_null()).count();
     assert!(produced > 300, "{produced} produce requests in five seconds");
-}
-
-pub(crate) struct KilledAtTheEnd(pub(crate) Child);
-
-impl Drop for KilledAtTheEnd {
-    fn drop(&mut self) {
-        // Both fail if it has already ended, which is fine.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

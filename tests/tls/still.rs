@@ -13,7 +13,7 @@ use model::{Event, Loss, LossKind, Nanos, Request};
 use recording::Recording;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::site::{KilledAtTheEnd, PATIENCE, STOPS_WITHIN, Site, comes_true, connections_to};
+use super::site::{PATIENCE, STOPS_WITHIN, Site, comes_true, connections_to};
 
 /// Slack for the client's own pace and for polling.
 const SLACK: Nanos = Nanos::from_millis(200);
@@ -23,7 +23,7 @@ const SLACK: Nanos = Nanos::from_millis(200);
 pub(crate) fn is_a_loss_until_another_agent_copies(name: &str) {
     let site = Site::start(name, DEFAULT_VERSION, Path::new("java"), false);
     site.create_topic("tls");
-    let load = KilledAtTheEnd(site.produce("TLSv1.3", 1_000_000, 100, 100, &["acks=1", "linger.ms=0"]));
+    let load = site.produce("TLSv1.3", 1_000_000, 100, 100, &["acks=1", "linger.ms=0"]);
     let port = site.broker.tls_port.unwrap();
     assert!(comes_true(PATIENCE, || connections_to(port).len() >= 2), "the producer does not connect");
     let directory = site.directory.join("recording");
