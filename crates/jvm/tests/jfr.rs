@@ -10,5 +10,7 @@ mod damage;
 mod oracle;
 #[path = "jfr/samples.rs"]
 mod samples;
+#[path = "jfr/tail.rs"]
+mod tail;
 #[path = "jfr/writer.rs"]
 mod writer;

@@ -157,6 +157,7 @@ impl Tail {
     /// # Errors
     /// A chunk cannot be read. It is abandoned: the next call reads the next chunk.
     pub fn poll(&mut self, now: ClockPair, emit: &mut dyn FnMut(JfrEvent)) -> Result<(), Error> {
+        self.drop_over(now);
         loop {
             if self.current.is_none() && !self.begin_next(now) {
                 return Ok(());
@@ -230,6 +231,16 @@ impl Tail {
         let clock = Clock::live(header, self.offset, now);
         self.current = Some(Current { name, file, chunk: Chunk::new(0, &mut self.reading), clock });
         true
+    }
+
+    /// Drops the chunks that need not be read. They may be many, and would otherwise wait until the current one is finished.
+    fn drop_over(&mut self, now: ClockPair) {
+        if self.current.is_some() {
+            let mut unread = std::mem::take(&mut self.unread);
+            let is_over = |header| self.is_over(&header, now);
+            unread.retain(|(_, file)| !settled_header(file).ok().flatten().is_some_and(is_over));
+            self.unread = unread;
+        }
     }
 
     /// Whether everything in a chunk ended before `since`.
