@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jvm::attach::{Bounds, Client};
@@ -21,7 +20,7 @@ use crate::parser::jvm::{JvmCounts, JvmOrder, NamedThread};
 use crate::parser::transfer::{Transfer, take_rows};
 use crate::pause_merger::PauseMerger;
 use crate::process::Process;
-use crate::queue::{Batch, lock};
+use crate::queue::Batch;
 use crate::source::{Feed, LossCount, Pace, Source, WatchSummary};
 use crate::thread_names::ThreadList;
 use crate::thread_names::{Table, ThreadNames};
@@ -67,17 +66,12 @@ pub(crate) enum JvmError {
     Parser(#[from] io::Error),
 }
 
-/// The process that parses what the JVM writes. Also held by the watch, whose thread may kill it: this source's thread becomes
-/// the broker's user and may not.
-pub(crate) type JvmParser = Arc<Mutex<Parser>>;
-
 /// Sends an order to the parser, and passes the rows of its response to `take`.
 fn order<T: Transfer>(
-    parser: &JvmParser,
+    parser: &mut Parser,
     order: &JvmOrder,
     mut take: impl FnMut(T),
 ) -> io::Result<JvmCounts> {
-    let mut parser = lock(parser);
     parser.send_order(order, None)?;
     parser.receive_response(|rows| take_rows(rows, &mut take))
 }
@@ -90,7 +84,8 @@ pub(crate) struct JvmSource {
     pub(crate) pid: Pid,
     /// Receives the first response.
     pub(crate) first: SyncSender<Result<JvmAnswer, JvmError>>,
-    pub(crate) parser: JvmParser,
+    /// The process that parses what the JVM writes.
+    pub(crate) parser: Parser,
     pub(crate) session: Option<JvmSession>,
     /// Errors so far.
     pub(crate) trouble: Vec<String>,
@@ -103,6 +98,16 @@ pub(crate) struct JvmSession {
     client: Client,
     threads: ThreadList,
     recorder: Option<Recorder>,
+}
+
+impl JvmSession {
+    /// Stops the recording in the JVM; nobody reads it any more.
+    fn stop_recording(&mut self) {
+        if let Some(recorder) = self.recorder.take() {
+            // Fails if the broker has ended, too.
+            let _ = recorder.flight.stop(&self.client);
+        }
+    }
 }
 
 impl Source for JvmSource {
@@ -145,9 +150,10 @@ impl Source for JvmSource {
         let Some(mut session) = self.session.take() else { return Ok(()) };
         match self.refresh(&mut session, feed) {
             Ok(()) => self.session = Some(session),
-            Err(error @ JvmError::Parser(_)) => {
+            Err(JvmError::Parser(error)) => {
                 self.pauses.expect_recorded(false);
-                return Err(error);
+                session.stop_recording();
+                return Err(self.parser.end(&error).into());
             }
             Err(error) => {
                 self.pauses.expect_recorded(false);
@@ -173,7 +179,7 @@ impl Source for JvmSource {
     fn finish(&mut self, feed: &Feed) -> Result<(), JvmError> {
         let Some(JvmSession { client, recorder, .. }) = &mut self.session else { return Ok(()) };
         if let Some(recorder) = recorder.take() {
-            self.damaged += recorder.stop(client, feed)?;
+            self.damaged += recorder.stop(client, &mut self.parser, feed)?;
         }
         Ok(())
     }
@@ -221,7 +227,7 @@ impl JvmSource {
     }
 
     fn refresh(&mut self, session: &mut JvmSession, feed: &Feed) -> Result<(), JvmError> {
-        lock(&self.parser).check_running()?;
+        self.parser.check_running()?;
         let mut changed = session.threads.refresh();
         let now = Instant::now();
         if session.threads.wants_names(now) {
@@ -232,20 +238,20 @@ impl JvmSource {
             self.names.publish(session.threads.table());
         }
         if let Some(recorder) = &mut session.recorder {
-            self.damaged += recorder.read(feed, false)?;
+            self.damaged += recorder.read(&mut self.parser, feed, false)?;
             recorder.renew(&session.client)?;
         }
         Ok(())
     }
 
     /// Requests the names of all threads.
-    fn read_names(&self, client: &Client) -> Result<Names, JvmError> {
+    fn read_names(&mut self, client: &Client) -> Result<Names, JvmError> {
         let dump = threads::request_dump(client)?;
         for piece in dump.as_bytes().chunks(DUMP_PIECE) {
-            lock(&self.parser).send_log(piece)?;
+            self.parser.send_log(piece)?;
         }
         let mut names = Names::new();
-        order(&self.parser, &JvmOrder::Names, |(tid, name): NamedThread| {
+        order(&mut self.parser, &JvmOrder::Names, |(tid, name): NamedThread| {
             if names.len() < threads::MAX_THREADS {
                 names.insert(tid, name);
             }
@@ -258,7 +264,6 @@ impl JvmSource {
 struct Recorder {
     flight: Flight,
     chunks: ChunkFolder,
-    parser: JvmParser,
     renewed_at: Instant,
     /// Parts that could not be read so far, by the parser's count.
     damaged: u64,
@@ -280,7 +285,7 @@ impl Recorder {
         client: &Client,
         version: &str,
         feed: &Feed,
-        (pauses, parser): (PauseMerger, &JvmParser),
+        (pauses, parser): (PauseMerger, &Parser),
     ) -> Result<Self, String> {
         if jfr == Jfr::Never {
             return Err("Flight Recorder is switched off".to_owned());
@@ -293,12 +298,13 @@ impl Recorder {
         let flight =
             Flight::start(client, std::process::id(), has_calls).map_err(|error| error.to_string())?;
         let recording = JvmOrder::Recording { pid: machine.pid, clock: feed.clock, since_ns: feed.now().0 };
-        let sent = lock(parser).send_order(&recording, None);
-        sent.map_err(|error| JvmError::from(error).to_string())?;
+        if let Err(error) = parser.send_order(&recording, None) {
+            let _ = flight.stop(client);
+            return Err(JvmError::from(error).to_string());
+        }
         pauses.expect_recorded(true);
         Ok(Self {
             chunks: ChunkFolder::of(flight.folder()),
-            parser: Arc::clone(parser),
             flight,
             renewed_at: Instant::now(),
             damaged: 0,
@@ -317,12 +323,12 @@ impl Recorder {
 
     /// Delivers what the JVM has written since the last call; with `is_last`, nothing follows.
     /// Returns how many parts could not be read.
-    fn read(&mut self, feed: &Feed, is_last: bool) -> io::Result<u64> {
-        let Self { chunks, parser, events, damaged, .. } = self;
+    fn read(&mut self, parser: &mut Parser, feed: &Feed, is_last: bool) -> io::Result<u64> {
+        let Self { chunks, events, damaged, .. } = self;
         let new = chunks.open_new();
         let is_unlisted = new.is_err();
         for (name, file) in new.unwrap_or_default() {
-            lock(parser).send_order(&JvmOrder::Chunk { name }, Some(file.as_fd()))?;
+            parser.send_order(&JvmOrder::Chunk { name }, Some(file.as_fd()))?;
         }
         let mut batch = Batch::of(&feed.sender);
         let counts = order(parser, &JvmOrder::Events { is_last }, |recorded: JfrEvent| {
@@ -334,11 +340,11 @@ impl Recorder {
     }
 
     /// Stops the recording and delivers the rest: the open chunk stays readable after its file is gone.
-    fn stop(mut self, client: &Client, feed: &Feed) -> io::Result<u64> {
-        let damaged = self.read(feed, false);
+    fn stop(mut self, client: &Client, parser: &mut Parser, feed: &Feed) -> io::Result<u64> {
+        let damaged = self.read(parser, feed, false);
         // Fails if the broker has ended: then there is nothing to stop.
         let _ = self.flight.stop(client);
-        Ok(damaged? + self.read(feed, true)?)
+        Ok(damaged? + self.read(parser, feed, true)?)
     }
 }
 

@@ -239,7 +239,7 @@ impl PacketSource {
 
     /// Like [`Self::lose_capture`], and drops the parser with its state of connections.
     fn lose_parser(&mut self, error: &io::Error, feed: &Feed) {
-        let Some(parser) = self.parser.take() else { return };
+        let Some(mut parser) = self.parser.take() else { return };
         self.lose_capture(parser.end(error), feed);
         self.counters = Counters::default();
         self.is_recounted = true;

@@ -41,6 +41,8 @@ const MAX_ROW: usize = MAX_MESSAGE - SEND_BYTES;
 const ORDER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout for the response to an order.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest wait that counts at once. A longer one shows that this process got no CPU; its parser got none either.
+const RESPONSE_WAIT: Duration = Duration::from_secs(1);
 
 /// A parser process, killed on drop.
 pub(crate) struct Parser {
@@ -94,16 +96,18 @@ impl Parser {
         &mut self,
         mut take: impl FnMut(&[u8]) -> io::Result<()>,
     ) -> io::Result<C> {
-        let deadline = Instant::now() + RESPONSE_TIMEOUT;
-        loop {
-            match self.receive(deadline.saturating_duration_since(Instant::now()))? {
+        let mut waited = Duration::ZERO;
+        while waited < RESPONSE_TIMEOUT {
+            let begun = Instant::now();
+            match self.receive(RESPONSE_WAIT)? {
                 Some((Kind::Rows, rows)) => take(rows)?,
                 Some((Kind::Json, counts)) => return Ok(serde_json::from_slice(counts)?),
                 Some(_) => return Err(invalid()),
-                None if Instant::now() < deadline => {}
-                None => return Err(io::ErrorKind::TimedOut.into()),
+                None => {}
             }
+            waited += begun.elapsed().min(RESPONSE_WAIT);
         }
+        Err(io::ErrorKind::TimedOut.into())
     }
 
     /// Checks that the process has not ended.
@@ -118,10 +122,12 @@ impl Parser {
     }
 
     /// Kills a parser that failed, and returns an error that says how it ended.
-    pub(crate) fn end(mut self, error: &io::Error) -> io::Error {
+    pub(crate) fn end(&mut self, error: &io::Error) -> io::Error {
+        const HAS_ENDED: [io::ErrorKind; 3] =
+            [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
         let _ = self.process.kill();
         match self.process.wait() {
-            Ok(status) if error.kind() == io::ErrorKind::UnexpectedEof => process_ended(status),
+            Ok(status) if HAS_ENDED.contains(&error.kind()) => process_ended(status),
             _ => io::Error::other(error.to_string()),
         }
     }

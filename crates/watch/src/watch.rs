@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use broker::metadata_log::MetadataLog;
@@ -19,7 +19,7 @@ use crate::cpu_samples::CpuSampleSource;
 use crate::escalation::{EscalationSource, Handover, Mode, Share};
 use crate::health::{Sources, Status};
 use crate::host::HostSource;
-use crate::jvm::{Jfr, JvmError, JvmParser, JvmSource};
+use crate::jvm::{Jfr, JvmError, JvmSource};
 use crate::jvm_probes::{self, JvmProbeSource};
 use crate::kernel::KernelSource;
 use crate::memory::Memory;
@@ -170,8 +170,6 @@ pub struct Watch {
     supervisor: Option<Running>,
     escalation: Option<Running>,
     jvm_version: Option<String>,
-    /// Killed when the watch is dropped.
-    jvm_parser: Option<JvmParser>,
     threads: ThreadNames,
     pauses: PauseMerger,
     has_packets: bool,
@@ -202,7 +200,6 @@ impl Watch {
             sources: Vec::new(),
             supervisor: None,
             jvm_version: None,
-            jvm_parser: None,
             threads: ThreadNames::default(),
             pauses: PauseMerger::default(),
             has_packets: false,
@@ -322,12 +319,12 @@ impl Watch {
             return;
         }
         match Parser::start(&options.parser, PARSE_JVM) {
-            Ok(parser) => self.start_jvm_with(Arc::new(Mutex::new(parser)), options),
+            Ok(parser) => self.start_jvm_with(parser, options),
             Err(error) => self.jvm_missing(&JvmError::from(error).to_string(), options),
         }
     }
 
-    fn start_jvm_with(&mut self, parser: JvmParser, options: &Options) {
+    fn start_jvm_with(&mut self, parser: Parser, options: &Options) {
         let (first, answer) = mpsc::sync_channel(1);
         let source = JvmSource {
             jfr: options.jfr,
@@ -335,12 +332,11 @@ impl Watch {
             pauses: self.pauses.clone(),
             pid: options.pid,
             first,
-            parser: Arc::clone(&parser),
+            parser,
             session: None,
             trouble: Vec::new(),
             damaged: 0,
         };
-        self.jvm_parser = Some(parser);
         if !self.spawn(THREAD_NAMES, source) {
             return;
         }

@@ -8,10 +8,12 @@
 #[allow(dead_code, reason = "the tests of `jvm` use more of it")]
 mod java;
 
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use java::Java;
+use java::{Java, NOBODY};
 use lab::program::child_with;
 use model::{Event, LossKind};
 use rustix::process::{Signal, kill_process};
@@ -51,7 +53,22 @@ fn why_down(watch: &Watch) -> Option<String> {
     health.filter(|health| health.purpose == "lock-waits").find_map(|health| health.down)
 }
 
-/// One test, because both parts look for the parser of this process.
+/// The time after which a parser that does not respond is killed, and as long again for a busy machine.
+const HANGS_FOR: Duration = Duration::from_secs(25);
+
+/// Waits until the source is down; returns why.
+fn await_down(watch: &Watch, within: Duration) -> String {
+    let begun = Instant::now();
+    loop {
+        if let Some(why) = why_down(watch) {
+            return why;
+        }
+        assert!(begun.elapsed() < within, "the source is still up");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+/// One test, because all parts look for the parser of this process.
 #[test]
 fn jvm_parser_ends_with_the_watch_and_a_killed_one_is_a_loss() {
     if std::env::var_os("BROKERSCOPE_LIVE_TESTS").is_none_or(|value| value != "1") {
@@ -62,6 +79,7 @@ fn jvm_parser_ends_with_the_watch_and_a_killed_one_is_a_loss() {
         let jvm = Java::start(&home, &[]);
         ends_with_the_watch(&jvm);
         killed_is_a_loss(&jvm);
+        stopped_is_killed(&jvm);
         assert_eq!(jvm.left_behind(), [] as [std::path::PathBuf; 0]);
     }
 }
@@ -78,15 +96,9 @@ fn killed_is_a_loss(jvm: &Java) {
     let watch = watch(jvm);
     assert_eq!(why_down(&watch), None, "{:?}", watch.plan());
     let killed = parser().unwrap();
-    kill_process(rustix::process::Pid::from_raw(killed as i32).unwrap(), Signal::KILL).unwrap();
+    signal(killed, Signal::KILL);
     let begun = Instant::now();
-    let why = loop {
-        if let Some(why) = why_down(&watch) {
-            break why;
-        }
-        assert!(begun.elapsed() < SHOWS_WITHIN, "the source is still up");
-        sleep(Duration::from_millis(10));
-    };
+    let why = await_down(&watch, SHOWS_WITHIN);
     assert!(why.contains("signal: 9"), "{why}");
     let loss = |event: Event| match event {
         Event::Loss(loss) if loss.kind == LossKind::SourceDown => Some(loss.detail),
@@ -95,6 +107,37 @@ fn killed_is_a_loss(jvm: &Java) {
     while watch.next(Duration::from_millis(100)).and_then(loss).is_none_or(|detail| !detail.contains("jvm")) {
         assert!(begun.elapsed() < SHOWS_WITHIN, "no loss");
     }
+    assert!(!is_recording(jvm), "nobody reads what the JVM records");
     let ended = watch.stop(&mut drop);
     assert!(ended.trouble.iter().any(|trouble| trouble.contains("signal: 9")), "{:?}", ended.trouble);
+}
+
+/// A parser that hangs, as one would in a chunk that never ends.
+fn stopped_is_killed(jvm: &Java) {
+    let watch = watch(jvm);
+    assert!(is_recording(jvm), "{:?}", watch.plan());
+    signal(parser().unwrap(), Signal::STOP);
+    let why = await_down(&watch, HANGS_FOR);
+    assert!(why.contains("timed out"), "{why}");
+    assert_eq!(parser(), None);
+    assert!(!is_recording(jvm), "nobody reads what the JVM records");
+    watch.stop(&mut drop);
+}
+
+fn signal(process: u32, signal: Signal) {
+    kill_process(rustix::process::Pid::from_raw(process as i32).unwrap(), signal).unwrap();
+}
+
+/// Whether the JVM's Flight Recorder has a recording of ours.
+fn is_recording(jvm: &Java) -> bool {
+    let jcmd = jvm.home().join("bin/jcmd");
+    let output = Command::new(jcmd)
+        .args([&jvm.pid().to_string(), "JFR.check"])
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output()
+        .unwrap();
+    let output = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.contains("ecording"), "{output}");
+    output.contains("brokerscope")
 }

@@ -42,6 +42,7 @@ pub(crate) fn homes() -> Vec<PathBuf> {
 
 /// The process.
 pub(crate) struct Java {
+    home: PathBuf,
     directory: TempDir,
     process: Child,
 }
@@ -58,13 +59,19 @@ impl Java {
         command.args(["-Xmx64m", "-XX:TieredStopAtLevel=1"]).args(arguments).arg(&source);
         command.current_dir(directory.path()).env_remove("JAVA_TOOL_OPTIONS").uid(NOBODY).gid(NOBODY);
         command.stdin(Stdio::piped()).stdout(output.try_clone().unwrap()).stderr(output);
-        let mut java = Self { process: command.spawn().unwrap(), directory };
+        let mut java = Self { home: home.to_owned(), process: command.spawn().unwrap(), directory };
         let begun = Instant::now();
         while !java.output().contains("ready") {
             assert!(java.runs() && begun.elapsed() < Duration::from_secs(60), "{}", java.output());
             std::thread::sleep(Duration::from_millis(50));
         }
         java
+    }
+
+    /// Its JDK.
+    #[allow(dead_code, reason = "not every test runs a tool of the JDK")]
+    pub(crate) fn home(&self) -> &Path {
+        &self.home
     }
 
     pub(crate) fn pid(&self) -> u32 {
