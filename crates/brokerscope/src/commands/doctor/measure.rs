@@ -1,17 +1,20 @@
 //! `doctor --measure`: what the BPF programs of each plan cost a request on this host. This process stands in for a broker: it
 //! reads requests as Kafka does (the size, then the rest), appends them to a file and responds. A second process sends them.
+//! The programs run for every process of the host, so what they cost while no request is sent is subtracted.
 //! Does not measure what `record` or `export` cost beside the programs. Not fuzzed: the bytes are from the second process.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
-use probes::{Facts, Plan, Probes, ProgramCost, Target, always_on};
+use anyhow::{Context as _, ensure};
+use probes::{Event, Facts, Plan, Probes, ProgramCost, Target, always_on};
 use report::doctor::{PlanCost, ProgramFacts};
 
 /// The argument that makes the program call [`send_requests`].
@@ -28,6 +31,10 @@ const FILE_BYTES: u64 = 1 << 20;
 /// Timeout of one read: the other process may have died.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How long the programs are measured without requests.
+const IDLE_TIME: Duration = Duration::from_secs(1);
+/// Share of the requests that must have been followed, so that their cost is that of a broker's.
+const MIN_FOLLOWED: u64 = REQUESTS as u64 * 9 / 10;
 
 /// Measures each plan that this host supports.
 pub(super) fn measure() -> Vec<PlanCost> {
@@ -42,10 +49,12 @@ fn plan_cost(plan: &str, costs: anyhow::Result<Vec<ProgramCost>>) -> PlanCost {
         Err(error) => (Vec::new(), Some(format!("{error:#}"))),
     };
     let per_request = |count: u64| count as f64 / f64::from(REQUESTS);
-    let programs = costs.into_iter().filter(|cost| cost.run_count > 0).map(|cost| ProgramFacts {
-        runs_per_request: per_request(cost.run_count),
-        ns_per_request: per_request(cost.run_time_ns),
-        program: cost.program,
+    let programs = costs.into_iter().filter(|cost| cost.run_count > 0 && cost.run_time_ns > 0).map(|cost| {
+        ProgramFacts {
+            runs_per_request: per_request(cost.run_count),
+            ns_per_request: per_request(cost.run_time_ns),
+            program: cost.program,
+        }
     });
     PlanCost { plan: plan.to_owned(), programs: programs.collect(), missing }
 }
@@ -55,36 +64,76 @@ fn always_on(facts: &Facts) -> anyhow::Result<Vec<ProgramCost>> {
     let options =
         always_on::Options { ports: vec![load.port()?], measure: true, ..always_on::Options::default() };
     let session = always_on::Session::attach(&always_on::Plan::choose(facts), std::process::id(), &options)?;
-    let before = session.overhead();
-    load.run(&mut || thread::sleep(POLL_INTERVAL))?;
-    Ok(since(before, session.overhead()))
+    let costs = cost_of(load, || session.overhead(), &mut |interval| {
+        thread::sleep(interval);
+        Ok(())
+    })?;
+    check_followed(session.histograms().map(|histogram| histogram.answered()).sum())?;
+    Ok(costs)
 }
 
 fn full(facts: &Facts) -> anyhow::Result<Vec<ProgramCost>> {
     let load = Load::prepare()?;
     let target = Target { pid: std::process::id(), stacks: true };
     let options = probes::Options { measure: true, ..probes::Options::default() };
-    let mut probes = Probes::attach_with(&Plan::choose(facts), &target, &options)?;
-    let before = probes.overhead();
-    let mut polled = Ok(());
+    let probes = RefCell::new(Probes::attach_with(&Plan::choose(facts), &target, &options)?);
+    let mut appends = 0;
+    let is_append = |event: &Event| matches!(event, Event::FileOp(op) if op.result == REQUEST_BYTES as i64);
+    let costs = cost_of(load, || probes.borrow().overhead(), &mut |interval| {
+        let mut count = |event: Event| appends += u64::from(is_append(&event));
+        probes.borrow_mut().poll(interval, &mut count)
+    })?;
+    check_followed(appends)?;
+    Ok(costs)
+}
+
+/// Checks how many requests the programs have followed.
+fn check_followed(requests: u64) -> anyhow::Result<()> {
+    ensure!(requests >= MIN_FOLLOWED, "the programs followed {requests} of {REQUESTS} requests");
+    Ok(())
+}
+
+/// What each program cost for all requests. Calls `meanwhile` with the time that it may take.
+fn cost_of(
+    load: Load,
+    overhead: impl Fn() -> Vec<ProgramCost>,
+    meanwhile: &mut dyn FnMut(Duration) -> Result<(), probes::Error>,
+) -> anyhow::Result<Vec<ProgramCost>> {
+    let (start, before) = (Instant::now(), overhead());
+    while start.elapsed() < IDLE_TIME {
+        meanwhile(POLL_INTERVAL)?;
+    }
+    let (begun, idle) = (Instant::now(), overhead());
+    let mut served = Ok(());
     load.run(&mut || {
-        if polled.is_ok() {
-            polled = probes.poll(POLL_INTERVAL, &mut drop);
+        if served.is_ok() {
+            served = meanwhile(POLL_INTERVAL);
         }
     })?;
-    polled?;
-    Ok(since(before, probes.overhead()))
+    served?;
+    let (elapsed, after) = (begun.elapsed(), overhead());
+    let ratio = elapsed.as_secs_f64() / (begun - start).as_secs_f64();
+    let costs = since(idle.clone(), after).into_iter().zip(since(before, idle));
+    let costs: Vec<_> = costs.map(|(loaded, idle)| without(loaded, &idle, ratio)).collect();
+    let is_measured = costs.iter().any(|cost| cost.run_count > 0);
+    ensure!(is_measured, "the kernel does not measure BPF programs: it needs CAP_SYS_ADMIN and Linux 5.8");
+    Ok(costs)
+}
+
+/// Subtracts what a program cost in an idle time, of which the loaded time is this multiple.
+fn without(loaded: ProgramCost, idle: &ProgramCost, ratio: f64) -> ProgramCost {
+    let scaled = |count: u64| (count as f64 * ratio) as u64;
+    ProgramCost {
+        run_time_ns: loaded.run_time_ns.saturating_sub(scaled(idle.run_time_ns)),
+        run_count: loaded.run_count.saturating_sub(scaled(idle.run_count)),
+        ..loaded
+    }
 }
 
 /// What each program cost since an earlier reading.
 fn since(before: Vec<ProgramCost>, now: Vec<ProgramCost>) -> Vec<ProgramCost> {
     let both = before.into_iter().zip(now);
-    both.map(|(before, now)| ProgramCost {
-        run_time_ns: now.run_time_ns.saturating_sub(before.run_time_ns),
-        run_count: now.run_count.saturating_sub(before.run_count),
-        ..now
-    })
-    .collect()
+    both.map(|(before, now)| without(now, &before, 1.0)).collect()
 }
 
 /// A stand-in for a broker.
@@ -96,7 +145,9 @@ struct Load {
 impl Load {
     fn prepare() -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listening on 127.0.0.1")?;
-        let path = std::env::temp_dir().join(format!("brokerscope-measure-{}", std::process::id()));
+        // `/tmp` is often in memory, where an append costs nothing.
+        let directory = std::env::var_os("TMPDIR").map_or_else(|| "/var/tmp".into(), PathBuf::from);
+        let path = directory.join(format!("brokerscope-measure-{}", std::process::id()));
         let file = File::create_new(&path).with_context(|| path.display().to_string())?;
         fs::remove_file(&path).with_context(|| path.display().to_string())?;
         Ok(Self { listener, file })
