@@ -19,8 +19,10 @@ pub fn are_unpreventable(summary: &Value) -> bool {
         && details.iter().map(|loss| loss["count"].as_u64().unwrap()).sum::<u64>() <= MAX_LOSSES
 }
 
-/// Whether an export that logged this lost as many probe events, all of them for such reasons.
+/// Whether an export that lost so many probe events has logged only such reasons; it logs each once.
 pub fn is_unpreventable_in(log: &str, count: f64) -> bool {
-    let mut logged = log.lines().filter_map(|line| line.split_once(&format!("lost: {KIND}: ")));
-    count <= MAX_LOSSES as f64 && logged.all(|(_, reason)| REASONS.contains(&reason.trim_end()))
+    let logged = log.lines().filter_map(|line| line.split_once(&format!("lost: {KIND}: ")));
+    let reasons: Vec<_> = logged.map(|(_, reason)| reason.trim_end()).collect();
+    let is_known = reasons.iter().all(|reason| REASONS.contains(reason));
+    count <= MAX_LOSSES as f64 && is_known && reasons.is_empty() == (count == 0.0)
 }

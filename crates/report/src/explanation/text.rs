@@ -533,7 +533,7 @@ fn loss_line(kind: LossKind, count: u64, summary: &Summary) -> String {
         [] => total,
         [all] if all.count == count => format!("{total}: {}", all.detail),
         some => {
-            let some = some.iter().map(|loss| format!("{} × {}", format_count(loss.count), loss.detail));
+            let some = some.iter().map(|loss| format!("{} ({})", loss.detail, format_count(loss.count)));
             format!("{total}: {}", some.collect::<Vec<_>>().join("; "))
         }
     }
