@@ -54,6 +54,9 @@ pub struct RunTime {
     pub runs: u64,
 }
 
+/// The link of a program's descriptor (`bpf_prog_new_fd`, kernel/bpf/syscall.c).
+const PROGRAM: &str = "anon_inode:bpf-prog";
+
 /// The BPF programs that a process has loaded.
 ///
 /// They are descriptors, and the kernel reports each in `fdinfo` without a call of bpf(2), which would delay programs
@@ -63,11 +66,15 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Lists a process's current programs, by its name in `/proc`.
+    /// Lists a process's current programs, by its name in `/proc`. Reads the link of each descriptor, which takes a tenth of
+    /// the time that reading its `fdinfo` takes: a watch has hundreds of other descriptors.
     pub fn of(process: &str) -> Self {
-        let descriptors = fs::read_dir(format!("/proc/{process}/fdinfo")).into_iter().flatten().flatten();
-        let paths = in_slices(descriptors.map(|descriptor| descriptor.path()));
-        Self { fdinfo: paths.filter(|path| read_program(path).is_some()).collect() }
+        let descriptors = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+        let programs = in_slices(descriptors).filter(|descriptor| {
+            fs::read_link(descriptor.path()).is_ok_and(|link| link.as_os_str() == PROGRAM)
+        });
+        let fdinfo = Path::new("/proc").join(process).join("fdinfo");
+        Self { fdinfo: programs.map(|descriptor| fdinfo.join(descriptor.file_name())).collect() }
     }
 
     /// Run time of each program so far, by its id.
@@ -76,11 +83,10 @@ impl Programs {
     }
 }
 
-/// Rests between two paths whenever a slice is over: a watch has hundreds of descriptors, each of which takes some
-/// microseconds.
-fn in_slices<P>(paths: impl Iterator<Item = P>) -> impl Iterator<Item = P> {
+/// Rests between two descriptors whenever a slice is over: each takes some microseconds.
+fn in_slices<D>(descriptors: impl Iterator<Item = D>) -> impl Iterator<Item = D> {
     let mut slice = Slice::new(Slice::LONG);
-    paths.inspect(move |_| {
+    descriptors.inspect(move |_| {
         slice.rest_if_over(|| false);
     })
 }
