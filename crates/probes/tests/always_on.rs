@@ -586,7 +586,14 @@ fn check_all_connections() {
     let session = attach(&Options::default());
     let watch = Watch { session, port: broker.port() };
     let mut connection = broker.connect();
-    let bounds = serve(&mut connection, request(47, 1), Connection::write);
+    let clock = broker::Clock::start();
+    connection.send(&request(47, 1).bytes());
+    let mut clock = connection.read_request_since(clock);
+    // A read of a size is left out, and what reaches a connection is not followed before its first request: that one begins
+    // with its second read.
+    clock.mark_first_byte();
+    thread::sleep(Duration::from_millis(3));
+    let bounds = clock.end(|| connection.write(&answer(1, 600)));
     watch.expect(47, &[bounds]);
     assert_eq!(watch.session.histograms().count(), 1, "the client's end has none");
 }
