@@ -17,7 +17,7 @@ mod session;
 pub use generation::generation;
 pub use histogram::Histogram;
 pub use plan::{Hook, Mechanism, Plan, Purpose};
-pub(crate) use plan::{function_names, tracepoint_names};
+pub(crate) use plan::{function_names, neither, tracepoint_names};
 pub use record::{Append, Connection, FileCall, Outcome, Record, Request, SlowRequest, Wait, WaitKind};
 pub use ring::{Interval, MAX_CHANGE_NS};
 pub use session::{Losses, Options, Session};

@@ -35,7 +35,7 @@ macro_rules! objects {
 }
 
 objects!(probes ProbesMaps, profile ProfileMaps, process_list ProcessListMaps, jvm JvmMaps,
-    always_on AlwaysOnMaps);
+    always_on AlwaysOnMaps, arrivals ArrivalsMaps);
 
 /// The name of a map in one of the objects; made by [`map_name!`].
 #[derive(Clone, Copy)]
@@ -73,6 +73,7 @@ records! {
     process_list: process_list_settings, process_ids;
     jvm: jvm_settings, monitor_wait_event, jvm_pause_event;
     always_on: always_on_settings, request_record, append_record, cpu_wait_record, wait_record, ends, slow_request;
+    arrivals: read_event;
 }
 
 /// Copies a record from bytes; `None` if they are too few.
@@ -93,7 +94,7 @@ pub(crate) fn record<T: Record>(bytes: &[u8], min_bytes: usize) -> Option<T> {
     Some(value)
 }
 
-fn as_bytes<T: Record>(value: &T) -> &[u8] {
+pub(crate) fn as_bytes<T: Record>(value: &T) -> &[u8] {
     // SAFETY: a Record has no uninitialised bytes and is readable for its size.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }

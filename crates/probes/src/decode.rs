@@ -387,16 +387,17 @@ fn errno_of_caller(errno: i32) -> i32 {
     if (512..=516).contains(&errno) { libc::EINTR } else { errno }
 }
 
-/// Decodes words and ports in network byte order.
+fn ends(ends: &types::endpoints) -> (SocketAddr, SocketAddr) {
+    (address(ends.local, ends.local_port), address(ends.remote, ends.remote_port))
+}
+
+/// Decodes words and a port in network byte order.
 ///
 /// An IPv4 address arrives mapped, as on a socket for both families (a JVM's), and is unmapped here, as in packets.
-fn ends(ends: &types::endpoints) -> (SocketAddr, SocketAddr) {
-    let end = |words: [u32; 4], port: u16| {
-        let mut bytes = [0; 16];
-        bytes.chunks_exact_mut(4).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_ne_bytes()));
-        SocketAddr::new(Ipv6Addr::from(bytes).to_canonical(), u16::from_be(port))
-    };
-    (end(ends.local, ends.local_port), end(ends.remote, ends.remote_port))
+pub(crate) fn address(words: [u32; 4], port: u16) -> SocketAddr {
+    let mut bytes = [0; 16];
+    bytes.chunks_exact_mut(4).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_ne_bytes()));
+    SocketAddr::new(Ipv6Addr::from(bytes).to_canonical(), u16::from_be(port))
 }
 
 macro_rules! span_functions {

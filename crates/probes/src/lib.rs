@@ -5,8 +5,8 @@
 //! [`Probes::attach`] loads and attaches them, [`Probes::poll`] delivers [`Event`]s. Missing hooks are data
 //! ([`State::Missing`]), and so are losses ([`Losses`]).
 //!
-//! Three modules are separate, each with its BPF object: [`profile`], where threads spend their time; [`jvm`], a JVM's
-//! own probes; and [`always_on`], a watch that can run for months.
+//! Four modules are separate, each with its BPF object: [`profile`], where threads spend their time; [`jvm`], a JVM's
+//! own probes; [`always_on`], a watch that can run for months; and [`arrivals`], how long bytes lay in a socket.
 //!
 //! It does not know Kafka: it reports files and bytes, not topics and batches.
 //!
@@ -15,6 +15,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod always_on;
+pub mod arrivals;
 mod bpf;
 mod decode;
 pub mod error;

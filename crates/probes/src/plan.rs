@@ -6,7 +6,7 @@ use crate::facts::{Facts, Field};
 use crate::registry::{Declaration, Function, Tracepoint, When};
 
 pub use crate::registry::Purpose;
-pub(crate) use needs::{meets, permits_function, permits_process};
+pub(crate) use needs::{meets, permits_bpf, permits_function, permits_process};
 
 /// How a hook attaches to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -218,7 +218,7 @@ fn unless_refused(attachments: Vec<Attachment>, facts: &Facts) -> Result<Vec<Att
 }
 
 /// Why neither mechanism works: if both fail for the same reason, that one.
-fn neither(tracepoints: &State, functions: &State) -> State {
+pub(crate) fn neither(tracepoints: &State, functions: &State) -> State {
     match (tracepoints, functions) {
         (State::Missing { why, .. }, State::Missing { why: other, remedy }) if why != other => missing(
             format!("{why}, and {other}"),

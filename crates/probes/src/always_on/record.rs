@@ -3,11 +3,12 @@
 //! All times are `CLOCK_MONOTONIC` in nanoseconds; thread ids are those of the pid namespace whose `/proc` this process
 //! reads.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::bpf::always_on::types::{self, record_kind, request_flag, wait_place};
 use crate::bpf::{record, text_of, whole};
+use crate::decode::address;
 use crate::stacks::Stacks;
 
 /// One decoded record.
@@ -243,13 +244,6 @@ impl SlowRequest {
 }
 
 pub(super) fn decode_ends(ends: &types::ends) -> Connection {
-    let address = |words: [u32; 4], port: u16| {
-        let mut octets = [0; 16];
-        for (place, word) in octets.chunks_exact_mut(4).zip(words) {
-            place.copy_from_slice(&word.to_ne_bytes());
-        }
-        SocketAddr::new(IpAddr::from(Ipv6Addr::from(octets)).to_canonical(), u16::from_be(port))
-    };
     Connection {
         number: ends.number,
         local: address(ends.local, ends.local_port),

@@ -8,9 +8,6 @@
 
 #include "always_on_bytes.h"
 
-/* include/linux/socket.h */
-#define AF_INET 2
-
 /* Read but unanswered requests per connection: Kafka has one, plus one after each with acks=0. */
 #define MAX_OPEN 4
 

@@ -9,6 +9,7 @@
 #ifndef BROKERSCOPE_EVENTS_H
 #define BROKERSCOPE_EVENTS_H
 
+#include "endpoints.h"
 #include "kernel.h"
 
 /* The fixed part of a magic-2 record batch, up to and including its record count (KIP-98). */
@@ -162,15 +163,6 @@ struct file_path_event {
 	char fs[FS_BYTES];
 	/* NUL-terminated names, the file's own first, then its parents'; only path_len bytes are sent */
 	char path[PATH_BYTES];
-};
-
-/* Both ends of a connection, in network byte order; IPv4 addresses are mapped into IPv6 ones. */
-struct endpoints {
-	/* the target's end */
-	__u32 local[4];
-	__u32 remote[4];
-	__u16 local_port;
-	__u16 remote_port;
 };
 
 /* A call on a TCP connection, when it returned. */

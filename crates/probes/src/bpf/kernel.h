@@ -18,6 +18,7 @@ typedef _Bool bool;
 #define NULL ((void *)0)
 
 /* include/linux/socket.h, include/linux/net.h, include/uapi/linux/in.h */
+#define AF_INET 2
 #define AF_INET6 10
 #define SOCK_STREAM 1
 #define IPPROTO_TCP 6

@@ -46,39 +46,16 @@ static __always_inline bool same_ends(const struct endpoints *one, const struct 
 	return !differ;
 }
 
-/* Converts an IPv4 address to an IPv6 one (RFC 4291, 2.5.5.2). */
-static __always_inline void map_address(__u32 *to, __be32 address)
-{
-	to[0] = 0;
-	to[1] = 0;
-	to[2] = bpf_htonl(0xffff);
-	to[3] = address;
-}
-
-/*
- * Returns false if there is no connection yet. The local port is inet_sport: skc_num is 0 once the connection is down
- * (__inet_put_port, net/ipv4/inet_hashtables.c).
- */
+/* Returns false if there is no connection yet. */
 static __always_inline bool read_ends(struct endpoints *ends, struct sock *sock)
 {
-	struct inet_sock *inet = TYPED(struct inet_sock, sock);
 	__u8 state = DIRECT(sock, __sk_common.skc_state);
 
 	ends->remote_port = DIRECT(sock, __sk_common.skc_dport);
-	ends->local_port = DIRECT(inet, inet_sport);
+	ends->local_port = local_port_of(sock);
 	if (!ends->remote_port || state == TCP_SYN_SENT || state == TCP_SYN_RECV)
 		return false;
-	if (bpf_core_field_exists(sock->__sk_common.skc_v6_daddr) &&
-	    DIRECT(sock, __sk_common.skc_family) == AF_INET6) {
-#pragma unroll
-		for (int i = 0; i < 4; i++) {
-			ends->local[i] = DIRECT(sock, __sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[i]);
-			ends->remote[i] = DIRECT(sock, __sk_common.skc_v6_daddr.in6_u.u6_addr32[i]);
-		}
-		return true;
-	}
-	map_address(ends->local, DIRECT(sock, __sk_common.skc_rcv_saddr));
-	map_address(ends->remote, DIRECT(sock, __sk_common.skc_daddr));
+	read_addresses(ends->local, ends->remote, sock);
 	return true;
 }
 

@@ -135,7 +135,7 @@ fn missing_without_remedy(why: impl Into<String>) -> State {
     State::Missing { why: why.into(), remedy: None }
 }
 
-fn permits_bpf(facts: &Facts) -> Result<(), State> {
+pub(crate) fn permits_bpf(facts: &Facts) -> Result<(), State> {
     if let Some(refused) = &facts.bpf_refused {
         return Err(missing(
             format!("the kernel does not let this user use BPF ({refused})"),
