@@ -269,6 +269,18 @@ pub(crate) fn rows_agree(name: &str, version: &str, java: &Path, with_password: 
     );
     assert!(log.len() > 1_500, "too few requests to prove much");
     assert!(rows.iter().all(|row| row["seen_by"] == "tls-agent" && row["sequence"].is_null()));
+    let (arrived, unknown): (Vec<&Value>, Vec<_>) = rows.iter().partition(|row| row["read_ns"].is_i64());
+    println!(
+        "{name}: the kernel saw the bytes of {} requests arrive, not of {}",
+        arrived.len(),
+        unknown.len()
+    );
+    assert!(unknown.len() * 50 < rows.len(), "arrivals are known of at least 98 % of the requests");
+    let is_in_order = |row: &&Value| {
+        let times = ["arrival_ns", "arrival_end_ns", "read_end_ns"].map(|column| row[column].as_i64());
+        times.is_sorted() && row["arrival_ns"].as_i64() <= row["read_ns"].as_i64()
+    };
+    assert!(arrived.iter().all(is_in_order), "bytes arrive before they are read");
     let early_rows = rows.iter().filter(|row| before.contains(&row::client(row))).count();
     assert!(early_rows > 300, "{early_rows} rows of connections that were there before");
     let log = only_judged(log, &rows, &recording.summary);

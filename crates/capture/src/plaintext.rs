@@ -17,6 +17,10 @@
 //!
 //! Fuzzed by: plaintext.
 
+mod reads;
+
+pub use reads::{SocketRead, SocketReads};
+
 use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

@@ -74,6 +74,11 @@ row! {
         /// The source of its times and bytes: `packets`, `socket-calls` with `--watch always-on`, `tls-agent` with
         /// `--see-tls`, or `request-log` with `--request-log`. None in recordings that do not say.
         seen_by: Option<RequestSource>,
+        /// With `--see-tls`, if the kernel saw its bytes arrive: when the broker's first call for it began. Otherwise that
+        /// is `arrival_ns`.
+        read: Option<Nanos> as "read_ns",
+        /// Likewise, when the broker's last call for it ended. Otherwise that is `arrival_end_ns`.
+        read_end: Option<Nanos> as "read_end_ns",
         /// From Kafka's request log: from `arrival_ns` until a request handler took it.
         queue: Option<Nanos> as "queue_ns",
         /// From Kafka's request log: then until the work on this broker was done.

@@ -69,4 +69,4 @@ pub use process::Process;
 pub use queue::EventSink;
 pub use running::{RunningWatch, running_watches};
 pub use source::WatchSummary;
-pub use watch::{AlwaysOn, Options, Packets, Watch};
+pub use watch::{AlwaysOn, Options, Packets, TLS_ARRIVALS, Watch};

@@ -40,7 +40,7 @@ pub(crate) fn jvm_purpose(hook: &JvmHook) -> Purpose {
     Purpose { purpose: hook.purpose.as_str().to_owned(), outcome }
 }
 
-fn outcome(state: &State, means: String) -> Outcome {
+pub(crate) fn outcome(state: &State, means: String) -> Outcome {
     match state {
         State::Use => Outcome::Active(means),
         State::Missing { why, remedy } => {

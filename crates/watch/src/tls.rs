@@ -1,6 +1,9 @@
 //! Requests on TLS connections: an agent in the broker's JVM copies their plaintext into a ring in memory, and a separate process
 //! parses it. The crate `capture` decodes it, and `jvm` loads the agent.
 //!
+//! The agent sees a request once the broker reads it. When its bytes had arrived is known from the kernel
+//! ([`probes::arrivals`]), and joined here.
+//!
 //! The agent stops by itself when the ring is no longer read; this source only loads it, and loads it again into the new process
 //! after the broker is restarted.
 
@@ -17,10 +20,11 @@ use std::time::{Duration, Instant};
 
 use broker::topic_ids::TopicIds;
 use capture::Counters;
-use capture::plaintext::{AgentState, PlaintextRing};
+use capture::plaintext::{AgentState, PlaintextRing, SocketRead, SocketReads};
 use jvm::attach::Client;
 use jvm::{Machine, act_as, agent};
-use model::{Event, LossKind, Nanos, Pid};
+use model::{ClockOffset, Event, LossKind, Nanos, Pid};
+use probes::arrivals::Session;
 
 use crate::packets::send_topics;
 use crate::parser::channel::{Kind, invalid};
@@ -61,9 +65,40 @@ pub(crate) struct TlsSource {
     /// When the agent was last known to copy; everything until then has been read.
     read_until: Option<Nanos>,
     topics: TopicIds,
+    arrivals: Option<Arrivals>,
     counters: Counters,
     /// Whether the counters start from 0 again.
     is_recounted: bool,
+}
+
+/// When the bytes of the broker's connections arrived.
+struct Arrivals {
+    session: Session,
+    reads: SocketReads,
+    lost: u64,
+}
+
+impl Arrivals {
+    fn new(session: Session) -> Self {
+        Self { session, reads: SocketReads::default(), lost: 0 }
+    }
+
+    /// Takes the reads until now. Those of a request come before the request.
+    fn take(&mut self, clock: ClockOffset) {
+        let at = |ns| clock.from_monotonic(ns);
+        let reads = &mut self.reads;
+        let taken = self.session.read(|read| {
+            let mut row = SocketRead::new(at(read.end_ns), read.sequence, read.bytes);
+            read.arrivals().for_each(|(ns, bytes)| row.add_arrival(at(ns), bytes));
+            reads.push(read.local, read.remote, row);
+        });
+        let lost = self.session.lost();
+        // A request must not get the arrival of an earlier one.
+        if taken.is_err() || lost != self.lost {
+            self.reads.clear();
+        }
+        self.lost = lost;
+    }
 }
 
 impl TlsSource {
@@ -72,6 +107,7 @@ impl TlsSource {
         program: (PathBuf, usize, Option<Vec<u8>>),
         is_read: Arc<AtomicBool>,
         first: First,
+        arrivals: Option<Session>,
     ) -> Self {
         Self {
             broker,
@@ -84,6 +120,7 @@ impl TlsSource {
             covered_until: None,
             read_until: None,
             topics: TopicIds::default(),
+            arrivals: arrivals.map(Arrivals::new),
             counters: Counters::default(),
             is_recounted: false,
         }
@@ -126,8 +163,16 @@ impl TlsSource {
         let Some((kind, body)) = parser.receive(timeout)? else { return Ok(false) };
         match kind {
             Kind::Rows => {
+                if let Some(arrivals) = &mut self.arrivals {
+                    arrivals.take(feed.clock);
+                }
                 let mut batch = Batch::of(&feed.sender);
-                take_requests(body, |request| batch.push(Event::Request(request)))?;
+                take_requests(body, |mut request| {
+                    if let Some(arrivals) = &mut self.arrivals {
+                        arrivals.reads.refine(&mut request);
+                    }
+                    batch.push(Event::Request(request));
+                })?;
                 batch.send();
             }
             Kind::Time => {
@@ -170,7 +215,12 @@ impl TlsSource {
         }
         if self.outage.as_ref().is_none_or(|(_, since)| since.elapsed() >= RETRY) {
             match self.begin(broker, feed) {
-                Ok(()) => self.outage = None,
+                Ok(()) => {
+                    self.outage = None;
+                    if let Some(arrivals) = &mut self.arrivals {
+                        arrivals.session.set_ports(&broker.ports);
+                    }
+                }
                 Err(why) => self.fail(why, feed),
             }
         }
@@ -236,7 +286,9 @@ impl Source for TlsSource {
 
     fn losses(&self) -> Vec<LossCount> {
         let counters = &self.counters;
+        let reads = self.arrivals.as_ref().map_or(0, |arrivals| arrivals.lost);
         vec![
+            (LossKind::EventsDropped, "arrivals on TLS connections were not recorded", reads),
             (LossKind::EventsDropped, "the TLS agent's ring was full", counters.kernel_drops),
             (LossKind::StreamGapBytes, "bytes of a TLS connection were not copied", counters.gap_bytes),
             (

@@ -9,6 +9,7 @@ use std::time::Duration;
 use broker::metadata_log::MetadataLog;
 use model::clock::ClockPair;
 use model::{ClockOffset, Event, Pid};
+use probes::arrivals;
 use probes::jvm::JvmOptions;
 use probes::profile::Sampler;
 use probes::{Facts, Plan};
@@ -28,7 +29,7 @@ use crate::packets::{Capture, PacketSource};
 use crate::parser::{PARSE_JVM, Parser};
 use crate::partitions::PartitionSource;
 use crate::pause_merger::PauseMerger;
-use crate::plan::{Outcome, Purpose, calls_outcome, jvm_purpose, purpose, recorder_outcome};
+use crate::plan::{Outcome, Purpose, calls_outcome, jvm_purpose, outcome, purpose, recorder_outcome};
 use crate::queue::{self, EventSink, Queue};
 use crate::request_log::RequestLogSource;
 use crate::source::{BrokerProcess, CurrentBroker, Feed, Running, Source, WatchSummary};
@@ -51,6 +52,8 @@ const HANDLER_CALLS: &str = "handler-calls";
 const IO_URING: &str = "io-uring";
 /// Requests on TLS listeners.
 const TLS: &str = "tls-requests";
+/// When the bytes of requests on TLS listeners arrived.
+pub const TLS_ARRIVALS: &str = "tls-arrivals";
 const ESCALATION: &str = "escalation";
 
 /// Seconds between less urgent readings in an always-on watch.
@@ -486,6 +489,7 @@ impl Watch {
             (options.parser.clone(), options.connection_bytes(), header),
             Arc::clone(is_read),
             first,
+            self.attach_arrivals(options),
         );
         if !self.run(TLS, source) {
             return;
@@ -499,6 +503,30 @@ impl Watch {
             Err(_) => {
                 let why = format!("JVM {} has not loaded the agent yet", options.pid);
                 self.add(TLS, Outcome::Missing(why));
+            }
+        }
+    }
+
+    /// Attaches the programs that show when the bytes of TLS requests arrived.
+    fn attach_arrivals(&mut self, options: &Options) -> Option<arrivals::Session> {
+        if !options.kernel {
+            return None;
+        }
+        let plan = arrivals::Plan::choose(&Facts::survey());
+        let outcome = outcome(&plan.state, plan.describe());
+        if let Outcome::Missing(_) = outcome {
+            self.add(TLS_ARRIVALS, outcome);
+            return None;
+        }
+        match arrivals::Session::attach(&plan, options.ports()) {
+            Ok(session) => {
+                self.add(TLS_ARRIVALS, outcome);
+                self.feed.sources.serve(TlsSource::NAME, &[TLS_ARRIVALS]);
+                Some(session)
+            }
+            Err(error) => {
+                self.missing(TLS_ARRIVALS, &error);
+                None
             }
         }
     }

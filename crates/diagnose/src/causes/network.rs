@@ -257,7 +257,9 @@ pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Vec<CauseCandi
     let muted = window.connection_busy(request, span);
     let fits = stages::fits_window(request);
     let mut free = TimeBudget::new(span);
-    let mut found = if stages::is_by_agent(request) {
+    // The calls between which the bytes arrived are those of a thread that may have been delayed.
+    let by_calls = stages::is_by_agent(request) && (!fits || stages::agent_calls(request).1);
+    let mut found = if by_calls {
         held_up_between_reads(window, request, span, &mut free)
     } else {
         stops::explain_arrival(window, !fits, span, &mut free)

@@ -510,9 +510,10 @@ fn quota_that_mutes_the_connection_is_named() {
         let mut before = before.clone();
         before.throttle_ms = Some(throttle_ms);
         before.client = client.parse().unwrap();
+        let on_wire = Request { sequence: ours.sequence.or(Some(1)), ..ours.clone() };
         let events = [
             request_event(before),
-            read(ours, us(1_400_100), us(1_400_200)),
+            read(&on_wire, us(1_400_100), us(1_400_200)),
             op(append(7, 6, ms(1_402), ms(1_403), 2)),
             request_event(ours.clone()),
         ];
@@ -529,6 +530,15 @@ fn quota_that_mutes_the_connection_is_named() {
     let (arrival, head_of_line) = (before.arrival, Some(ms(100)));
     let behind = Request { arrival, arrival_end: arrival, head_of_line, ..ours.clone() };
     assert_eq!(of_request(&behind, 400, &same).cause, Cause::Quota);
+
+    // On a TLS connection, the kernel saw it arrive, and the agent saw the broker's calls.
+    let seen_by = Some(RequestSource::TlsAgent);
+    let by_agent = Request { seen_by, sequence: None, response_sequence: None, ..ours.clone() };
+    let (read, read_end) = (Some(us(1_400_050)), Some(us(1_400_300)));
+    let arrived = Request { read, read_end, ..by_agent.clone() };
+    let verdict = of_request(&arrived, 400, &same);
+    assert_eq!((verdict.cause, verdict.confidence), (Cause::Quota, Confidence::Exact));
+    assert_eq!(of_request(&arrived, 0, &same).cause, Cause::Unobserved);
 
     let with = |throttle_ms, client| of_request(&ours, throttle_ms, client);
     let verdict = with(400, &same);

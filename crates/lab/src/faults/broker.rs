@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use super::plan::{
-    Fault, OpenWindow, Proof, Truth, WAITS_IN_SOCKET, describe, prepared, slower_than, standard_load,
-};
+use super::plan::{Fault, OpenWindow, Proof, Truth, describe, prepared, slower_than, standard_load};
 use super::test_bed::{BrokerAccess, TestBed};
 use crate::client::{Connection, Request, Topic, Traffic, wait_for_close, words};
 use crate::error::{Error, Result};
@@ -22,7 +20,6 @@ use crate::session::interrupt;
 pub(super) const QUOTA: Fault = Fault {
     name: "quota",
     story: "a client id sends more than its quota",
-    no_truth_over_tls: WAITS_IN_SOCKET,
     shares: true,
     threshold_ms: (40, 100),
     truths: || vec![Truth::of(&["quota"]).through(&["quota"]).client(LIMITED)],
@@ -208,7 +205,6 @@ impl RawProducer {
 pub(super) const NETWORK_THREADS_BUSY: Fault = Fault {
     name: "network-threads-busy",
     story: "the only network thread takes large requests apart",
-    no_truth_over_tls: WAITS_IN_SOCKET,
     properties: &[("num.network.threads", "1"), ("socket.request.max.bytes", "104857600")],
     truths: || vec![Truth::of(&["network-threads-busy"]).through(&["network-threads-busy"]).api("PRODUCE")],
     configure: |options, _, _| {

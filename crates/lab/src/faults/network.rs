@@ -8,8 +8,7 @@ use rustix::process::Signal;
 
 use super::ground_truth::Observation;
 use super::plan::{
-    Fault, MAX_PARTITIONS, OpenWindow, Proof, TOPIC, Truth, VolumeKind, WAITS_IN_SOCKET, prepared,
-    standard_load,
+    Fault, MAX_PARTITIONS, OpenWindow, Proof, TOPIC, Truth, VolumeKind, prepared, standard_load,
 };
 use super::test_bed::{BrokerAccess, Slow};
 use crate::broker::{Broker, BrokerOptions, CLUSTER_SIZE, join_cluster};
@@ -64,7 +63,6 @@ fn trickler(access: &BrokerAccess, number: u32, requests: u32, rng: &mut Rng) ->
 pub(super) const HEAD_OF_LINE: Fault = Fault {
     name: "head-of-line",
     story: "produce requests share a connection with a fetch that waits",
-    no_truth_over_tls: WAITS_IN_SOCKET,
     shares: true,
     threshold_ms: (40, 100),
     truths: || {

@@ -22,10 +22,6 @@ use crate::net::Network;
 use crate::session::{interrupt, print_status};
 use crate::volume::{Extent, FileSystem};
 
-/// For faults whose requests wait before the broker reads them: of TLS, only the broker's own calls are seen.
-pub(super) const WAITS_IN_SOCKET: Option<&str> =
-    Some("its requests wait in the socket, which --see-tls does not see");
-
 /// The topic that the load writes to.
 pub(super) const TOPIC: &str = "orders";
 /// The maximum number of partitions drawn, and the number that the topic has.

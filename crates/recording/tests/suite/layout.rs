@@ -25,7 +25,7 @@ fn column_names_match_json_field_names() {
             "requests",
             "arrival_ns arrival_end_ns response_ns end_ns latency_ns head_of_line_ns data_ns api_key api api_version \
              correlation_id client_id client broker request_bytes response_bytes sequence response_sequence acks transactional_id \
-             group_id min_bytes max_wait_ms throttle_ms error_code error seen_by queue_ns local_ns remote_ns partitions",
+             group_id min_bytes max_wait_ms throttle_ms error_code error seen_by read_ns read_end_ns queue_ns local_ns remote_ns partitions",
         ),
         (
             "file_ops",

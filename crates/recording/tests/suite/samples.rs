@@ -169,13 +169,14 @@ prop_compose! {
         (sequence, response_sequence) in (option::of(any::<u32>()), option::of(any::<u32>())),
         (acks, throttle_ms) in (option::of(any::<i16>()), option::of(any::<i32>())),
         seen_by in option::of(proptest::sample::select(RequestSource::ALL.to_vec())),
+        (read, read_end) in (option::of(time()), option::of(time())),
         (queue, local, remote) in (option::of(time()), option::of(time()), option::of(time())),
         partitions in vec(any_partition(), 0..3),
     ) -> Request {
         Request {
             arrival, arrival_end, response, end, head_of_line, data, api_key, api, api_version, correlation_id, client_id,
             client, broker, request_bytes, response_bytes, sequence, response_sequence, acks, transactional_id, group_id, min_bytes,
-            max_wait_ms, throttle_ms, error_code, error, seen_by, queue, local, remote, partitions,
+            max_wait_ms, throttle_ms, error_code, error, seen_by, read, read_end, queue, local, remote, partitions,
         }
     }
 }

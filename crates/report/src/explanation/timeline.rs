@@ -21,7 +21,10 @@ use crate::text_writer::TextWriter;
 const SEEN_BY_CALLS: &str = "seen by the broker's calls on its socket (--watch always-on): it may have waited longer in the socket before its \
      first byte was read, and the time after its last was written is not in it";
 /// Note on a request on a TLS connection.
-const SEEN_BY_AGENT: &str = "seen by the broker's calls on a TLS connection (--see-tls): when its bytes came and left is not seen, nor \
+const SEEN_BY_AGENT: &str =
+    "seen by the broker's calls on a TLS connection (--see-tls): when its response had left is not seen";
+/// The same if the kernel did not see its bytes arrive.
+const SEEN_ONLY_BY_AGENT: &str = "seen by the broker's calls on a TLS connection (--see-tls): when its bytes came and left is not seen, nor \
      how long it waited in the socket before its first byte was read";
 /// Note on a request of Kafka's request log.
 const SEEN_BY_LOG: &str = "seen by Kafka's request log (--request-log), whose times begin when the broker has read it and end when it has \
@@ -136,7 +139,8 @@ fn write<W: Write>(text: &mut TextWriter<W>, verdict: &Verdict) -> io::Result<()
     evidence(text, verdict, &axis)?;
     let not_by_packets = match request.seen_by {
         Some(RequestSource::SocketCalls) => Some(SEEN_BY_CALLS),
-        Some(RequestSource::TlsAgent) => Some(SEEN_BY_AGENT),
+        Some(RequestSource::TlsAgent) if request.read.is_some() => Some(SEEN_BY_AGENT),
+        Some(RequestSource::TlsAgent) => Some(SEEN_ONLY_BY_AGENT),
         Some(RequestSource::RequestLog) => Some(SEEN_BY_LOG),
         Some(RequestSource::Packets) | None => None,
     };

@@ -2,7 +2,7 @@
 
 use capture::live::{Live, LiveConfig};
 use probes::facts::{Capabilities, PidNamespace};
-use probes::{Facts, Hook, Plan, State, always_on};
+use probes::{Facts, Hook, Plan, State, always_on, arrivals};
 use report::doctor::{Examination, Fact, Hook as HookRow, OutageFacts, Remedy, WatchFacts};
 use watch::Outage;
 
@@ -26,6 +26,12 @@ pub(super) fn examine() -> Examination {
         mechanism: hook.describe(),
         missing: missing(&hook.state),
     }));
+    let tls = arrivals::Plan::choose(&facts);
+    examination.hooks.push(HookRow {
+        purpose: watch::TLS_ARRIVALS.to_owned(),
+        mechanism: tls.describe(),
+        missing: missing(&tls.state),
+    });
     examination.remedies.extend(capture.err().map(|error| {
         remedy(
             format!("requests cannot be captured: {error}"),
