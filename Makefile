@@ -207,7 +207,7 @@ $(MDBOOK):
 docs: setup-docs $(MDBOOK) manual
 	rm -rf target/book
 	$(MDBOOK) build docs
-	cd target/book/FontAwesome/fonts && rm *.eot *.svg *.ttf # for browsers older than ten years
+	cd target/book/FontAwesome/fonts && rm *.eot *.svg *.ttf *.woff # for browsers older than ten years
 	cd target/book/fonts && rm open-sans-*-600*.woff2 open-sans-*-800*.woff2 # weights that no text has
 	scripts/docs
 	$(OF_WORKSPACE) --quiet --test sample --test documents
