@@ -217,12 +217,11 @@ pub(crate) fn is_by_agent(request: &Request) -> bool {
     request.seen_by == Some(RequestSource::TlsAgent)
 }
 
-/// When the broker's calls read a request that the agent saw, and whether these are its arrival too: the kernel did not
-/// see its bytes arrive.
-pub(crate) fn agent_calls(request: &Request) -> (TimeSpan, bool) {
-    let calls = request.read.zip(request.read_end);
-    let (start, end) = calls.unwrap_or((request.arrival, request.arrival_end));
-    (TimeSpan::new(start, end), calls.is_none())
+/// When the broker's calls read a request that the agent saw: that is its arrival too if the kernel did not see its bytes
+/// arrive.
+fn agent_calls(request: &Request) -> TimeSpan {
+    let (start, end) = (request.read, request.read_end);
+    TimeSpan::new(start.unwrap_or(request.arrival), end.unwrap_or(request.arrival_end))
 }
 
 /// The read that completed a request; the broker makes it once it can serve the request, which may be long after its
@@ -241,7 +240,7 @@ fn read_of(window: &Window, request: &Request, served_from: Nanos) -> Option<Soc
 /// The system call that read a request within the agent's calls. An earlier one may have read its bytes with those of
 /// the request before it: then the agent's calls themselves, by the thread that serves the connection.
 fn agent_read_of(window: &Window, request: &Request) -> Option<SocketCall> {
-    let (connection, (called, _)) = (connection_of(request), agent_calls(request));
+    let (connection, called) = (connection_of(request), agent_calls(request));
     let mut call = window.sockets.last_read_within(connection, TimeSpan::new(Nanos::MIN, called.end))?;
     if call.start < called.start {
         (call.start, call.end) = (called.start, called.end);

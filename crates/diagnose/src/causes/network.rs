@@ -258,7 +258,7 @@ pub(crate) fn slow_arrival(window: &Window, request: &Request) -> Vec<CauseCandi
     let fits = stages::fits_window(request);
     let mut free = TimeBudget::new(span);
     // The calls between which the bytes arrived are those of a thread that may have been delayed.
-    let by_calls = stages::is_by_agent(request) && (!fits || stages::agent_calls(request).1);
+    let by_calls = stages::is_by_agent(request) && (!fits || request.read.is_none());
     let mut found = if by_calls {
         held_up_between_reads(window, request, span, &mut free)
     } else {

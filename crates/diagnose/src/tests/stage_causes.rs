@@ -533,9 +533,9 @@ fn quota_that_mutes_the_connection_is_named() {
 
     // On a TLS connection, the kernel saw it arrive, and the agent saw the broker's calls.
     let seen_by = Some(RequestSource::TlsAgent);
-    let by_agent = Request { seen_by, sequence: None, response_sequence: None, ..ours.clone() };
     let (read, read_end) = (Some(us(1_400_050)), Some(us(1_400_300)));
-    let arrived = Request { read, read_end, ..by_agent.clone() };
+    let arrived =
+        Request { seen_by, read, read_end, sequence: None, response_sequence: None, ..ours.clone() };
     let verdict = of_request(&arrived, 400, &same);
     assert_eq!((verdict.cause, verdict.confidence), (Cause::Quota, Confidence::Exact));
     assert_eq!(of_request(&arrived, 0, &same).cause, Cause::Unobserved);
