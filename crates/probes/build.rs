@@ -12,7 +12,7 @@ const OBJECTS: [&str; 6] = ["probes", "profile", "process_list", "jvm", "always_
 /// Objects with atomic operations that return a value (Linux 5.12).
 ///
 /// Every kernel that has everything else that they need has these too.
-const NEWER_INSTRUCTIONS: [&str; 1] = ["always_on"];
+const NEWER_INSTRUCTIONS: [&str; 2] = ["always_on", "arrivals"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=src/bpf");

@@ -291,16 +291,16 @@ static __always_inline struct open_request *open_request(struct connection *conn
 }
 
 /* By when all bytes before a sequence number had arrived; `now` if unknown. The newest arrival has the highest end. */
-static __always_inline __u64 came_by(const struct connection *connection, __u32 end, __u64 now)
+static __always_inline __u64 came_by(struct connection *connection, __u32 end, __u64 now)
 {
 	__u32 newest = connection->arrival_count - 1;
 	__u64 by = now;
 
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_ARRIVALS; i++) {
-		const struct arrival *arrival = &connection->arrivals[(newest - i) & (MAX_ARRIVALS - 1)];
-		/* read before the time, which is written after it */
-		__u32 came = *(volatile __u32 *)&arrival->end;
+		struct arrival *arrival = &connection->arrivals[(newest - i) & (MAX_ARRIVALS - 1)];
+		/* before the time, which is written after it */
+		__u32 came = LOAD_IN_ORDER(&arrival->end);
 		__u64 ns = *(volatile __u64 *)&arrival->ns;
 
 		if ((__s32)(came - end) < 0)

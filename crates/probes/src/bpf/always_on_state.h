@@ -7,6 +7,7 @@
 #define BROKERSCOPE_ALWAYS_ON_STATE_H
 
 #include "always_on.h"
+#include "ordered.h"
 #include "process_ids.h"
 
 const volatile struct always_on_settings settings = {};
@@ -52,17 +53,11 @@ static __always_inline bool is_target(void)
 
 /*
  * Readers on other CPUs rely on stamps: a record's stamp is 0 before any of its words changes, and is set after all
- * have. x86 keeps stores in order; elsewhere an atomic exchange does, which is a full barrier.
+ * have.
  */
 static __always_inline void set_stamp(__u64 *at, __u64 stamp)
 {
-#if defined(__TARGET_ARCH_x86)
-	barrier();
-	*(volatile __u64 *)at = stamp;
-	barrier();
-#else
-	__sync_lock_test_and_set(at, stamp);
-#endif
+	STORE_IN_ORDER(at, stamp);
 }
 
 /* Takes the next record's number. Handlers on one CPU may nest, so the counter is atomic. */

@@ -5,6 +5,7 @@
  * only if it is needed. Filters by the listeners' ports, so that it follows a broker to its next process.
  */
 #include "arrivals.h"
+#include "ordered.h"
 
 /* include/linux/socket.h */
 #define MSG_PEEK 2
@@ -83,16 +84,16 @@ static __always_inline int data_came(struct sock *sock)
 		arrival = &connection->arrivals[(place - 1) & (MAX_ARRIVALS - 1)];
 	else
 		connection->count = place + 1;
-	/* a concurrent reader finds a number of bytes that is too small for the time, or too large a time */
+	/* a reader on another CPU finds both, or the old end: a time that is too late for it */
 	*(volatile __u64 *)&arrival->ns = bpf_ktime_get_ns();
-	*(volatile __u32 *)&arrival->end = DIRECT(tcp, rcv_nxt);
+	STORE_IN_ORDER(&arrival->end, DIRECT(tcp, rcv_nxt));
 	return 0;
 }
 
 /* Adds an arrival, unless all of its bytes were read before. It may be of bytes that are not read yet. */
-static __always_inline void add_arrival(struct read_event *event, const struct arrival *arrival)
+static __always_inline void add_arrival(struct read_event *event, struct arrival *arrival)
 {
-	__u32 came = *(volatile __u32 *)&arrival->end;
+	__u32 came = LOAD_IN_ORDER(&arrival->end);
 	__u64 ns = *(volatile __u64 *)&arrival->ns;
 	struct arrival *added = &event->arrivals[event->count & (MAX_ARRIVALS - 1)];
 
