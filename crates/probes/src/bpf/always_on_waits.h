@@ -46,6 +46,9 @@ struct sleep_place {
 	__u64 sync_inode;
 	__u32 sync_device;
 	__u32 sync_tid;
+	/* how often it had got a CPU, and how long it had waited for one in all */
+	__u64 arrivals;
+	__u64 run_delay;
 	/* bytes of the stack */
 	__u64 bytes;
 	__u64 stack[WAIT_FRAMES];
@@ -146,6 +149,10 @@ static __noinline int save_place(void *context, struct task_struct *task)
 	place->call = (__s32)registers->CALL_NUMBER;
 	place->argument = registers->FIRST_ARGUMENT;
 	place->write_call = write_call_of(task);
+	if (bpf_core_field_exists(struct task_struct, sched_info.run_delay)) {
+		place->arrivals = task->sched_info.pcount;
+		place->run_delay = task->sched_info.run_delay;
+	}
 	name_file_call(place, task, registers);
 	bytes = bpf_get_stack(context, place->stack, sizeof(place->stack), 0);
 	place->bytes = bytes > 0 ? bytes : 0;
@@ -301,6 +308,18 @@ static __always_inline bool end_wait(struct task_struct *task, struct interval *
 	return true;
 }
 
+/* How long a sleeper that has a CPU again had been in the run queue, if it got a CPU once since it fell asleep. */
+static __always_inline __u64 queue_time_after_sleep(struct task_struct *task)
+{
+	struct sleep_place *place = sleep_place_of(task);
+
+	if (!place || place->tid != (__u32)task->pid ||
+	    !bpf_core_field_exists(struct task_struct, sched_info.run_delay) ||
+	    task->sched_info.pcount != place->arrivals + 1)
+		return 0;
+	return task->sched_info.run_delay - place->run_delay;
+}
+
 /*
  * A thread leaves the CPU whose return was not seen: return_late() in off_cpu.h explains how that happens. Its current
  * call does not show where it waited; the scheduler's accounting shows until when.
@@ -315,6 +334,8 @@ static __noinline int return_late(struct task_struct *task)
 		return 0;
 	arrived = task->sched_info.last_arrival;
 	off.last_ns = bpf_ktime_get_ns() - (clock > arrived ? clock - arrived : 0);
+	if (off.place == WAIT_ASLEEP)
+		off.queue_ns = queue_time_after_sleep(task);
 	record_interval(task, &off);
 	return 0;
 }

@@ -138,6 +138,9 @@ struct pid {
 
 /* empty without CONFIG_SCHED_INFO */
 struct sched_info {
+	/* how often it got a CPU, and how long it waited for one in all */
+	unsigned long pcount;
+	unsigned long long run_delay;
 	unsigned long long last_arrival;
 	unsigned long long last_queued;
 };
