@@ -66,7 +66,7 @@ endif
 
 # Kernels for vmtest. `make test` uses only the first, with the tests that are most sensitive to kernel differences.
 KERNELS ?= 6.1 6.12
-VMTEST_SHORT := matrix always_on arrivals
+VMTEST_SHORT := matrix always_on arrivals thread_times
 
 .PHONY: accuracy agent attack docs manual deb quick test-long live-long demo faults faults-always-on faults-guest faults-short faults-tls fleet fs tune tune-advice test bench latency stages build vmtest vmtest-pause setup-bench setup-build setup-deb setup-demo setup-docs setup-faults setup-fs setup-test setup-vmtest fmt fmt-check lint doc unit golden offline page picture fs-picture sbom supply-chain web live sample fuzz fuzz-smoke fuzz-long fuzz-corpus clean
 

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use libbpf_cargo::SkeletonBuilder;
 
 /// Sources: `src/bpf/NAME.bpf.c`.
-const OBJECTS: [&str; 6] = ["probes", "profile", "process_list", "jvm", "always_on", "arrivals"];
+const OBJECTS: [&str; 7] =
+    ["probes", "profile", "process_list", "thread_times", "jvm", "always_on", "arrivals"];
 
 /// Objects with atomic operations that return a value (Linux 5.12).
 ///

@@ -34,8 +34,8 @@ macro_rules! objects {
     };
 }
 
-objects!(probes ProbesMaps, profile ProfileMaps, process_list ProcessListMaps, jvm JvmMaps,
-    always_on AlwaysOnMaps, arrivals ArrivalsMaps);
+objects!(probes ProbesMaps, profile ProfileMaps, process_list ProcessListMaps,
+    thread_times ThreadTimesMaps, jvm JvmMaps, always_on AlwaysOnMaps, arrivals ArrivalsMaps);
 
 /// The name of a map in one of the objects; made by [`map_name!`].
 #[derive(Clone, Copy)]
@@ -71,6 +71,7 @@ records! {
         kernel_wait_event, process_stop_event, cpu_gap_event;
     profile: profile_settings, stack_key, stack_time, off_cpu, sample_event;
     process_list: process_list_settings, process_ids;
+    thread_times: thread_times;
     jvm: jvm_settings, monitor_wait_event, jvm_pause_event;
     always_on: always_on_settings, request_record, append_record, cpu_wait_record, wait_record, ends, slow_request;
     arrivals: read_event;

@@ -5,8 +5,9 @@
 //! [`Probes::attach`] loads and attaches them, [`Probes::poll`] delivers [`Event`]s. Missing hooks are data
 //! ([`State::Missing`]), and so are losses ([`Losses`]).
 //!
-//! Four modules are separate, each with its BPF object: [`profile`], where threads spend their time; [`jvm`], a JVM's
-//! own probes; [`always_on`], a watch that can run for months; and [`arrivals`], how long bytes lay in a socket.
+//! Five modules are separate, each with its BPF object: [`profile`], where threads spend their time; [`jvm`], a JVM's
+//! own probes; [`always_on`], a watch that can run for months; [`arrivals`], how long bytes lay in a socket; and
+//! [`thread_times`], CPU times of a process's threads.
 //!
 //! It does not know Kafka: it reports files and bytes, not topics and batches.
 //!
@@ -37,6 +38,7 @@ mod sched_batch;
 mod session;
 mod slice;
 mod stacks;
+pub mod thread_times;
 mod user;
 
 pub use error::Error;
@@ -49,3 +51,4 @@ pub use registry::{Function, Tracepoint, TracepointField};
 pub use sched_batch::set_sched_batch;
 pub use session::{LoadedProbes, Options, Probes, Target};
 pub use slice::{Slice, Timer};
+pub use thread_times::ThreadTimes;

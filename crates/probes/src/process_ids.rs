@@ -74,7 +74,7 @@ impl ProcessIds {
 
 /// Whether this process is in the root pid namespace. The inode number of that namespace is fixed (`PROC_PID_INIT_INO`,
 /// `include/linux/proc_ns.h`).
-fn in_root_namespace() -> bool {
+pub(crate) fn in_root_namespace() -> bool {
     fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == "pid:[4026531836]")
 }
 

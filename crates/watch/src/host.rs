@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use model::{Event, HostScope, Nanos, TcpEvent, TcpEventKind};
 use probes::Slice;
+use probes::thread_times::ThreadLister;
 
 use crate::cost::Part;
 use crate::source::{BrokerProcess, Feed, Pace, Source, WatchSummary};
@@ -49,9 +50,10 @@ const SURVEY_EVERY: u64 = 60;
 pub(crate) struct HostSource(Sampler);
 
 impl HostSource {
-    /// Creates the source; it reads the broker's threads every `threads_every` readings.
-    pub(crate) fn new(names: NameReader, threads_every: u64) -> Self {
-        Self(Sampler { threads_every, ..Sampler::of(Kernel::default(), names) })
+    /// Creates the source. It reads the broker's threads every `threads_every` readings, by the kernel's list of them if
+    /// there is one.
+    pub(crate) fn new(names: NameReader, lister: Option<ThreadLister>, threads_every: u64) -> Self {
+        Self(Sampler { threads_every, ..Sampler::of(Kernel::default(), names, lister) })
     }
 }
 
@@ -123,7 +125,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    fn of(kernel: Kernel, names: NameReader) -> Self {
+    fn of(kernel: Kernel, names: NameReader, lister: Option<ThreadLister>) -> Self {
         Self {
             kernel,
             figures: Figures::default(),
@@ -133,7 +135,7 @@ impl Sampler {
             clocks: Clocks::default(),
             cgroup: Cgroup::default(),
             interfaces: Interfaces::default(),
-            threads: Threads::of(names),
+            threads: Threads::of(names, lister),
             threads_every: 1,
             accept_queue: AcceptQueue::default(),
         }

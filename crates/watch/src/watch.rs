@@ -12,6 +12,7 @@ use model::{ClockOffset, Event, Pid};
 use probes::arrivals;
 use probes::jvm::JvmOptions;
 use probes::profile::Sampler;
+use probes::thread_times::ThreadLister;
 use probes::{Facts, Plan};
 
 use crate::always_on::{self, AlwaysOnSource};
@@ -213,18 +214,7 @@ impl Watch {
         let handover = Arc::<Handover>::default();
         watch.start_jvm(options);
         watch.start_supervisor(options, &handover);
-        let threads_every = if options.always_on.is_some() { ALWAYS_ON_INTERVAL } else { 1 };
-        if options.host && watch.run(HOST, HostSource::new(watch.threads.reader(), threads_every)) {
-            let threads = if threads_every > 1 {
-                format!("; the broker's threads every {threads_every} s")
-            } else {
-                String::new()
-            };
-            watch.active(HOST, format!("/proc, /sys, cgroup files, once a second{threads}"));
-            watch.active(ACCEPT_QUEUE, "/proc/PID/net/netstat, once a second".to_owned());
-            watch.feed.costs.offer(Part::Host, &[HOST, ACCEPT_QUEUE]);
-            watch.feed.sources.serve(HostSource::NAME, &[HOST, ACCEPT_QUEUE]);
-        }
+        watch.start_host(options);
         watch.start_partitions(options);
         match &options.always_on {
             None => {
@@ -314,6 +304,23 @@ impl Watch {
         stop_all(supervisor.into_iter().collect(), &queue, rest, &mut summary);
         (summary.dropped, summary.unreported) = (feed.sender.dropped(), feed.sender.unreported());
         summary
+    }
+
+    fn start_host(&mut self, options: &Options) {
+        if !options.host {
+            return;
+        }
+        let threads_every = if options.always_on.is_some() { ALWAYS_ON_INTERVAL } else { 1 };
+        let lister = ThreadLister::load();
+        let means = if lister.is_some() { "BPF iterator" } else { "/proc/PID/task" };
+        if !self.run(HOST, HostSource::new(self.threads.reader(), lister, threads_every)) {
+            return;
+        }
+        let interval = if threads_every > 1 { format!(", every {threads_every} s") } else { String::new() };
+        self.active(HOST, format!("/proc, /sys, cgroup files, once a second; threads: {means}{interval}"));
+        self.active(ACCEPT_QUEUE, "/proc/PID/net/netstat, once a second".to_owned());
+        self.feed.costs.offer(Part::Host, &[HOST, ACCEPT_QUEUE]);
+        self.feed.sources.serve(HostSource::NAME, &[HOST, ACCEPT_QUEUE]);
     }
 
     /// Queries the JVM, before the probes see the first of its threads.

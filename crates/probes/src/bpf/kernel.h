@@ -123,6 +123,17 @@ struct files_struct {
 struct pid_namespace;
 struct seq_file;
 
+/* include/linux/bpf.h: the contexts of iterators */
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+/* the task is missing in the last call */
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
 /* the id of a process or thread in one pid namespace */
 struct upid {
 	int nr;
@@ -160,6 +171,7 @@ struct kernel_cpustat {
 };
 
 struct sched_entity {
+	__u64 sum_exec_runtime;
 	struct cfs_rq *cfs_rq;
 };
 

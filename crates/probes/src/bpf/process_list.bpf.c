@@ -32,19 +32,6 @@ struct process_list_records {
 const volatile struct process_list_settings settings = {};
 const volatile struct process_list_records records = {};
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct bpf_iter_meta {
-	struct seq_file *seq;
-};
-
-struct bpf_iter__task {
-	struct bpf_iter_meta *meta;
-	struct task_struct *task;
-};
-
-#pragma clang attribute pop
-
 /* The iterator visits the tasks of its reader's namespace (kernel/bpf/task_iter.c). */
 SEC("iter/task")
 int list_processes(struct bpf_iter__task *ctx)

@@ -144,7 +144,7 @@ fn broker(fixture: &Fixture) -> BrokerProcess {
 
 /// Samples of two readings, two seconds apart.
 fn read_twice(fixture: &Fixture) -> Samples {
-    let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
+    let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader(), None);
     host(fixture, 1);
     sampler.devices = BTreeSet::from([fixture_device(fixture)]);
     sampler.sample(&mut || Nanos(1_000_000_000), Some(&broker(fixture)));
@@ -238,7 +238,7 @@ fn spread(begin_ms: i64, step_ms: i64) -> impl FnMut() -> Nanos {
 fn rates_are_exact_if_a_reading_takes_time() {
     let at_once = read_twice(&Fixture::new("at-once"));
     let fixture = Fixture::new("spread");
-    let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
+    let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader(), None);
     host(&fixture, 1);
     sampler.sample(&mut spread(1_000, 1), Some(&broker(&fixture)));
     host(&fixture, 2);
@@ -268,7 +268,7 @@ fn threads_are_read_in_every_third_reading() {
     let fixture = Fixture::new("threads-every");
     host(&fixture, 1);
     let mut sampler =
-        Sampler { threads_every: 3, ..Sampler::of(fixture.kernel(), ThreadNames::default().reader()) };
+        Sampler { threads_every: 3, ..Sampler::of(fixture.kernel(), ThreadNames::default().reader(), None) };
     let mut has_threads = |second: i64| {
         let events = sampler.sample(&mut || Nanos(second * 1_000_000_000), Some(&broker(&fixture)));
         let of_threads =
@@ -281,7 +281,7 @@ fn threads_are_read_in_every_third_reading() {
 #[test]
 fn missing_files_yield_no_figures() {
     let fixture = Fixture::new("nothing");
-    let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
+    let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader(), None);
     for second in 1..4 {
         let mut found =
             values(sampler.sample(&mut || Nanos(second * 1_000_000_000), Some(&broker(&fixture))));
@@ -317,7 +317,7 @@ fn malformed_files_do_not_panic() {
             "0::/../..\n1:2",
         ] {
             fixture.file(&format!("proc/{name}"), text);
-            let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
+            let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader(), None);
             for second in 1..3 {
                 values(sampler.sample(&mut || Nanos(second * 1_000_000_000), Some(&broker(&fixture))));
             }
@@ -329,7 +329,7 @@ fn malformed_files_do_not_panic() {
 #[test]
 fn rates_restart_with_the_broker() {
     let fixture = Fixture::new("restart");
-    let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader());
+    let mut sampler = Sampler::of(fixture.kernel(), ThreadNames::default().reader(), None);
     host(&fixture, 1);
     sampler.sample(&mut || Nanos(1_000_000_000), Some(&broker(&fixture)));
     let away = values(sampler.sample(&mut || Nanos(2_000_000_000), None));

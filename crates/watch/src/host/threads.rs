@@ -5,10 +5,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use jvm::Role;
 use model::{HostScope, Nanos};
+use probes::ThreadTimes;
+use probes::thread_times::{Portions, ThreadList, ThreadLister};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::Moment;
@@ -27,12 +29,19 @@ const MIN_OPEN_FILES: u64 = 256;
 const MAX_OPEN_FILES: u64 = 1_024;
 /// Limit of a `schedstat` line, which has three numbers.
 const MAX_LINE_BYTES: usize = 64;
+/// Limit of threads to list.
+const MAX_THREADS: usize = 1 << 16;
+/// How often threads are listed until none is missing: the kernel may leave some out while others end.
+const LISTINGS: u32 = 3;
 
 /// The threads at the last reading.
 pub(super) struct Threads {
     names: NameReader,
     pid: u32,
     known: HashMap<u32, Known>,
+    /// Lists the threads of a process, if the kernel can.
+    lister: Option<ThreadLister>,
+    listed: Option<ThreadList>,
     max_open_files: usize,
     /// Time of the last reading.
     read: Option<Nanos>,
@@ -41,17 +50,13 @@ pub(super) struct Threads {
 struct Known {
     role: &'static str,
     readings: u32,
-    times: Times,
+    times: ThreadTimes,
     at: Nanos,
-    /// Its `schedstat`, if that stays open.
+    /// Its `schedstat`, if that is read and stays open.
     file: Option<File>,
 }
 
-/// `/proc/PID/task/TID/schedstat` (Documentation/scheduler/sched-stats.rst): nanoseconds on a CPU, nanoseconds waiting for
-/// one, and times scheduled.
-type Times = [u64; 3];
-
-/// Increase of a thread's [`Times`] per second since the last reading.
+/// Increase of a thread's times per second since the last reading: nanoseconds on a CPU, waiting for one, and switches.
 type Rates = [f64; 3];
 
 /// Rates of the threads of one role since the last reading.
@@ -61,10 +66,17 @@ struct RoleRates {
     threads: u32,
 }
 
+/// A reading of all threads: those that were read before it, and what it has found.
+struct Reading<'d> {
+    directory: &'d Path,
+    before: HashMap<u32, Known>,
+    roles: BTreeMap<&'static str, RoleRates>,
+}
+
 impl Threads {
-    pub(super) fn of(names: NameReader) -> Self {
-        let max_open_files = raise_open_files() as usize;
-        Self { names, pid: 0, known: HashMap::new(), max_open_files, read: None }
+    pub(super) fn of(names: NameReader, lister: Option<ThreadLister>) -> Self {
+        let max_open_files = if lister.is_some() { 0 } else { raise_open_files() as usize };
+        Self { names, pid: 0, known: HashMap::new(), lister, listed: None, max_open_files, read: None }
     }
 
     /// Samples all threads.
@@ -78,49 +90,97 @@ impl Threads {
     ) {
         if std::mem::replace(&mut self.pid, pid) != pid {
             (self.known, self.read) = (HashMap::new(), None);
+            self.listed = self.lister.as_ref().and_then(|lister| lister.of_process(pid).ok());
         }
         let directory = kernel.of_process(pid, "task");
-        let mut before = std::mem::take(&mut self.known);
-        let is_same = count_threads(&directory) == Some(before.len());
-        let tids = if is_same { before.keys().copied().collect() } else { list_threads(&directory) };
-        let mut roles = BTreeMap::new();
-        let count = tids.len();
-        self.read_all(&directory, tids, &mut before, &mut roles, moment);
-        if is_same && self.known.len() < count {
-            // As many threads have started as have ended.
-            let new_tids =
-                list_threads(&directory).into_iter().filter(|tid| !self.known.contains_key(tid)).collect();
-            self.read_all(&directory, new_tids, &mut before, &mut roles, moment);
+        let before = std::mem::take(&mut self.known);
+        let mut reading = Reading { directory: &directory, before, roles: BTreeMap::new() };
+        if self.listed.is_some() {
+            self.read_listed(&mut reading, moment);
+        } else {
+            self.read_files(&mut reading, moment);
         }
         let at = moment();
         let since = self.read.replace(at);
-        for (name, role) in roles {
+        for (name, role) in reading.roles {
             role.sample(name, since, at, figures);
         }
     }
 
-    /// Reads these threads, and compares each with its last reading.
-    fn read_all(
-        &mut self,
-        directory: &Path,
-        tids: Vec<u32>,
-        before: &mut HashMap<u32, Known>,
-        roles: &mut BTreeMap<&'static str, RoleRates>,
-        moment: &mut Moment<'_>,
-    ) {
-        for tid in tids {
-            let role = self.names.of(tid).map(|name| Role::of(name).as_str());
-            let mut before = before.remove(&tid);
-            let file = before.as_mut().and_then(|before| before.file.take());
-            let at = moment();
-            let thread = Known::read(&Thread { directory, tid }, role, before.as_ref(), (file, at));
-            let Some(mut thread) = thread else { continue };
-            let done = roles.entry(thread.role).or_default();
-            done.threads += 1;
-            done.add(&thread, before.as_ref(), self.read);
-            thread.file.take_if(|_| self.known.len() >= self.max_open_files);
-            self.known.insert(tid, thread);
+    /// Reads the threads that the kernel lists.
+    fn read_listed(&mut self, reading: &mut Reading<'_>, moment: &mut Moment<'_>) {
+        let mut is_complete = false;
+        for _ in 0..LISTINGS {
+            let Some(portions) = self.listed.as_ref().and_then(|threads| threads.begin().ok()) else { break };
+            self.read_portions(portions, reading, moment);
+            is_complete = count_threads(reading.directory).is_none_or(|count| self.known.len() >= count);
+            if is_complete {
+                break;
+            }
         }
+        if !is_complete {
+            // They may only have been left out: the next reading compares with their last one.
+            self.known.extend(reading.before.drain());
+        }
+    }
+
+    fn read_portions(&mut self, mut portions: Portions, reading: &mut Reading<'_>, moment: &mut Moment<'_>) {
+        while self.known.len() < MAX_THREADS {
+            let at = moment();
+            let Ok(portion) = portions.next_portion() else { return };
+            let mut is_over = true;
+            for times in portion {
+                is_over = false;
+                if !self.known.contains_key(&times.tid) {
+                    self.add(times, at, None, reading);
+                }
+            }
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    /// Reads each thread's file.
+    fn read_files(&mut self, reading: &mut Reading<'_>, moment: &mut Moment<'_>) {
+        let is_same = count_threads(reading.directory) == Some(reading.before.len());
+        let tids =
+            if is_same { reading.before.keys().copied().collect() } else { list_threads(reading.directory) };
+        let count = tids.len();
+        self.read_files_of(tids, reading, moment);
+        if is_same && self.known.len() < count {
+            // As many threads have started as have ended.
+            let mut tids = list_threads(reading.directory);
+            tids.retain(|tid| !self.known.contains_key(tid));
+            self.read_files_of(tids, reading, moment);
+        }
+    }
+
+    fn read_files_of(&mut self, tids: Vec<u32>, reading: &mut Reading<'_>, moment: &mut Moment<'_>) {
+        for tid in tids {
+            let open = reading.before.get_mut(&tid).and_then(|before| before.file.take());
+            let at = moment();
+            let Some((times, file)) = read_file(reading.directory, tid, open) else { continue };
+            self.add(times, at, Some(file), reading);
+        }
+    }
+
+    /// Adds a thread's times, compared with its last reading.
+    fn add(&mut self, times: ThreadTimes, at: Nanos, file: Option<File>, reading: &mut Reading<'_>) {
+        let before = reading.before.remove(&times.tid);
+        let readings = before.as_ref().map_or(0, |before| before.readings.saturating_add(1));
+        let is_named = readings > 2 && readings % NAME_EVERY != 0;
+        let by_name = self.names.of(times.tid).map(|name| Role::of(name).as_str());
+        let known = before.as_ref().filter(|_| is_named).map(|before| before.role);
+        let Some(role) = by_name.or(known).or_else(|| role_by_file(reading.directory, times.tid)) else {
+            return;
+        };
+        let file = file.filter(|_| self.known.len() < self.max_open_files);
+        let thread = Known { role, readings, times, at, file };
+        let rates = reading.roles.entry(role).or_default();
+        rates.threads += 1;
+        rates.add(&thread, before.as_ref(), self.read);
+        self.known.insert(times.tid, thread);
     }
 }
 
@@ -134,56 +194,37 @@ fn raise_open_files() -> u64 {
     (descriptors / 2).clamp(MIN_OPEN_FILES, MAX_OPEN_FILES)
 }
 
-impl Known {
-    /// Reads a thread at this time, from its open file if there is one.
-    #[allow(clippy::disallowed_methods, reason = "/proc or /sys")]
-    fn read(
-        thread: &Thread<'_>,
-        role: Option<&'static str>,
-        before: Option<&Self>,
-        (file, at): (Option<File>, Nanos),
-    ) -> Option<Self> {
-        let file = file.or_else(|| File::open(thread.path("schedstat")).ok())?;
-        let mut line = [0; MAX_LINE_BYTES];
-        let length = file.read_at(&mut line, 0).ok()?;
-        let times = parse(std::str::from_utf8(line.get(..length)?).ok()?)?;
-        let readings = before.map_or(0, |before| before.readings.saturating_add(1));
-        let known = before.filter(|_| readings > 2 && readings % NAME_EVERY != 0).map(|before| before.role);
-        let comm = || text::read(&thread.path("comm")).map(|comm| Role::of(comm.trim_end()).as_str());
-        let role = role.or(known).or_else(comm)?;
-        Some(Self { role, readings, times, at, file: Some(file) })
-    }
-}
-
-/// A thread in `/proc/PID/task`.
-struct Thread<'d> {
-    directory: &'d Path,
-    tid: u32,
-}
-
-impl Thread<'_> {
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.join(format!("{}/{name}", self.tid))
-    }
-}
-
-fn parse(text: &str) -> Option<Times> {
+/// Reads a thread's times from its `schedstat`, which may be open already.
+#[allow(clippy::disallowed_methods, reason = "/proc or /sys")]
+fn read_file(directory: &Path, tid: u32, open: Option<File>) -> Option<(ThreadTimes, File)> {
+    let file = open.or_else(|| File::open(directory.join(format!("{tid}/schedstat"))).ok())?;
+    let mut line = [0; MAX_LINE_BYTES];
+    let length = file.read_at(&mut line, 0).ok()?;
+    let text = std::str::from_utf8(line.get(..length)?).ok()?;
     let mut words = text.split_ascii_whitespace().map_while(|word| word.parse().ok());
-    Some([words.next()?, words.next()?, words.next()?])
+    let mut next = || words.next();
+    let times = ThreadTimes { tid, ran_ns: next()?, waited_ns: next()?, switches: next()? };
+    Some((times, file))
+}
+
+fn role_by_file(directory: &Path, tid: u32) -> Option<&'static str> {
+    let comm = text::read(&directory.join(format!("{tid}/comm")))?;
+    Some(Role::of(comm.trim_end()).as_str())
 }
 
 impl RoleRates {
     /// Adds a thread's increase since its last reading.
     /// The times of a thread that is new all count as since `since`, the last reading of all.
     fn add(&mut self, thread: &Known, before: Option<&Known>, since: Option<Nanos>) {
-        let (earlier, since) = match before {
-            Some(before) => (before.times, Some(before.at)),
-            None => (Times::default(), since),
+        let Some(since) = before.map(|before| before.at).or(since) else { return };
+        let Some(elapsed_s) = seconds(since, thread.at) else { return };
+        let increase = |of: fn(&ThreadTimes) -> u64| {
+            of(&thread.times).saturating_sub(before.map_or(0, |before| of(&before.times))) as f64 / elapsed_s
         };
-        let Some(elapsed_s) = since.and_then(|since| seconds(since, thread.at)) else { return };
-        for (rate, (now, then)) in self.rates.iter_mut().zip(thread.times.into_iter().zip(earlier)) {
-            *rate += now.saturating_sub(then) as f64 / elapsed_s;
-        }
+        let [ran, waited, switches] = &mut self.rates;
+        *ran += increase(|times| times.ran_ns);
+        *waited += increase(|times| times.waited_ns);
+        *switches += increase(|times| times.switches);
     }
 
     fn sample(&self, name: &str, since: Option<Nanos>, at: Nanos, figures: &mut Figures) {
@@ -230,7 +271,7 @@ mod tests {
     #[test]
     fn files_of_five_hundred_threads_stay_open() {
         let (fixture, names) = (Fixture::new("many-threads"), ThreadNames::default());
-        let mut threads = Threads::of(names.reader());
+        let mut threads = Threads::of(names.reader(), None);
         (8..508).for_each(|tid| begin(&fixture, tid, 10));
         assert_eq!(sample(&mut threads, &fixture, 1).1, Some(500.0));
         assert_eq!(threads.known.values().filter(|thread| thread.file.is_some()).count(), 500);
@@ -239,7 +280,7 @@ mod tests {
     #[test]
     fn detects_started_and_ended_threads() {
         let (fixture, names) = (Fixture::new("threads"), ThreadNames::default());
-        let mut threads = Threads::of(names.reader());
+        let mut threads = Threads::of(names.reader(), None);
         (8..11).for_each(|tid| begin(&fixture, tid, 10));
         assert_eq!(sample(&mut threads, &fixture, 1), (None, Some(3.0)));
         begin(&fixture, 8, 15);
