@@ -19,7 +19,8 @@ use policy::{Change, Policy};
 
 pub(crate) use handover::{Handover, Mode, Share};
 
-/// How often to check for slow requests.
+/// How often to check whether an escalation is over. It begins as soon as enough requests were slow: the next stall may come
+/// within the second.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Begins and ends escalations.
@@ -191,9 +192,14 @@ impl Source for EscalationSource {
     type Error = std::convert::Infallible;
 
     const NAME: &'static str = "escalation";
-    const PACE: Pace = Pace::Every(INTERVAL);
+    const PACE: Pace = Pace::Blocking(INTERVAL);
 
-    fn poll(&mut self, feed: &Feed, _: Duration) -> Result<(), Self::Error> {
+    fn start(&mut self, _: &Feed) {
+        self.handover.count_slow_here();
+    }
+
+    fn poll(&mut self, feed: &Feed, timeout: Duration) -> Result<(), Self::Error> {
+        std::thread::park_timeout(timeout);
         let (now_ns, slow) = (crate::now().monotonic_ns, self.handover.take_slow());
         let mut change = self.policy.step(now_ns, slow);
         if self.running.as_ref().is_some_and(FullSources::is_down) {

@@ -8,6 +8,7 @@
 
 use std::collections::HashSet;
 use std::sync::Mutex;
+use std::thread::Thread;
 
 use ahash::RandomState;
 use model::{Event, Nanos, Request};
@@ -41,6 +42,8 @@ pub(crate) struct Handover(Mutex<State>);
 struct State {
     /// Slow requests that the policy has not counted yet.
     slow: u64,
+    /// The thread that counts them, if it is to be woken.
+    counter: Option<Thread>,
     /// When the probes of the last escalation were attached.
     attached: Option<Nanos>,
     /// From when on their events are ignored.
@@ -59,9 +62,18 @@ struct State {
 }
 
 impl Handover {
-    /// Adds to the number of slow requests.
+    /// Adds to the number of slow requests, and wakes the thread that counts them.
     pub(crate) fn add_slow(&self, count: u64) {
-        lock(&self.0).slow += count;
+        let mut state = lock(&self.0);
+        if state.slow == 0 && count > 0 {
+            state.counter.iter().for_each(Thread::unpark);
+        }
+        state.slow += count;
+    }
+
+    /// Wakes the calling thread when requests are slow.
+    pub(super) fn count_slow_here(&self) {
+        lock(&self.0).counter = Some(std::thread::current());
     }
 
     /// Returns the number of slow requests since the last call.
@@ -194,6 +206,8 @@ impl Share {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::{Handover, Mode};
     use model::{Event, Nanos, OffCpu, Request};
 
@@ -204,6 +218,16 @@ mod tests {
         let request = Request::new(client.parse().unwrap(), broker.parse().unwrap());
         let (arrival, end) = (Nanos::from_millis(arrival), end.into().map(Nanos::from_millis));
         Event::Request(Box::new(Request { arrival, end, correlation_id, ..request }))
+    }
+
+    #[test]
+    fn slow_request_wakes_the_thread_that_counts() {
+        let (handover, began) = (Handover::default(), Instant::now());
+        handover.count_slow_here();
+        handover.add_slow(3);
+        std::thread::park_timeout(Duration::from_secs(60));
+        assert!(began.elapsed() < Duration::from_secs(30));
+        assert_eq!((handover.take_slow(), handover.take_slow()), (3, 0));
     }
 
     fn wait(start: i64, end: i64) -> Event {
