@@ -53,8 +53,8 @@ struct Recent {
     full: Arc<str>,
 }
 
-/// Slots of the cache: a power of two, more than the threads that are busy at a time.
-const SLOTS: usize = 64;
+/// Slots of the cache: a power of two, more than the threads that take turns. Hundreds of request handlers do.
+const SLOTS: usize = 1_024;
 
 impl ThreadNames {
     pub(crate) fn publish(&self, table: Table) {
@@ -93,6 +93,12 @@ impl NameReader {
     pub(crate) fn of(&mut self, tid: Tid) -> Option<&str> {
         self.renew();
         self.table.get(&tid).map(|named| &*named.full)
+    }
+
+    /// The number of the current table: as long as it is the same, so are all names.
+    pub(crate) fn edition(&mut self) -> u64 {
+        self.renew();
+        self.edition
     }
 
     fn renew(&mut self) {

@@ -2,11 +2,13 @@
 //! Without full names, only the kernel's 15 characters are known: request handlers, network threads and acceptors of
 //! the data plane share theirs (`data-plane-kafk`) and are one role.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use ahash::RandomState;
 use jvm::Role;
 use model::{HostScope, Nanos};
 use probes::ThreadTimes;
@@ -29,16 +31,18 @@ const MIN_OPEN_FILES: u64 = 256;
 const MAX_OPEN_FILES: u64 = 1_024;
 /// Limit of a `schedstat` line, which has three numbers.
 const MAX_LINE_BYTES: usize = 64;
-/// Limit of threads to list.
-const MAX_THREADS: usize = 1 << 16;
+/// Limit of portions to list, each of some hundred threads.
+const MAX_PORTIONS: usize = 256;
 /// How often threads are listed until none is missing: the kernel may leave some out while others end.
 const LISTINGS: u32 = 3;
 
 /// The threads at the last reading.
 pub(super) struct Threads {
     names: NameReader,
+    /// The table of names at the last reading.
+    edition: u64,
     pid: u32,
-    known: HashMap<u32, Known>,
+    known: HashMap<u32, Known, RandomState>,
     /// Lists the threads of a process, if the kernel can.
     lister: Option<ThreadLister>,
     listed: Option<ThreadList>,
@@ -54,6 +58,8 @@ struct Known {
     at: Nanos,
     /// Its `schedstat`, if that is read and stays open.
     file: Option<File>,
+    /// Whether the present reading has it.
+    is_read: bool,
 }
 
 /// Increase of a thread's times per second since the last reading: nanoseconds on a CPU, waiting for one, and switches.
@@ -66,17 +72,20 @@ struct RoleRates {
     threads: u32,
 }
 
-/// A reading of all threads: those that were read before it, and what it has found.
+/// A reading of all threads.
 struct Reading<'d> {
     directory: &'d Path,
-    before: HashMap<u32, Known>,
+    /// There are new names.
+    is_renamed: bool,
+    threads: usize,
     roles: BTreeMap<&'static str, RoleRates>,
 }
 
 impl Threads {
     pub(super) fn of(names: NameReader, lister: Option<ThreadLister>) -> Self {
         let max_open_files = if lister.is_some() { 0 } else { raise_open_files() as usize };
-        Self { names, pid: 0, known: HashMap::new(), lister, listed: None, max_open_files, read: None }
+        let known = HashMap::default();
+        Self { names, edition: 0, pid: 0, known, lister, listed: None, max_open_files, read: None }
     }
 
     /// Samples all threads.
@@ -89,12 +98,13 @@ impl Threads {
         moment: &mut Moment<'_>,
     ) {
         if std::mem::replace(&mut self.pid, pid) != pid {
-            (self.known, self.read) = (HashMap::new(), None);
+            (self.known, self.read) = (HashMap::default(), None);
             self.listed = self.lister.as_ref().and_then(|lister| lister.of_process(pid).ok());
         }
         let directory = kernel.of_process(pid, "task");
-        let before = std::mem::take(&mut self.known);
-        let mut reading = Reading { directory: &directory, before, roles: BTreeMap::new() };
+        let edition = self.names.edition();
+        let is_renamed = std::mem::replace(&mut self.edition, edition) != edition;
+        let mut reading = Reading { directory: &directory, is_renamed, threads: 0, roles: BTreeMap::new() };
         if self.listed.is_some() {
             self.read_listed(&mut reading, moment);
         } else {
@@ -109,31 +119,25 @@ impl Threads {
 
     /// Reads the threads that the kernel lists.
     fn read_listed(&mut self, reading: &mut Reading<'_>, moment: &mut Moment<'_>) {
-        let mut is_complete = false;
         for _ in 0..LISTINGS {
             let Some(portions) = self.listed.as_ref().and_then(|threads| threads.begin().ok()) else { break };
             self.read_portions(portions, reading, moment);
-            is_complete = count_threads(reading.directory).is_none_or(|count| self.known.len() >= count);
-            if is_complete {
-                break;
+            if count_threads(reading.directory).is_none_or(|count| reading.threads >= count) {
+                return self.finish(true);
             }
         }
-        if !is_complete {
-            // They may only have been left out: the next reading compares with their last one.
-            self.known.extend(reading.before.drain());
-        }
+        // They may only have been left out: the next reading compares with their last one.
+        self.finish(false);
     }
 
     fn read_portions(&mut self, mut portions: Portions, reading: &mut Reading<'_>, moment: &mut Moment<'_>) {
-        while self.known.len() < MAX_THREADS {
+        for _ in 0..MAX_PORTIONS {
             let at = moment();
             let Ok(portion) = portions.next_portion() else { return };
             let mut is_over = true;
             for times in portion {
                 is_over = false;
-                if !self.known.contains_key(&times.tid) {
-                    self.add(times, at, None, reading);
-                }
+                self.add(times, at, None, reading);
             }
             if is_over {
                 return;
@@ -143,22 +147,23 @@ impl Threads {
 
     /// Reads each thread's file.
     fn read_files(&mut self, reading: &mut Reading<'_>, moment: &mut Moment<'_>) {
-        let is_same = count_threads(reading.directory) == Some(reading.before.len());
+        let is_same = count_threads(reading.directory) == Some(self.known.len());
         let tids =
-            if is_same { reading.before.keys().copied().collect() } else { list_threads(reading.directory) };
+            if is_same { self.known.keys().copied().collect() } else { list_threads(reading.directory) };
         let count = tids.len();
         self.read_files_of(tids, reading, moment);
-        if is_same && self.known.len() < count {
+        if is_same && reading.threads < count {
             // As many threads have started as have ended.
             let mut tids = list_threads(reading.directory);
             tids.retain(|tid| !self.known.contains_key(tid));
             self.read_files_of(tids, reading, moment);
         }
+        self.finish(true);
     }
 
     fn read_files_of(&mut self, tids: Vec<u32>, reading: &mut Reading<'_>, moment: &mut Moment<'_>) {
         for tid in tids {
-            let open = reading.before.get_mut(&tid).and_then(|before| before.file.take());
+            let open = self.known.get_mut(&tid).and_then(|thread| thread.file.take());
             let at = moment();
             let Some((times, file)) = read_file(reading.directory, tid, open) else { continue };
             self.add(times, at, Some(file), reading);
@@ -167,20 +172,42 @@ impl Threads {
 
     /// Adds a thread's times, compared with its last reading.
     fn add(&mut self, times: ThreadTimes, at: Nanos, file: Option<File>, reading: &mut Reading<'_>) {
-        let before = reading.before.remove(&times.tid);
-        let readings = before.as_ref().map_or(0, |before| before.readings.saturating_add(1));
-        let is_named = readings > 2 && readings % NAME_EVERY != 0;
-        let by_name = self.names.of(times.tid).map(|name| Role::of(name).as_str());
-        let known = before.as_ref().filter(|_| is_named).map(|before| before.role);
-        let Some(role) = by_name.or(known).or_else(|| role_by_file(reading.directory, times.tid)) else {
+        let open_files = reading.threads;
+        let known = self.known.get(&times.tid);
+        if known.is_some_and(|thread| thread.is_read) {
             return;
+        }
+        let readings = known.map_or(0, |thread| thread.readings.saturating_add(1));
+        let known = known.filter(|_| readings > 2 && readings % NAME_EVERY != 0).map(|thread| thread.role);
+        let role = match known {
+            Some(role) if !reading.is_renamed => role,
+            _ => {
+                let by_name = self.names.of(times.tid).map(|name| Role::of(name).as_str());
+                let role = by_name.or(known).or_else(|| role_by_file(reading.directory, times.tid));
+                let Some(role) = role else { return };
+                role
+            }
         };
-        let file = file.filter(|_| self.known.len() < self.max_open_files);
-        let thread = Known { role, readings, times, at, file };
+        reading.threads += 1;
         let rates = reading.roles.entry(role).or_default();
         rates.threads += 1;
-        rates.add(&thread, before.as_ref(), self.read);
-        self.known.insert(times.tid, thread);
+        let file = file.filter(|_| open_files < self.max_open_files);
+        let thread = Known { role, readings, times, at, file, is_read: true };
+        match self.known.entry(times.tid) {
+            Entry::Occupied(mut known) => {
+                rates.add(&thread, Some(known.get()), self.read);
+                known.insert(thread);
+            }
+            Entry::Vacant(unknown) => {
+                rates.add(&thread, None, self.read);
+                unknown.insert(thread);
+            }
+        }
+    }
+
+    /// Ends a reading. Threads that it does not have are forgotten if it has all.
+    fn finish(&mut self, is_complete: bool) {
+        self.known.retain(|_, thread| std::mem::replace(&mut thread.is_read, false) || !is_complete);
     }
 }
 
@@ -241,12 +268,15 @@ impl RoleRates {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::fs;
+    use std::path::Path;
+    use std::time::Duration;
 
-    use super::Threads;
+    use super::{Reading, ThreadTimes, Threads};
     use crate::host::figures::Figures;
     use crate::host::tests::fixture::Fixture;
-    use crate::thread_names::ThreadNames;
+    use crate::thread_names::{ThreadName, ThreadNames};
     use model::{Event, Nanos};
 
     fn begin(fixture: &Fixture, tid: u32, ran_ms: u64) {
@@ -294,5 +324,35 @@ mod tests {
         assert_eq!(sample(&mut threads, &fixture, 3), (Some(7.0), Some(4.0)));
         fs::remove_dir_all(fixture.path("proc/7/task/12")).unwrap();
         assert_eq!(sample(&mut threads, &fixture, 4), (Some(0.0), Some(3.0)));
+    }
+
+    /// Reads these threads at a second, each with its milliseconds on a CPU; returns the CPU time per second.
+    fn read(threads: &mut Threads, listed: &[(u32, u64)], second: i64, is_complete: bool) -> Duration {
+        let directory = Path::new("/");
+        let mut reading = Reading { directory, is_renamed: true, threads: 0, roles: BTreeMap::new() };
+        for &(tid, ran_ms) in listed {
+            let times = ThreadTimes { tid, ran_ns: ran_ms * 1_000_000, waited_ns: 0, switches: 0 };
+            threads.add(times, Nanos(second * 1_000_000_000), None, &mut reading);
+        }
+        threads.finish(is_complete);
+        threads.read = Some(Nanos(second * 1_000_000_000));
+        Duration::from_secs_f64(reading.roles.values().map(|role| role.rates[0] / 1e9).sum())
+    }
+
+    #[test]
+    fn thread_left_out_of_a_list_is_compared_with_its_last_reading() {
+        let names = ThreadNames::default();
+        let thread = |comm: &str| ThreadName { comm: comm.into(), full: comm.into() };
+        names.publish([(8, thread("a")), (9, thread("b"))].into());
+        let mut threads = Threads::of(names.reader(), None);
+        read(&mut threads, &[(8, 100), (9, 5_000)], 1, true);
+        assert_eq!(read(&mut threads, &[(8, 200)], 2, false), Duration::from_millis(100));
+        assert_eq!(
+            read(&mut threads, &[(8, 200), (9, 5_400), (9, 5_400)], 3, true),
+            Duration::from_millis(200),
+            "over two seconds, and once"
+        );
+        assert_eq!(read(&mut threads, &[(8, 300)], 4, true), Duration::from_millis(100));
+        assert_eq!(threads.known.len(), 1, "the other one has ended");
     }
 }
