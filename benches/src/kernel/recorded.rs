@@ -49,11 +49,7 @@ impl RecordingStats {
 
     /// Formats the losses for a table.
     pub(crate) fn lost_of_each_kind(&self) -> String {
-        if self.lost.is_empty() {
-            return "0".to_owned();
-        }
-        let kinds: Vec<String> = self.lost.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-        kinds.join(", ")
+        of_each_kind(&self.lost)
     }
 
     /// Appends that are neither recorded nor counted as lost.
@@ -99,6 +95,19 @@ fn nonzero_losses(manifest: &Value) -> anyhow::Result<BTreeMap<String, u64>> {
     let losses = manifest.get("losses").and_then(Value::as_object).context("the manifest has no losses")?;
     let counts = losses.iter().filter_map(|(kind, count)| Some((kind.clone(), count.as_u64()?)));
     Ok(counts.filter(|(_, count)| *count > 0).collect())
+}
+
+/// Formats the losses in a recording's manifest; "0" if there are none.
+pub(crate) fn lost_of_each_kind(recording: &Path) -> anyhow::Result<String> {
+    Ok(of_each_kind(&nonzero_losses(&manifest(recording)?)?))
+}
+
+fn of_each_kind(lost: &BTreeMap<String, u64>) -> String {
+    if lost.is_empty() {
+        return "0".to_owned();
+    }
+    let kinds: Vec<String> = lost.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    kinds.join(", ")
 }
 
 /// The sum of all losses in a recording's manifest.

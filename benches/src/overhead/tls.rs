@@ -51,7 +51,7 @@ impl TlsRecorder {
     pub(super) fn stop(self) -> anyhow::Result<()> {
         self.ring.pause(false)?;
         self.watcher.stop()?;
-        println!("the recorder lost {} events", recorded::all_lost(&self.recording)?);
+        println!("the recorder lost {}", recorded::lost_of_each_kind(&self.recording)?);
         fs::remove_dir_all(&self.recording).with_context(|| self.recording.display().to_string())
     }
 }
