@@ -2,7 +2,6 @@
 //! Without full names, only the kernel's 15 characters are known: request handlers, network threads and acceptors of
 //! the data plane share theirs (`data-plane-kafk`) and are one role.
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -83,7 +82,7 @@ struct Reading<'d> {
 
 impl Threads {
     pub(super) fn of(names: NameReader, lister: Option<ThreadLister>) -> Self {
-        let max_open_files = if lister.is_some() { 0 } else { raise_open_files() as usize };
+        let max_open_files = raise_open_files() as usize;
         let known = HashMap::default();
         Self { names, edition: 0, pid: 0, known, lister, listed: None, max_open_files, read: None }
     }
@@ -193,16 +192,8 @@ impl Threads {
         rates.threads += 1;
         let file = file.filter(|_| open_files < self.max_open_files);
         let thread = Known { role, readings, times, at, file, is_read: true };
-        match self.known.entry(times.tid) {
-            Entry::Occupied(mut known) => {
-                rates.add(&thread, Some(known.get()), self.read);
-                known.insert(thread);
-            }
-            Entry::Vacant(unknown) => {
-                rates.add(&thread, None, self.read);
-                unknown.insert(thread);
-            }
-        }
+        let before = self.known.insert(times.tid, thread);
+        rates.add((&times, at), before.as_ref(), self.read);
     }
 
     /// Ends a reading. Threads that it does not have are forgotten if it has all.
@@ -242,11 +233,11 @@ fn role_by_file(directory: &Path, tid: u32) -> Option<&'static str> {
 impl RoleRates {
     /// Adds a thread's increase since its last reading.
     /// The times of a thread that is new all count as since `since`, the last reading of all.
-    fn add(&mut self, thread: &Known, before: Option<&Known>, since: Option<Nanos>) {
+    fn add(&mut self, (times, at): (&ThreadTimes, Nanos), before: Option<&Known>, since: Option<Nanos>) {
         let Some(since) = before.map(|before| before.at).or(since) else { return };
-        let Some(elapsed_s) = seconds(since, thread.at) else { return };
+        let Some(elapsed_s) = seconds(since, at) else { return };
         let increase = |of: fn(&ThreadTimes) -> u64| {
-            of(&thread.times).saturating_sub(before.map_or(0, |before| of(&before.times))) as f64 / elapsed_s
+            of(times).saturating_sub(before.map_or(0, |before| of(&before.times))) as f64 / elapsed_s
         };
         let [ran, waited, switches] = &mut self.rates;
         *ran += increase(|times| times.ran_ns);
