@@ -99,6 +99,12 @@ impl Arrivals {
         }
         self.lost = lost;
     }
+
+    /// Follows no connection until there are ports again.
+    fn pause(&mut self) {
+        self.session.set_ports(&[]);
+        self.reads.clear();
+    }
 }
 
 impl TlsSource {
@@ -160,12 +166,14 @@ impl TlsSource {
     /// Returns whether it was the last.
     fn receive(&mut self, feed: &Feed, timeout: Duration) -> io::Result<bool> {
         let Some((parser, _)) = &mut self.session else { return Ok(true) };
-        let Some((kind, body)) = parser.receive(timeout)? else { return Ok(false) };
+        let message = parser.receive(timeout)?;
+        // With every message: reads also come of requests that do not end, and of listeners without TLS.
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.take(feed.clock);
+        }
+        let Some((kind, body)) = message else { return Ok(false) };
         match kind {
             Kind::Rows => {
-                if let Some(arrivals) = &mut self.arrivals {
-                    arrivals.take(feed.clock);
-                }
                 let mut batch = Batch::of(&feed.sender);
                 take_requests(body, |mut request| {
                     if let Some(arrivals) = &mut self.arrivals {
@@ -198,6 +206,9 @@ impl TlsSource {
             let assumed = feed.now() - Nanos::from_millis(1_000);
             self.covered_until = Some(self.read_until.take().map_or(assumed, |until| until.min(assumed)));
         }
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.pause();
+        }
         self.is_read.store(false, Ordering::Relaxed);
         self.outage = Some((why, Instant::now()));
     }
@@ -217,7 +228,7 @@ impl TlsSource {
             match self.begin(broker, feed) {
                 Ok(()) => {
                     self.outage = None;
-                    if let Some(arrivals) = &mut self.arrivals {
+                    if let Some(arrivals) = &self.arrivals {
                         arrivals.session.set_ports(&broker.ports);
                     }
                 }
