@@ -330,7 +330,7 @@ impl StageCauses<'_> {
     /// Until a request handler took it.
     fn queue(&mut self) {
         let (window, breakdown) = (self.window, self.breakdown);
-        let Some(read) = breakdown.read else { return };
+        let Some(read) = breakdown.read else { return self.logged_queue() };
         let begun = breakdown.operations.iter().map(|hold| hold.op.start).min();
         let begun = begun.map_or(breakdown.answered, |begun| begun.min(breakdown.answered));
         let reading = network::before_hand_over(window, read.tid, TimeSpan::new(read.end, begun));
@@ -353,6 +353,21 @@ impl StageCauses<'_> {
             self.find_if_long(span, &self.awaited.queue, || match breakdown.coordinators_append() {
                 Some(append) => coordinators::busy(breakdown, append, span),
                 None => handlers::pool_busy(window, ThreadPool::Handlers, taker, span),
+            });
+        }
+    }
+
+    /// The queue time of a request from Kafka's log: when a network thread had put it there is unknown, so only what
+    /// occupied all handlers explains it.
+    fn logged_queue(&mut self) {
+        let breakdown = self.breakdown;
+        let Some(taken) = breakdown.dequeued_at.filter(|_| is_logged(breakdown.request)) else {
+            return;
+        };
+        if breakdown.coordinators_append().is_none() {
+            let span = TimeSpan::new(breakdown.served_from, taken);
+            self.find_if_long(span, &self.awaited.queue, || {
+                handlers::pool_busy(breakdown.window, ThreadPool::Handlers, None, span)
             });
         }
     }

@@ -14,11 +14,12 @@ use model::{
 use crate::causes::candidate::{CauseCandidate, evidence, merge_into, op_evidence};
 use crate::causes::spec::{Current, broker, causes, change, change_from};
 use crate::causes::{cpu, handlers, stops, throttles};
+use crate::logged::is_logged;
 use crate::stages::response::is_read;
 use crate::stages::{self, Breakdown};
 use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits;
-use crate::window::sockets::MIN_SAMPLES;
+use crate::window::sockets::{MIN_SAMPLES, SocketCall};
 use crate::window::{CLOCK_SLACK, Window, connection_of};
 
 causes! {
@@ -303,18 +304,21 @@ fn held_up_between_reads(
 /// A response whose bytes left slowly, in the remaining time since its first byte.
 pub(crate) fn slow_departure(breakdown: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
     let (window, request) = (breakdown.window, breakdown.request);
-    let span = TimeSpan::new(breakdown.answered, breakdown.end);
+    let first = first_write(breakdown);
+    // Kafka's send time also has what its thread did before the first write.
+    let begun = if is_logged(request) { first?.start } else { breakdown.answered };
+    let span = TimeSpan::new(begun, breakdown.end);
     let trouble = trouble_evidence(window, request, span);
-    let (bytes, rest) = (request.response_bytes?, response_end(window, request, span)?);
+    let rest = response_end(window, request, span)?;
     let last = rest.wrapping_sub(1);
     let handed = window.sockets.write_of(connection_of(request), last, span.end).map(|write| write.end);
     let handed = handed.filter(|handed| *handed >= span.start);
-    // What the agent sees ends with the broker's own call, not when the client has the bytes.
-    let left = handed.filter(|_| !stages::is_by_agent(request));
+    let left = handed.filter(|_| !ends_with_write(request));
     let after_write = left.map_or(Nanos::ZERO, |handed| free.take(TimeSpan::new(handed, span.end)));
     let before = handed.map_or(span, |handed| span.until(handed));
     let waited = if trouble.is_empty() {
-        free.take_all(no_room(breakdown, rest, before.end))
+        let gaps = first.map(|first| no_room(window, request, first, rest, before.end));
+        free.take_all(gaps.unwrap_or_default())
     } else {
         free.take(before)
     };
@@ -325,17 +329,32 @@ pub(crate) fn slow_departure(breakdown: &Breakdown<'_>, free: &mut TimeBudget) -
     let confidence = if waited > after_write { Confidence::Strong } else { Confidence::Exact };
     let unsent = left.map(|handed| (span.end - handed).at_least_zero());
     let unsent = unsent.map(|rest| format!(", {rest} of it after the broker had written the last"));
-    let text =
-        format!("the response's {bytes} bytes took {} to leave{}", span.length(), unsent.unwrap_or_default());
+    let size = request
+        .response_bytes
+        .map_or_else(|| "the response".to_owned(), |bytes| format!("the response's {bytes} bytes"));
+    let text = format!("{size} took {} to leave{}", span.length(), unsent.unwrap_or_default());
     let mut seen = vec![evidence(EvidenceKind::Request, &span, text)];
     seen.extend(trouble);
     Some(slow_client(window, request, (confidence, time), seen))
 }
 
+/// Whether the end of a request is that of the broker's last write, and not when the client has the bytes.
+fn ends_with_write(request: &Request) -> bool {
+    stages::is_by_agent(request) || is_logged(request)
+}
+
+/// The call that wrote the first byte of a response. The broker serves one request of a connection at a time.
+fn first_write(breakdown: &Breakdown<'_>) -> Option<SocketCall> {
+    let (window, request) = (breakdown.window, breakdown.request);
+    let served = TimeSpan::new(request.arrival, breakdown.end);
+    let logged = || window.sockets.first_write_within(connection_of(request), served);
+    breakdown.answer.or_else(|| logged().filter(|_| is_logged(request)))
+}
+
 /// The sequence number after a response's last byte, by the response's size.
 /// For an encrypted response, whose size on the wire is unknown, by the last write within the broker's calls.
 fn response_end(window: &Window, request: &Request, span: TimeSpan) -> Option<u32> {
-    if stages::is_by_agent(request) {
+    if ends_with_write(request) {
         return Some(window.sockets.last_write_within(connection_of(request), span)?.next());
     }
     request.response_sequence_end()
@@ -343,9 +362,7 @@ fn response_end(window: &Window, request: &Request, span: TimeSpan) -> Option<u3
 
 /// Times between two writes of a response with no room in the client's window.
 /// The window had no room for the rest of the response, which ends before the sequence number `last`.
-fn no_room(breakdown: &Breakdown<'_>, last: u32, until: Nanos) -> Vec<TimeSpan> {
-    let (window, request) = (breakdown.window, breakdown.request);
-    let Some(first) = breakdown.answer else { return Vec::new() };
+fn no_room(window: &Window, request: &Request, first: SocketCall, last: u32, until: Nanos) -> Vec<TimeSpan> {
     let mut gaps = Vec::new();
     let mut before = first;
     for write in window.sockets.writes_within(connection_of(request), first, until) {

@@ -1,12 +1,12 @@
 //! Requests of Kafka's request log: their real times, their stages by Kafka's clock, and their causes.
 
 use model::{
-    Cause, Confidence, Event, JvmPause, JvmPauseKind, Nanos, Partition, Request, RequestSource, Stage,
+    Cause, Confidence, Event, JvmPause, JvmPauseKind, Nanos, Partition, Request, RequestSource, SocketOp,
+    SocketOpKind, Stage,
 };
 
-use super::stages::{NETWORK, socket_op, us};
+use super::stages::{socket_op, us};
 use super::{JOURNAL_STACK, append, commit, ms, off_cpu, op, request, request_event, run};
-use model::SocketOpKind;
 
 /// A request from 1,000 to 1,200 ms: 20 ms in the queue, 150 of work, 15 for followers, 5 in the response's queue, 10
 /// of sending. Its line came `late`.
@@ -129,5 +129,49 @@ fn offset_written_twice_joins_neither_append() {
     let (verdicts, summary) = run(late);
     assert_eq!((summary.joins.by_base_offset, summary.joins.unjoined), (0, 1));
     assert_eq!(verdicts[0].cause, Cause::Unobserved);
-    assert_ne!(NETWORK, 7);
+}
+
+/// Kafka's queue time begins before the request is in the queue. So a handler that was held up says nothing: another
+/// one may have been free.
+#[test]
+fn queue_time_is_explained_only_if_all_handlers_were_busy() {
+    let queued = Request { queue: Some(ms(160)), local: Some(ms(10)), ..logged(us(300)) };
+    let stall = |tid, partition, base_offset| {
+        let mut held = append(tid, partition, ms(990), ms(1_155), 50);
+        held.batch.as_mut().unwrap().base_offset = base_offset;
+        [off_cpu(tid, ms(991), ms(1_155), JOURNAL_STACK), op(held)]
+    };
+    let own = [op(append(7, 6, ms(1_162), ms(1_163), 1)), answered(ms(1_200)), request_event(queued)];
+    let with = |stalls: Vec<Event>| {
+        let events = [vec![commit(2285, 980, 1_156)], stalls, own.to_vec()].concat();
+        run(events).0.remove(0)
+    };
+    let taker = stall(7, 1, 700);
+    let verdict = with([taker.clone(), stall(8, 2, 800)].concat());
+    assert_eq!(verdict.chain, [Cause::HandlersBusy, Cause::JournalCommit]);
+    assert_eq!(verdict.confidence, Confidence::Strong);
+    let idle = op(append(8, 2, ms(900), ms(901), 51));
+    let verdict = with([vec![idle], taker.to_vec()].concat());
+    assert_eq!(verdict.cause, Cause::Unobserved);
+}
+
+/// Kafka's send time, with the two writes of the response in it: one at 1,020 ms, the last one when the client had room
+/// for `room` bytes.
+fn sent_slowly(room: u32) -> Vec<Event> {
+    let zero = Nanos::ZERO;
+    let request = Request { queue: Some(zero), local: Some(ms(5)), remote: Some(zero), ..logged(us(300)) };
+    let Event::SocketOp(last) = answered(ms(1_200)) else { unreachable!() };
+    let last = SocketOp { sequence: 105_000, sequence_end: 205_000, peer_window: Some(room), ..*last };
+    let first =
+        SocketOp { start: ms(1_020), end: ms(1_021), sequence: 5_000, sequence_end: 105_000, ..last.clone() };
+    let request = Request { response: Some(ms(1_006)), ..request };
+    vec![Event::SocketOp(Box::new(first)), Event::SocketOp(Box::new(last)), request_event(request)]
+}
+
+#[test]
+fn full_client_window_between_two_writes_is_a_slow_client() {
+    let verdict = run(sent_slowly(20_000)).0.remove(0);
+    assert_eq!((verdict.cause, verdict.confidence), (Cause::SlowClient, Confidence::Strong));
+    assert!(verdict.evidence.iter().any(|seen| seen.text.starts_with("the response took 180 ms to leave")));
+    assert_eq!(run(sent_slowly(200_000)).0[0].cause, Cause::Unobserved, "there was room");
 }
