@@ -31,8 +31,10 @@ use ground_truth::{HostObservations, KernelStats, Observation};
 use matrix::Matrix;
 use plan::{Fault, Tools, VolumeKind, Window, inject, inject_until_proven};
 use result::{Bounds, FaultResult, RECORDING};
+use serde::{Deserialize, Serialize};
 use test_bed::{SETTLE, TestBed};
 
+use crate::broker::Broker;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::session;
@@ -108,6 +110,39 @@ pub enum WatchMode {
     AlwaysOn,
 }
 
+/// Where requests are known from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum RequestSource {
+    /// Packets: clients use plaintext.
+    #[default]
+    Packets,
+    /// The agent in the broker's JVM: clients use TLS.
+    TlsAgent,
+    /// Kafka's request log: clients use TLS.
+    RequestLog,
+}
+
+impl RequestSource {
+    fn of(arguments: &FaultsArguments) -> Self {
+        match (arguments.tls, arguments.request_log) {
+            (_, true) => Self::RequestLog,
+            (true, false) => Self::TlsAgent,
+            (false, false) => Self::Packets,
+        }
+    }
+
+    fn is_encrypted(self) -> bool {
+        self != Self::Packets
+    }
+
+    /// Flags of a recorder on this broker.
+    fn record_flags(self, broker: &Broker) -> Vec<String> {
+        let log = broker.request_log.as_ref().filter(|_| self == Self::RequestLog);
+        let log = log.into_iter().flat_map(|log| ["--request-log".to_owned(), log.display().to_string()]);
+        log.chain((self == Self::TlsAgent).then(|| "--see-tls".to_owned())).collect()
+    }
+}
+
 /// Arguments of `faults`.
 #[derive(Clone, Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
@@ -133,6 +168,9 @@ pub struct FaultsArguments {
     /// Make clients use TLS, and watch with --see-tls; brokers and controllers use plaintext among themselves
     #[arg(long, conflicts_with = "watch")]
     pub tls: bool,
+    /// With --tls, watch Kafka's request log instead of loading the agent; what it cannot show may stay unobserved
+    #[arg(long, requires = "tls")]
+    pub request_log: bool,
     /// Keep recordings and results in DIR; results of this seed that are there already are not repeated
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
@@ -165,7 +203,7 @@ pub(crate) fn run(arguments: &FaultsArguments, brokerscope: Option<&Path>) -> Re
     if arguments.tls && arguments.only.is_empty() {
         leave_out_of_tls(&mut faults);
     }
-    let bounds = if arguments.short { Bounds::SHORT } else { Bounds::FULL };
+    let bounds = Bounds::of(arguments.short, RequestSource::of(arguments));
     let results = match &arguments.keep {
         Some(directory) if arguments.again => score_again(directory, &faults, brokerscope)?,
         _ => run_all(arguments, faults, brokerscope)?,
@@ -201,16 +239,14 @@ fn run_all(
     if arguments.watch == WatchMode::AlwaysOn {
         observer.record_flags = always_on_flags();
     }
-    if arguments.tls {
-        observer.record_flags.push("--see-tls".to_owned());
-    }
     let seed = arguments.seed.unwrap_or_else(draw_seed);
     // Recordings that are not kept go away with this.
     let site = Site::claim()?;
     let directory = arguments.keep.clone().unwrap_or_else(|| site.path().to_owned());
     let count = faults.len();
     let seeds = if arguments.short { 1 } else { arguments.seeds };
-    let run = Run { seed, seeds, directory, is_noisy: arguments.short, has_tls: arguments.tls };
+    let source = RequestSource::of(arguments);
+    let run = Run { seed, seeds, directory, is_noisy: arguments.short, source };
     print_status(&format!("{count} fault(s), {seeds} time(s) each, --seed {seed}"));
     let mut results = Vec::new();
     let started = Instant::now();
@@ -304,8 +340,7 @@ struct Run {
     seeds: u32,
     /// Whether the machine may do other things too: the kernel's statistics then show real waits for a processor.
     is_noisy: bool,
-    /// Whether clients speak TLS.
-    has_tls: bool,
+    source: RequestSource,
     /// The parent directory of its faults' directories.
     directory: PathBuf,
 }
@@ -361,7 +396,7 @@ fn record(run: &Run, group: &Group, observer: &Observer) -> Result<(Vec<Vec<Wind
     let Some((first, tools)) = faults.first_mut() else { return Ok(Default::default()) };
     let name = first.name;
     let mut rng = Rng::with_seed(run.seed ^ name_hash(name));
-    let mut bed = TestBed::set_up((first, tools), (group.volume, run.has_tls), run.seed, &mut rng)?;
+    let mut bed = TestBed::set_up((first, tools), (group.volume, run.source), run.seed, &mut rng)?;
     let recording = run.directory_of(name).join(RECORDING);
     let injected = inject_all(run, (&mut faults, &mut bed), (&recording, observer), &mut rng);
     let others: Result<Vec<Vec<Observation>>> =
@@ -382,7 +417,8 @@ fn inject_all(
     (recording, observer): (&Path, &Observer),
     rng: &mut Rng,
 ) -> Result<(Vec<Vec<Window>>, HostObservations)> {
-    if run.has_tls {
+    let observer = &observer.with_record_flags(run.source.record_flags(&bed.broker));
+    if run.source == RequestSource::TlsAgent {
         bed.load_agent(observer)?;
     }
     for (fault, tools) in &mut *faults {

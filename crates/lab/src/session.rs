@@ -156,6 +156,7 @@ const RECORDER_TIMEOUT: Duration = Duration::from_secs(600);
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Runs brokerscope as a user would.
+#[derive(Clone, Debug)]
 pub(crate) struct Observer {
     /// The binary.
     exe: PathBuf,
@@ -175,6 +176,13 @@ impl Observer {
     pub(crate) fn new(exe: Option<&Path>) -> Result<Self> {
         let exe = exe.map_or_else(program::brokerscope, |exe| Ok(exe.to_owned()))?;
         Ok(Self { exe, record_flags: Vec::new() })
+    }
+
+    /// The same, with more arguments of `record`.
+    pub(crate) fn with_record_flags(&self, flags: impl IntoIterator<Item = String>) -> Self {
+        let mut observer = self.clone();
+        observer.record_flags.extend(flags);
+        observer
     }
 
     /// A subcommand; the caller adds its arguments.

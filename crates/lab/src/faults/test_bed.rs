@@ -6,6 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use super::RequestSource;
 use super::plan::{Fault, Tools, VolumeKind};
 use crate::broker::{Broker, BrokerOptions, make_keystore};
 use crate::client::{Connection, Endpoint, Request, Running, Topic, Traffic, create_topic};
@@ -55,10 +56,10 @@ pub(super) enum Slow {
 }
 
 impl TestBed {
-    /// Sets up what `fault` declares, on this volume; with `has_tls`, clients speak TLS.
+    /// Sets up what `fault` declares, on this volume, and what this source of requests needs.
     pub(super) fn set_up(
         (fault, tools): (&Fault, &mut Tools),
-        (volume, has_tls): (Option<VolumeKind>, bool),
+        (volume, source): (Option<VolumeKind>, RequestSource),
         seed: u64,
         rng: &mut Rng,
     ) -> Result<Self> {
@@ -74,7 +75,8 @@ impl TestBed {
         let pauses = options.directory.join("pauses.log");
         options.jvm_arguments.push(pauses_argument(&pauses));
         options.properties = pairs(fault.properties);
-        options.keystore = has_tls.then(|| make_keystore(&options.directory)).transpose()?;
+        options.request_log = source == RequestSource::RequestLog;
+        options.keystore = source.is_encrypted().then(|| make_keystore(&options.directory)).transpose()?;
         (fault.configure)(&mut options, tools, rng)?;
         let broker = Broker::start(&kafka, options)?;
         Ok(Self { broker, volume, broker_cpu: None, kafka, site, pauses, is_warm: false })
