@@ -14,7 +14,7 @@ pub(crate) mod head_of_line;
 
 use std::sync::Arc;
 
-use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Pid, Request, Verdict};
+use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Pid, Request, Stage, Verdict};
 
 use crate::analysis::attribution::Attribution;
 use crate::analysis::cache::{AnalysisCache, AwaitedCauses, CachedCandidates, RequestAnalysis};
@@ -427,7 +427,10 @@ impl StageCauses<'_> {
         candidates.extend(protocol::recompression(breakdown, free));
         candidates.extend(protocol::down_conversion(breakdown, span, free));
         candidates.extend(network::slow_departure(breakdown, free));
-        // By time only: says nothing about a wait for followers that are not seen.
+        // By time only: says nothing about a wait for followers that are not seen, or a remote time of Kafka's log.
+        let by_log =
+            breakdown.spans.iter().filter(|of| of.stage == Stage::Remote && is_logged(breakdown.request));
+        free.take_all(by_log.map(|of| TimeSpan::new(of.start, of.end)));
         let seen =
             span.until(breakdown.unseen_followers.as_ref().map_or(span.end, |unseen| unseen.span.start));
         candidates.extend(cpu::out_of_quota(window, seen, free));

@@ -489,7 +489,7 @@ fn page_lock_by_write_back_leads_to_the_device_of_its_write() {
     assert_eq!(named(page_wait(44, interrupted), at_device(44)), (vec![Cause::PageLock], false));
 }
 
-fn starved(tid: u32, start: i64, end: i64) -> Event {
+pub(super) fn starved(tid: u32, start: i64, end: i64) -> Event {
     Event::OffCpu(Box::new(OffCpu {
         start: ms(start),
         end: ms(end),

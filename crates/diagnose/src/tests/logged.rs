@@ -5,6 +5,7 @@ use model::{
     SocketOpKind, Stage,
 };
 
+use super::causes::starved;
 use super::stages::{socket_op, us};
 use super::{JOURNAL_STACK, append, commit, ms, off_cpu, op, request, request_event, run};
 
@@ -174,4 +175,15 @@ fn full_client_window_between_two_writes_is_a_slow_client() {
     assert_eq!((verdict.cause, verdict.confidence), (Cause::SlowClient, Confidence::Strong));
     assert!(verdict.evidence.iter().any(|seen| seen.text.starts_with("the response took 180 ms to leave")));
     assert_eq!(run(sent_slowly(200_000)).0[0].cause, Cause::Unobserved, "there was room");
+}
+
+/// Threads of this broker that lack a CPU do not explain what Kafka counts as a wait for others.
+#[test]
+fn remote_time_is_not_explained_by_this_brokers_threads() {
+    let of = |local, remote| {
+        let times = Request { local: Some(ms(local)), remote: Some(ms(remote)), ..logged(us(300)) };
+        run(vec![starved(7, 1_030, 1_180), answered(ms(1_200)), request_event(times)]).0.remove(0)
+    };
+    assert_eq!((of(165, 0).cause, of(165, 0).confidence), (Cause::RunQueue, Confidence::Weak));
+    assert_eq!(of(0, 165).cause, Cause::Unobserved);
 }
