@@ -397,11 +397,12 @@ impl StageCauses<'_> {
             let candidate = network::disk_read(window, op);
             self.assign(op.span(), candidate.into_iter().collect());
         }
-        // When followers had it is not seen: since when its response was only waiting to be written is unknown.
-        let Some(answer) = breakdown.answer.filter(|_| breakdown.unseen_followers.is_none()) else { return };
+        // If followers' fetches are not seen, only Kafka's log says since when its response waited to be written.
+        let is_known = breakdown.response_ready.is_some() || breakdown.unseen_followers.is_none();
+        let Some(answer) = breakdown.answer.filter(|_| is_known) else { return };
         let own = waiting::readable(window, breakdown.request).or(breakdown.read.map(|read| read.end));
         let local = breakdown.remote.as_ref().map(|remote| remote.span.end).or(breakdown.local_end);
-        let Some(from) = local.or(own) else { return };
+        let Some(from) = breakdown.response_ready.or(local).or(own) else { return };
         let span = TimeSpan::new(from, answer.start);
         let append = breakdown.coordinators_append().filter(|_| !is_of_controller(breakdown.request.api_key));
         if let Some(append) = append.filter(|_| span.length() >= MIN_WAIT) {

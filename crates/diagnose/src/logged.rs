@@ -4,7 +4,8 @@
 //!
 //! A network thread writes the line after the response's last byte and before it reads on from that connection
 //! (`SocketServer`'s `processCompletedSends`). So the last write to the connection before the line is the response's,
-//! and the request ended with it.
+//! and the request ended with it. The connection is not read while a request is served: the request arrived after the
+//! last read before that write.
 
 use std::sync::Arc;
 
@@ -24,8 +25,15 @@ pub(crate) fn is_logged(request: &Request) -> bool {
 
 /// The request with its real times, as far as they were seen.
 pub(crate) fn correct_times(window: &Window, request: &Arc<Request>) -> Arc<Request> {
-    let late = last_write(window, request).zip(request.end).map(|(write, end)| end - write.end);
-    late.map_or_else(|| Arc::clone(request), |late| Arc::new(earlier(request, late)))
+    let Some((write, end)) = last_write(window, request).zip(request.end) else { return Arc::clone(request) };
+    let mut corrected = earlier(request, end - write.end);
+    let read = read_before(window, request, write).map(|read| read.end);
+    // Then Kafka's times end later than the write: its thread was delayed after it.
+    let after_write = read.map_or(Nanos::ZERO, |read| (read - corrected.arrival).at_least_zero());
+    corrected = earlier(&corrected, Nanos::ZERO - after_write);
+    corrected.response = corrected.response.map(|at| at.min(write.end));
+    corrected.end = Some(write.end);
+    Arc::new(corrected)
 }
 
 /// Whether the end of a request of the log was seen.
@@ -40,6 +48,19 @@ fn last_write(window: &Window, request: &Request) -> Option<SocketCall> {
     let first = (end - MAX_LATE).max(request.arrival + CLOCK_SLACK);
     let near = TimeSpan::new(first, end + CLOCK_SLACK);
     window.sockets.last_write_within(connection_of(request), near)
+}
+
+/// The last read of its connection before a write of its response.
+fn read_before(window: &Window, request: &Request, write: SocketCall) -> Option<SocketCall> {
+    window.sockets.last_read_within(connection_of(request), TimeSpan::new(Nanos::MIN, write.start))
+}
+
+/// The first write of its response.
+pub(crate) fn answer_of(window: &Window, request: &Request) -> Option<SocketCall> {
+    let (response, last) = (request.response?, last_write(window, request)?);
+    let read = read_before(window, request, last).map(|read| read.end);
+    let from = (response - CLOCK_SLACK).max(read.unwrap_or(Nanos::MIN));
+    window.sockets.first_write_within(connection_of(request), TimeSpan::new(from, last.end))
 }
 
 fn earlier(request: &Request, late: Nanos) -> Request {

@@ -27,6 +27,7 @@ use model::{FileOp, Nanos, Request, RequestSource, Stage, StageSpan, Stages};
 
 use crate::joins::AppendJoin;
 use crate::locks::{JavaWait, LockContention};
+use crate::logged::is_logged;
 use crate::stages::response::{Remote, UnseenFollowers};
 use crate::time::{TimeBudget, TimeSpan};
 use crate::waits::LockHold;
@@ -64,6 +65,8 @@ pub(crate) struct Breakdown<'w> {
     pub(crate) remote: Option<Remote>,
     /// A possible wait for followers that are not seen.
     pub(crate) unseen_followers: Option<UnseenFollowers>,
+    /// When its response waited for a network thread, by Kafka's log.
+    pub(crate) response_ready: Option<Nanos>,
     /// The write that began its response.
     pub(crate) answer: Option<SocketCall>,
     /// When the response began to leave.
@@ -111,8 +114,12 @@ pub(crate) fn stages_of<'w>(
         local_end: None,
         remote: None,
         unseen_followers: None,
+        response_ready: None,
         answer,
-        answered: answer.map_or(response, |write| write.start.min(response)).max(served_from),
+        answered: answer
+            .filter(|_| !is_logged(request))
+            .map_or(response, |write| write.start.min(response))
+            .max(served_from),
         end,
         sent: response::files_sent(window, request, answer),
     };
@@ -156,9 +163,9 @@ impl Breakdown<'_> {
     }
 
     /// Until when a delay of the broker's threads delays the request.
-    /// That is when the response begins to leave. What the agent saw ends with the broker's call that wrote the last byte.
+    /// That is when the response begins to leave, or when the broker wrote its last byte.
     pub(crate) fn work_end(&self) -> Nanos {
-        if is_by_agent(self.request) { self.end } else { self.answered }
+        if ends_with_write(self.request) { self.end } else { self.answered }
     }
 
     /// Assigns the remaining time of a stretch to a stage.
@@ -217,6 +224,11 @@ pub(crate) fn is_by_agent(request: &Request) -> bool {
     request.seen_by == Some(RequestSource::TlsAgent)
 }
 
+/// Whether the end of a request is that of the broker's last write, and not when the client has the bytes.
+pub(crate) fn ends_with_write(request: &Request) -> bool {
+    is_by_agent(request) || is_logged(request)
+}
+
 /// When the broker's calls read a request that the agent saw: that is its arrival too if the kernel did not see its bytes
 /// arrive.
 fn agent_calls(request: &Request) -> TimeSpan {
@@ -253,6 +265,9 @@ fn answer_of(window: &Window, request: &Request) -> Option<SocketCall> {
     if is_by_agent(request) {
         let called = TimeSpan::new(request.response?, request.end?);
         return window.sockets.first_write_within(connection_of(request), called);
+    }
+    if is_logged(request) {
+        return crate::logged::answer_of(window, request);
     }
     let (first, response) = request.response_sequence.zip(request.response)?;
     let write = window.sockets.write_of(connection_of(request), first, response)?;

@@ -16,10 +16,10 @@ use crate::causes::spec::{Current, broker, causes, change, change_from};
 use crate::causes::{cpu, handlers, stops, throttles};
 use crate::logged::is_logged;
 use crate::stages::response::is_read;
-use crate::stages::{self, Breakdown};
+use crate::stages::{self, Breakdown, ends_with_write};
 use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits;
-use crate::window::sockets::{MIN_SAMPLES, SocketCall};
+use crate::window::sockets::MIN_SAMPLES;
 use crate::window::{CLOCK_SLACK, Window, connection_of};
 
 causes! {
@@ -304,9 +304,8 @@ fn held_up_between_reads(
 /// A response whose bytes left slowly, in the remaining time since its first byte.
 pub(crate) fn slow_departure(breakdown: &Breakdown<'_>, free: &mut TimeBudget) -> Option<CauseCandidate> {
     let (window, request) = (breakdown.window, breakdown.request);
-    let first = first_write(breakdown);
     // Kafka's send time also has what its thread did before the first write.
-    let begun = if is_logged(request) { first?.start } else { breakdown.answered };
+    let begun = if is_logged(request) { breakdown.answer?.start } else { breakdown.answered };
     let span = TimeSpan::new(begun, breakdown.end);
     let trouble = trouble_evidence(window, request, span);
     let rest = response_end(window, request, span)?;
@@ -317,8 +316,7 @@ pub(crate) fn slow_departure(breakdown: &Breakdown<'_>, free: &mut TimeBudget) -
     let after_write = left.map_or(Nanos::ZERO, |handed| free.take(TimeSpan::new(handed, span.end)));
     let before = handed.map_or(span, |handed| span.until(handed));
     let waited = if trouble.is_empty() {
-        let gaps = first.map(|first| no_room(window, request, first, rest, before.end));
-        free.take_all(gaps.unwrap_or_default())
+        free.take_all(no_room(breakdown, rest, before.end))
     } else {
         free.take(before)
     };
@@ -338,19 +336,6 @@ pub(crate) fn slow_departure(breakdown: &Breakdown<'_>, free: &mut TimeBudget) -
     Some(slow_client(window, request, (confidence, time), seen))
 }
 
-/// Whether the end of a request is that of the broker's last write, and not when the client has the bytes.
-fn ends_with_write(request: &Request) -> bool {
-    stages::is_by_agent(request) || is_logged(request)
-}
-
-/// The call that wrote the first byte of a response. The broker serves one request of a connection at a time.
-fn first_write(breakdown: &Breakdown<'_>) -> Option<SocketCall> {
-    let (window, request) = (breakdown.window, breakdown.request);
-    let served = TimeSpan::new(request.arrival, breakdown.end);
-    let logged = || window.sockets.first_write_within(connection_of(request), served);
-    breakdown.answer.or_else(|| logged().filter(|_| is_logged(request)))
-}
-
 /// The sequence number after a response's last byte, by the response's size.
 /// For an encrypted response, whose size on the wire is unknown, by the last write within the broker's calls.
 fn response_end(window: &Window, request: &Request, span: TimeSpan) -> Option<u32> {
@@ -362,7 +347,9 @@ fn response_end(window: &Window, request: &Request, span: TimeSpan) -> Option<u3
 
 /// Times between two writes of a response with no room in the client's window.
 /// The window had no room for the rest of the response, which ends before the sequence number `last`.
-fn no_room(window: &Window, request: &Request, first: SocketCall, last: u32, until: Nanos) -> Vec<TimeSpan> {
+fn no_room(breakdown: &Breakdown<'_>, last: u32, until: Nanos) -> Vec<TimeSpan> {
+    let (window, request) = (breakdown.window, breakdown.request);
+    let Some(first) = breakdown.answer else { return Vec::new() };
     let mut gaps = Vec::new();
     let mut before = first;
     for write in window.sockets.writes_within(connection_of(request), first, until) {

@@ -63,7 +63,7 @@ fn network_threads(breakdown: &Breakdown<'_>) -> impl Iterator<Item = (Tid, Time
     // It may have waited in between for followers that are not seen.
     let local_end =
         if breakdown.unseen_followers.is_some() { Some(breakdown.answered) } else { breakdown.local_end };
-    let from = local_end.unwrap_or(breakdown.due_span().start);
+    let from = breakdown.response_ready.or(local_end).unwrap_or(breakdown.due_span().start);
     let writer = breakdown.answer.map(|write| (write.tid, TimeSpan::new(from, breakdown.end)));
     reader.into_iter().chain(writer)
 }

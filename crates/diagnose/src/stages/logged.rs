@@ -37,12 +37,12 @@ impl Breakdown<'_> {
         self.take(Stage::Handler, taken, done);
         // When it was in the queue is unknown: Kafka's queue time begins before a network thread puts it there, which
         // may take long.
-        (self.dequeued_at, self.local_end) = (Some(taken), Some(written));
+        (self.dequeued_at, self.local_end, self.response_ready) = (Some(taken), Some(written), Some(ready));
+        self.take(Stage::Remote, done, ready);
+        self.take(Stage::Respond, ready, self.answered);
         if self.request.api_key == PRODUCE || !self.appends.is_empty() {
             self.after_local(written);
         }
-        self.take(Stage::Remote, done, ready);
-        self.take(Stage::Respond, ready, self.answered);
     }
 
     /// Adds its appends; returns until when its handler worked on them.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use model::{FileOp, FileOpKind, Nanos, Partition, Request, SocketOpKind, Stage, TopicPartition};
 
-use crate::stages::{Breakdown, is_by_agent};
+use crate::stages::{Breakdown, ends_with_write};
 use crate::time::TimeSpan;
 use crate::window::replicas::FollowerState;
 use crate::window::requests::FollowerFetch;
@@ -168,7 +168,7 @@ pub(crate) fn files_sent<'w>(
     answer: Option<SocketCall>,
 ) -> Vec<&'w FileOp> {
     let (Some(answer), Some(end)) = (answer, request.end) else { return Vec::new() };
-    if is_by_agent(request) {
+    if ends_with_write(request) {
         let of_request =
             |op: &&FileOp| request.partitions.iter().any(|partition| named(partition) == op.topic_partition);
         let ops = window.file_ops.of(&answer.tid).overlapping(TimeSpan::new(answer.start, end));

@@ -1,12 +1,13 @@
 //! Requests of Kafka's request log: their real times, their stages by Kafka's clock, and their causes.
 
+use model::api_key::FETCH;
 use model::{
-    Cause, Confidence, Event, JvmPause, JvmPauseKind, Nanos, Partition, Request, RequestSource, SocketOp,
-    SocketOpKind, Stage,
+    Cause, Confidence, Event, FileOp, FileOpKind, JvmPause, JvmPauseKind, Nanos, Partition, Request,
+    RequestSource, SocketOp, Stage,
 };
 
 use super::causes::starved;
-use super::stages::{socket_op, us};
+use super::stages::{NETWORK, read, us, write};
 use super::{JOURNAL_STACK, append, commit, ms, off_cpu, op, request, request_event, run};
 
 /// A request from 1,000 to 1,200 ms: 20 ms in the queue, 150 of work, 15 for followers, 5 in the response's queue, 10
@@ -31,15 +32,20 @@ fn logged(late: Nanos) -> Request {
     }
 }
 
-/// The write of its response.
-fn answered(ended: Nanos) -> Event {
-    let numbered = Request {
+/// The same, with places in the connection's streams for the calls that read and wrote it.
+fn sized() -> Request {
+    Request {
         response_sequence: Some(7),
         response_bytes: Some(60),
         sequence: Some(0),
+        request_bytes: 90,
         ..logged(Nanos::ZERO)
-    };
-    Event::SocketOp(Box::new(socket_op(&numbered, SocketOpKind::Write, ended - us(50), ended)))
+    }
+}
+
+/// The write of its response.
+fn answered(ended: Nanos) -> Event {
+    write(&sized(), ended - us(50), ended)
 }
 
 /// Its append, from 1,030 to 1,160 ms, which waited for a commit.
@@ -186,4 +192,49 @@ fn remote_time_is_not_explained_by_this_brokers_threads() {
     };
     assert_eq!((of(165, 0).cause, of(165, 0).confidence), (Cause::RunQueue, Confidence::Weak));
     assert_eq!(of(0, 165).cause, Cause::Unobserved);
+}
+
+/// 5 ms of work, then the response waits for its network thread until 1,190 ms.
+#[test]
+fn lack_of_a_cpu_of_the_writing_thread_delays_the_response() {
+    let of = |tid| {
+        let zero = Some(Nanos::ZERO);
+        let times = Request { queue: zero, local: Some(ms(5)), remote: zero, ..logged(us(300)) };
+        run(vec![starved(tid, 1_007, 1_199), answered(ms(1_200)), request_event(times)]).0.remove(0)
+    };
+    let verdict = of(NETWORK);
+    assert_eq!((verdict.cause, verdict.confidence), (Cause::RunQueue, Confidence::Strong));
+    assert_eq!(stages(&verdict), [(Stage::Handler, 5), (Stage::Respond, 185), (Stage::NetworkOut, 10)]);
+    assert_eq!(of(7).confidence, Confidence::Weak, "another thread");
+}
+
+/// The network thread was delayed for 30 ms after the write, and Kafka's times include that.
+#[test]
+fn request_does_not_arrive_before_its_read() {
+    let read = read(&sized(), us(1_029_900), ms(1_030));
+    let verdict = run(vec![read, answered(ms(1_200)), request_event(logged(ms(30)))]).0.remove(0);
+    assert_eq!((verdict.request.arrival, verdict.request.end), (ms(1_030), Some(ms(1_200))));
+    assert_eq!(stages(&verdict), [(Stage::Queue, 20), (Stage::Handler, 150)]);
+}
+
+/// The response is written after the file read for it, by the same thread.
+#[test]
+fn fetch_has_the_file_reads_of_the_thread_that_wrote_its_response() {
+    let zero = Some(Nanos::ZERO);
+    let times = Request { queue: zero, local: Some(ms(5)), remote: zero, ..logged(us(300)) };
+    let fetch = Request { api_key: FETCH, response: Some(ms(1_006)), ..times };
+    let call = write(&sized(), ms(1_006), us(1_006_100));
+    let reading = FileOp {
+        op: FileOpKind::Read,
+        disk_bytes: Some(4_096),
+        batch: None,
+        ..append(NETWORK, 6, ms(1_010), ms(1_190), 0)
+    };
+    let with = |reading| {
+        run(vec![call.clone(), op(reading), answered(ms(1_200)), request_event(fetch.clone())]).0.remove(0)
+    };
+    let verdict = with(reading.clone());
+    assert_eq!((verdict.cause, verdict.confidence), (Cause::DiskReadInNetworkThread, Confidence::Strong));
+    let other = FileOp { tid: NETWORK + 1, ..reading };
+    assert_eq!(with(other).cause, Cause::Unobserved);
 }
