@@ -237,9 +237,8 @@ impl ActiveTreatment {
         }
         self.copying.map_or(Ok(()), Copying::stop)?;
         if let Some(recording) = self.recording {
-            let lost = recorded::lost_of_each_kind(&recording)?;
-            if lost != "0" {
-                println!("a recorder lost {lost}");
+            if recorded::all_lost(&recording)? > 0 {
+                println!("a recorder lost {}", recorded::lost_of_each_kind(&recording)?);
             }
             std::fs::remove_dir_all(&recording).with_context(|| recording.display().to_string())?;
         }

@@ -26,11 +26,10 @@ pub(crate) fn is_logged(request: &Request) -> bool {
 /// The request with its real times, as far as they were seen.
 pub(crate) fn correct_times(window: &Window, request: &Arc<Request>) -> Arc<Request> {
     let Some((write, end)) = last_write(window, request).zip(request.end) else { return Arc::clone(request) };
-    let mut corrected = earlier(request, end - write.end);
-    let read = read_before(window, request, write).map(|read| read.end);
-    // Then Kafka's times end later than the write: its thread was delayed after it.
-    let after_write = read.map_or(Nanos::ZERO, |read| (read - corrected.arrival).at_least_zero());
-    corrected = earlier(&corrected, Nanos::ZERO - after_write);
+    let late = end - write.end;
+    // Kafka's times end later than the write if something delayed its thread in between.
+    let read = read_before(window, request, write).map(|read| request.arrival - read.end);
+    let mut corrected = earlier(request, read.map_or(late, |since_read| late.min(since_read)));
     corrected.response = corrected.response.map(|at| at.min(write.end));
     corrected.end = Some(write.end);
     Arc::new(corrected)
