@@ -18,7 +18,7 @@
 #   make faults  injects causes on a real broker and prints how often explanations name them (root; SEEDS=10 SEED=1
 #                ONLY=journal-stall,quiet; target/faults keeps recordings and results, and finished runs are not repeated);
 #                `make faults-short` injects a dozen causes once each, on three brokers: part of `make test`;
-#                `make faults-tls` the same over TLS, watched with --see-tls: part of `make test-long`;
+#                `make faults-tls` the same over TLS, with --see-tls and with --request-log: part of `make test-long`;
 #                `make faults-guest` injects those that only a hypervisor can, in a virtual machine; `make accuracy` updates
 #                README and the page on accuracy from the last complete run
 #   make fs      the same broker and load on several file systems in turn, 15 minutes on an otherwise idle machine
@@ -151,10 +151,11 @@ faults-short: setup-test
 	$(OF_WORKSPACE) --test sample --test live --no-run
 	tests/run --command target/debug/brokerscope-lab faults --short --seed $(SEED)
 
-# The same with TLS clients, except for faults that cannot be seen over TLS.
+# The same with TLS clients, by the agent and by Kafka's request log.
 faults-tls: setup-test
 	$(OF_WORKSPACE) --test sample --test live --no-run
 	tests/run --command target/debug/brokerscope-lab faults --short --tls --seed $(SEED)
+	tests/run --command target/debug/brokerscope-lab faults --short --tls --request-log --seed $(SEED)
 
 tune: setup-faults
 	$(CARGO) build --release -p brokerscope -p lab
