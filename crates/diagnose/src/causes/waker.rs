@@ -13,6 +13,7 @@ use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::lock_chain::{self, MAX_CHAIN};
 use crate::kernel_stack;
 use crate::locks::holders::is_handed_over;
+use crate::logged::is_logged;
 use crate::stages::Breakdown;
 use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits::{asleep, waking_thread};
@@ -34,10 +35,14 @@ pub(crate) fn of_request(breakdown: &Breakdown<'_>, free: &mut TimeBudget) -> Ve
     }
     // The threads of coordinators wait for work in a futex like handlers, and handlers wake them.
     let of_handler = breakdown.appends.first().filter(|_| breakdown.coordinators_append().is_none());
-    let (Some(read), Some(first)) = (breakdown.read, of_handler) else { return found };
-    let span = TimeSpan::new(read.end, breakdown.answered);
+    // Kafka's log does not show when it was read, but when its handler took it.
+    let by_log = breakdown.dequeued_at.filter(|_| is_logged(breakdown.request));
+    let (Some(since), Some(first)) = (breakdown.read.map(|read| read.end).or(by_log), of_handler) else {
+        return found;
+    };
+    let span = TimeSpan::new(since, breakdown.answered);
     let waits = window.futex_waits.of(&first.op.tid).overlapping(span);
-    let own = waits.filter(|wait| is_for_request(breakdown, wait, read.end));
+    let own = waits.filter(|wait| is_for_request(breakdown, wait, since));
     found.extend(own.flat_map(|wait| of_wait(window, wait, span, &mut vec![wait.tid], free)));
     found
 }
@@ -69,11 +74,11 @@ fn network_threads(breakdown: &Breakdown<'_>) -> impl Iterator<Item = (Tid, Time
 }
 
 /// Whether a handler's wait was for the request that it appended.
-fn is_for_request(breakdown: &Breakdown<'_>, wait: &OffCpu, read: Nanos) -> bool {
+fn is_for_request(breakdown: &Breakdown<'_>, wait: &OffCpu, since: Nanos) -> bool {
     let Some(last) = breakdown.appends.last() else { return false };
     let is_past = wait.start >= last.op.end;
     let until_response = || is_handed_over(breakdown.answered - wait.end, wait.length());
-    wait.start >= read
+    wait.start >= since
         && wait.end <= breakdown.answered
         && !is_for_work(breakdown.window, wait)
         && (!is_past || (breakdown.is_answered_by_its_handler(&last.op) && until_response()))

@@ -8,6 +8,7 @@ use model::{
 
 use super::causes::starved;
 use super::stages::{NETWORK, read, us, write};
+use super::waker::{WAKE, parked};
 use super::{JOURNAL_STACK, append, commit, ms, off_cpu, op, request, request_event, run};
 
 /// A request from 1,000 to 1,200 ms: 20 ms in the queue, 150 of work, 15 for followers, 5 in the response's queue, 10
@@ -237,4 +238,21 @@ fn fetch_has_the_file_reads_of_the_thread_that_wrote_its_response() {
     assert_eq!((verdict.cause, verdict.confidence), (Cause::DiskReadInNetworkThread, Confidence::Strong));
     let other = FileOp { tid: NETWORK + 1, ..reading };
     assert_eq!(with(other).cause, Cause::Unobserved);
+}
+
+/// Its handler took it at 1,020 ms, and was parked until another handler's append was done.
+#[test]
+fn wait_of_its_handler_in_java_is_followed_to_the_waker() {
+    let with = |since| {
+        let mut events = vec![op(append(8, 2, ms(1_026), ms(1_159), 80)), commit(2285, 1_020, 1_160)];
+        events
+            .extend([off_cpu(8, ms(1_027), ms(1_158), JOURNAL_STACK), parked(7, since, 1_160_000, 8, WAKE)]);
+        events.extend([op(append(7, 6, ms(1_165), ms(1_166), 1)), answered(ms(1_200))]);
+        events.push(request_event(logged(us(300))));
+        run(events).0.remove(0)
+    };
+    let verdict = with(1_025_000);
+    assert_eq!(verdict.chain, [Cause::JavaWait, Cause::JournalCommit]);
+    assert_eq!(verdict.confidence, Confidence::Strong);
+    assert_eq!(with(990_000).cause, Cause::Unobserved, "it waited for work");
 }
