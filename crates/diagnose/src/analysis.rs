@@ -14,7 +14,7 @@ pub(crate) mod head_of_line;
 
 use std::sync::Arc;
 
-use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Pid, Request, Stage, Verdict};
+use model::{Cause, Confidence, Evidence, EvidenceKind, Nanos, Pid, Request, Verdict};
 
 use crate::analysis::attribution::Attribution;
 use crate::analysis::cache::{AnalysisCache, AwaitedCauses, CachedCandidates, RequestAnalysis};
@@ -361,11 +361,9 @@ impl StageCauses<'_> {
     /// occupied all handlers explains it.
     fn logged_queue(&mut self) {
         let breakdown = self.breakdown;
-        let Some(taken) = breakdown.dequeued_at.filter(|_| is_logged(breakdown.request)) else {
-            return;
-        };
+        let Some(times) = breakdown.log_times else { return };
         if breakdown.coordinators_append().is_none() {
-            let span = TimeSpan::new(breakdown.served_from, taken);
+            let span = TimeSpan::new(breakdown.served_from, times.taken);
             self.find_if_long(span, &self.awaited.queue, || {
                 handlers::pool_busy(breakdown.window, ThreadPool::Handlers, None, span)
             });
@@ -398,11 +396,12 @@ impl StageCauses<'_> {
             self.assign(op.span(), candidate.into_iter().collect());
         }
         // If followers' fetches are not seen, only Kafka's log says since when its response waited to be written.
-        let is_known = breakdown.response_ready.is_some() || breakdown.unseen_followers.is_none();
+        let ready = breakdown.log_times.map(|times| times.ready);
+        let is_known = ready.is_some() || breakdown.unseen_followers.is_none();
         let Some(answer) = breakdown.answer.filter(|_| is_known) else { return };
         let own = waiting::readable(window, breakdown.request).or(breakdown.read.map(|read| read.end));
         let local = breakdown.remote.as_ref().map(|remote| remote.span.end).or(breakdown.local_end);
-        let Some(from) = breakdown.response_ready.or(local).or(own) else { return };
+        let Some(from) = ready.or(local).or(own) else { return };
         let span = TimeSpan::new(from, answer.start);
         let append = breakdown.coordinators_append().filter(|_| !is_of_controller(breakdown.request.api_key));
         if let Some(append) = append.filter(|_| span.length() >= MIN_WAIT) {
@@ -429,9 +428,7 @@ impl StageCauses<'_> {
         candidates.extend(protocol::down_conversion(breakdown, span, free));
         candidates.extend(network::slow_departure(breakdown, free));
         // By time only: says nothing about a wait for followers that are not seen, or a remote time of Kafka's log.
-        let by_log =
-            breakdown.spans.iter().filter(|of| of.stage == Stage::Remote && is_logged(breakdown.request));
-        free.take_all(by_log.map(|of| TimeSpan::new(of.start, of.end)));
+        free.take_all(breakdown.log_times.map(|times| TimeSpan::new(times.done, times.ready)));
         let seen =
             span.until(breakdown.unseen_followers.as_ref().map_or(span.end, |unseen| unseen.span.start));
         candidates.extend(cpu::out_of_quota(window, seen, free));

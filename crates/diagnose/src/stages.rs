@@ -28,6 +28,7 @@ use model::{FileOp, Nanos, Request, RequestSource, Stage, StageSpan, Stages};
 use crate::joins::AppendJoin;
 use crate::locks::{JavaWait, LockContention};
 use crate::logged::is_logged;
+use crate::stages::logged::LogTimes;
 use crate::stages::response::{Remote, UnseenFollowers};
 use crate::time::{TimeBudget, TimeSpan};
 use crate::waits::LockHold;
@@ -65,8 +66,8 @@ pub(crate) struct Breakdown<'w> {
     pub(crate) remote: Option<Remote>,
     /// A possible wait for followers that are not seen.
     pub(crate) unseen_followers: Option<UnseenFollowers>,
-    /// When its response waited for a network thread, by Kafka's log.
-    pub(crate) response_ready: Option<Nanos>,
+    /// When Kafka's stages ended, if it is from Kafka's log.
+    pub(crate) log_times: Option<LogTimes>,
     /// The write that began its response.
     pub(crate) answer: Option<SocketCall>,
     /// When the response began to leave.
@@ -97,6 +98,8 @@ pub(crate) fn stages_of<'w>(
     let (response, end) = (request.response?, request.end?);
     let served_from = served_from(request)?;
     let answer = answer_of(window, request);
+    let begun = answer.filter(|_| !is_logged(request)).map(|write| write.start.min(response));
+    let answered = begun.unwrap_or(response).max(served_from);
     let mut breakdown = Breakdown {
         window,
         request,
@@ -114,12 +117,9 @@ pub(crate) fn stages_of<'w>(
         local_end: None,
         remote: None,
         unseen_followers: None,
-        response_ready: None,
+        log_times: LogTimes::of(request, answered),
         answer,
-        answered: answer
-            .filter(|_| !is_logged(request))
-            .map_or(response, |write| write.start.min(response))
-            .max(served_from),
+        answered,
         end,
         sent: response::files_sent(window, request, answer),
     };
@@ -134,7 +134,7 @@ impl Breakdown<'_> {
         self.take(Stage::NetworkIn, from, self.request.arrival_end);
         self.take(Stage::HeadOfLine, self.request.arrival_end, self.served_from);
         self.leave();
-        if let Some(times) = self.log_times() {
+        if let Some(times) = self.log_times {
             self.by_log(times);
         } else {
             self.serve();

@@ -104,7 +104,7 @@ fn needed_threads(breakdown: &Breakdown<'_>, due_from: Nanos) -> Vec<(Tid, TimeS
     let handlers = handlers.into_iter().map(|tid| (tid, TimeSpan::new(read, worked)));
     // It may have waited in between for followers that are not seen: then it is unknown when its response was ready.
     let answering = if breakdown.unseen_followers.is_some() { until } else { answering };
-    let answering = breakdown.response_ready.unwrap_or(answering);
+    let answering = breakdown.log_times.map_or(answering, |times| times.ready);
     let writer = breakdown.answer.map(|call| (call.tid, TimeSpan::new(answering, breakdown.work_end())));
     reader.into_iter().chain(handlers).chain(writer).collect()
 }

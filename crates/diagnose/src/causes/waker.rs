@@ -2,7 +2,7 @@
 //! reports for what. The scheduler knows which thread woke it, and the waker's work until then is what it waited for.
 //!
 //! Network threads wait for work in epoll, so a futex is a lock or a full queue for them. Request handlers wait for
-//! work in a futex too: only a wait that begins after the request was read, and whose waker does not hand over
+//! work in a futex too: only a wait that begins after the request was read or taken, and whose waker does not hand over
 //! requests, is for the request. After its append a handler may be done with the request: a wait then must end right
 //! before the response.
 
@@ -13,7 +13,6 @@ use crate::causes::candidate::{CauseCandidate, evidence};
 use crate::causes::lock_chain::{self, MAX_CHAIN};
 use crate::kernel_stack;
 use crate::locks::holders::is_handed_over;
-use crate::logged::is_logged;
 use crate::stages::Breakdown;
 use crate::time::{Span, TimeBudget, TimeSpan};
 use crate::waits::{asleep, waking_thread};
@@ -36,10 +35,9 @@ pub(crate) fn of_request(breakdown: &Breakdown<'_>, free: &mut TimeBudget) -> Ve
     // The threads of coordinators wait for work in a futex like handlers, and handlers wake them.
     let of_handler = breakdown.appends.first().filter(|_| breakdown.coordinators_append().is_none());
     // Kafka's log does not show when it was read, but when its handler took it.
-    let by_log = breakdown.dequeued_at.filter(|_| is_logged(breakdown.request));
-    let (Some(since), Some(first)) = (breakdown.read.map(|read| read.end).or(by_log), of_handler) else {
-        return found;
-    };
+    let taken = breakdown.log_times.map(|times| times.taken);
+    let since = breakdown.read.map(|read| read.end).or(taken);
+    let (Some(since), Some(first)) = (since, of_handler) else { return found };
     let span = TimeSpan::new(since, breakdown.answered);
     let waits = window.futex_waits.of(&first.op.tid).overlapping(span);
     let own = waits.filter(|wait| is_for_request(breakdown, wait, since));
@@ -68,7 +66,8 @@ fn network_threads(breakdown: &Breakdown<'_>) -> impl Iterator<Item = (Tid, Time
     // It may have waited in between for followers that are not seen.
     let local_end =
         if breakdown.unseen_followers.is_some() { Some(breakdown.answered) } else { breakdown.local_end };
-    let from = breakdown.response_ready.or(local_end).unwrap_or(breakdown.due_span().start);
+    let ready = breakdown.log_times.map(|times| times.ready);
+    let from = ready.or(local_end).unwrap_or(breakdown.due_span().start);
     let writer = breakdown.answer.map(|write| (write.tid, TimeSpan::new(from, breakdown.end)));
     reader.into_iter().chain(writer)
 }

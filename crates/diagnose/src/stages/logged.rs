@@ -2,7 +2,7 @@
 //! Within Kafka's local time, `lock` and `append` are by the appends that were seen, and `handler` is the rest.
 
 use model::api_key::PRODUCE;
-use model::{Nanos, Stage};
+use model::{Nanos, Request, Stage};
 
 use crate::joins::AppendJoin;
 use crate::locks;
@@ -11,33 +11,35 @@ use crate::stages::Breakdown;
 
 /// When each of Kafka's stages ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LogTimes {
+pub(crate) struct LogTimes {
     /// A request handler took the request.
-    taken: Nanos,
+    pub(crate) taken: Nanos,
     /// The work on this broker was done.
-    done: Nanos,
+    pub(crate) done: Nanos,
     /// The response was in its queue.
-    ready: Nanos,
+    pub(crate) ready: Nanos,
+}
+
+impl LogTimes {
+    /// The times of a request from the log, which began to answer it then.
+    pub(super) fn of(request: &Request, answered: Nanos) -> Option<Self> {
+        let request = Some(request).filter(|request| is_logged(request))?;
+        let taken = request.arrival + request.queue?;
+        let done = taken + request.local?;
+        let [taken, done, ready] = [taken, done, done + request.remote?].map(|at| at.min(answered));
+        Some(Self { taken, done, ready })
+    }
 }
 
 impl Breakdown<'_> {
-    /// The log's times, if the request is from the log.
-    pub(super) fn log_times(&self) -> Option<LogTimes> {
-        let request = Some(self.request).filter(|request| is_logged(request))?;
-        let taken = request.arrival + request.queue?;
-        let done = taken + request.local?;
-        Some(LogTimes { taken, done, ready: done + request.remote? })
-    }
-
-    pub(super) fn by_log(&mut self, times: LogTimes) {
-        let [taken, done, ready] = [times.taken, times.done, times.ready].map(|at| at.min(self.answered));
+    pub(super) fn by_log(&mut self, LogTimes { taken, done, ready }: LogTimes) {
         // Appends first: their times are known better than the rest.
         let written = self.write(taken).max(done).min(self.answered);
         self.take(Stage::Queue, self.request.arrival, taken);
         self.take(Stage::Handler, taken, done);
         // When it was in the queue is unknown: Kafka's queue time begins before a network thread puts it there, which
         // may take long.
-        (self.dequeued_at, self.local_end, self.response_ready) = (Some(taken), Some(written), Some(ready));
+        (self.dequeued_at, self.local_end) = (Some(taken), Some(written));
         self.take(Stage::Remote, done, ready);
         self.take(Stage::Respond, ready, self.answered);
         if self.request.api_key == PRODUCE || !self.appends.is_empty() {
